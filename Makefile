@@ -1,0 +1,51 @@
+# Two commands are enough: `make demo` to see Rota work, `make test` to see that it does.
+# Start-up figures and forks depend on cached bytecode, so caching is on whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+
+.PHONY: help setup demo test check format bench simulate chaos lock proto clean
+
+help:            ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/:/' | column -t -s:
+
+setup:           ## make .venv with a working .venv/bin/rota
+	@scripts/setup.sh
+
+demo: setup      ## three nodes elect a leader and survive its death (SQLite, about 20 s)
+	@$(PY) examples/01-survive-the-leader/demo.py
+
+test: setup      ## lint, types, imports, then every test on real servers
+	@$(MAKE) --no-print-directory check
+	@$(PY) -m tests.kit.obtain
+	@$(PY) -m pytest -n 2 --dist loadgroup -q
+
+check: setup     ## format, lint, types, import contract
+	@.venv/bin/ruff format --check --quiet . || (echo "run: make format"; exit 1)
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo 2>/dev/null || .venv/bin/lint-imports
+
+format: setup    ## format and sort imports
+	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
+
+bench: setup     ## measure the store and the wheel beside bare drivers (never fails the build)
+	@$(PY) -m tests.kit.obtain
+	@$(PY) -m benchmarks
+
+simulate: setup  ## deep run of the simulator: 10,000 seeds of every scenario
+	@.venv/bin/rota simulate election --seeds 10000
+
+show-%: setup    ## run what an issue must show, e.g. make show-ground
+	@$(PY) -m tests.kit.obtain
+	@$(PY) -m shows.$*
+
+lock: setup      ## renew requirements/dev.txt from pyproject.toml
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade --group dev --all-extras pyproject.toml -o requirements/dev.txt
+
+proto: setup     ## regenerate the checked-in protobuf code
+	@scripts/proto.sh
+
+clean:           ## remove what make made
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota

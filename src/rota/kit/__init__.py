@@ -1,0 +1,1 @@
+"""Small tools that know no fleet word."""

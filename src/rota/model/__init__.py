@@ -1,0 +1,1 @@
+"""What exists: frozen records, ids, errors, configuration. Pure."""

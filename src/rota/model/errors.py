@@ -1,0 +1,69 @@
+"""Errors, sorted by what the caller can do about them.
+
+A message names the thing that is wrong and the next move. `exit_code` is what the command line returns for it.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rota.model.ids import Key, LeaseId, Revision
+
+
+class RotaError(Exception):
+    """Root of everything Rota raises."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class Invalid(RotaError):
+    """The request is wrong; asking again will not help."""
+
+    exit_code = 2
+
+
+class Denied(RotaError):
+    """These credentials may not do that; come back with others."""
+
+    exit_code = 4
+
+
+class Conflict(RotaError):
+    """Someone was faster; read again and decide again."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, keys: Iterable[Key] = ()) -> None:
+        super().__init__(message)
+        self.keys = frozenset(keys)
+
+
+class Unavailable(RotaError):
+    """Out of reach for now; nothing happened; back off and retry."""
+
+    exit_code = 7
+
+
+class Unknown(RotaError):
+    """It may or may not have happened; read again before doing anything."""
+
+    exit_code = 6
+
+
+class Compacted(RotaError):
+    """The history asked for is gone; scan, and watch from the scan's revision."""
+
+    def __init__(self, asked: Revision, oldest: Revision) -> None:
+        super().__init__(f"revision {asked} was compacted away; history starts at {oldest}: scan again")
+        self.asked, self.oldest = asked, oldest
+
+
+class LeaseLost(RotaError):
+    """The lease ended, and with it every key under it; start a new session."""
+
+    def __init__(self, lease: LeaseId) -> None:
+        super().__init__(f"lease {lease} has ended; take a new one")
+        self.lease = lease
+
+
+class TermOver(RotaError):
+    """This node does not lead any more; nothing was written."""

@@ -1,0 +1,55 @@
+"""Opening a store by URL.
+
+The adapter is imported when its scheme is asked for, so that a laptop needs no gRPC and `import rota` no database
+driver. To add a store: a module with `async def open(url, clock) -> Store`, and a line here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Protocol, cast
+
+from rota.kit.clock import SYSTEM, Clock
+from rota.model.errors import Invalid
+from rota.store import url as urls
+from rota.store.port import Store
+
+ADAPTERS = {
+    "memory": "rota.store.memory",
+    "sqlite": "rota.store.sql.sqlite",
+    "etcd": "rota.store.etcd.store",
+}
+EXTRAS = {"etcd": "etcd"}
+"""Which extra brings an adapter's driver."""
+
+
+@asynccontextmanager
+async def open_store(text: str, *, clock: Clock = SYSTEM) -> AsyncIterator[Store]:
+    """The store at a URL, ready to use; closed in the end."""
+    url = urls.parse(text)
+    store = await _adapter(url).open(url, clock)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+class Adapter(Protocol):
+    """What an adapter's module offers."""
+
+    async def open(self, url: urls.StoreUrl, clock: Clock) -> Store:
+        """A store that has been reached once and whose schema fits."""
+
+
+def _adapter(url: urls.StoreUrl) -> Adapter:
+    name = ADAPTERS.get(url.scheme)
+    if name is None:
+        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
+        raise Invalid(f"store {url}: unknown scheme {url.scheme}; Rota speaks {known}")
+    try:
+        return cast(Adapter, import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
+            raise
+        extra = EXTRAS[url.scheme]
+        raise Invalid(f"store {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'") from error

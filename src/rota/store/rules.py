@@ -1,0 +1,106 @@
+"""What every adapter accepts: the same Invalid everywhere (law 6).
+
+Adapters call these before they touch their driver, so that a program written against SQLite does not meet a
+surprise on etcd.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from rota.model.errors import Invalid
+from rota.model.ids import Key
+from rota.store.port import Absent, At, Delete, Expect, Put, Write
+
+MAX_WRITES = 100
+MAX_EXPECTATIONS = 128
+"""What etcd takes in one transaction by default."""
+
+MAX_VALUE_BYTES = 1024 * 1024
+MAX_KEY_BYTES = 512
+MIN_TTL = timedelta(seconds=1)
+MAX_TTL = timedelta(days=1)
+
+
+def check_key(key: Key) -> None:
+    """Invalid unless `key` is a path such as `/nodes/a`."""
+    if not isinstance(key, str) or not key.startswith("/"):
+        raise Invalid(f"key {key!r}: keys are strings that start with /, such as /nodes/a")
+    if key.endswith("/") or "//" in key:
+        raise Invalid(f"key {key!r} has an empty part; write it without the spare /")
+    _check_text("key", key)
+
+
+def check_prefix(prefix: Key) -> None:
+    """Invalid unless `prefix` could begin a key."""
+    if not isinstance(prefix, str) or not prefix.startswith("/") or "//" in prefix:
+        raise Invalid(f"prefix {prefix!r}: prefixes start with / and have no empty part, such as /nodes/")
+    _check_text("prefix", prefix)
+
+
+def check_commit(writes: Sequence[Write], expect: Iterable[Expect]) -> tuple[Expect, ...]:
+    """The expectations as a tuple; Invalid if the commit breaks law 1 or 6."""
+    if not writes:
+        raise Invalid("a commit without writes; give it at least one Put or Delete")
+    if len(writes) > MAX_WRITES:
+        raise Invalid(f"a commit of {len(writes)} writes; at most {MAX_WRITES} go in one, so split it")
+    _check_writes(writes)
+    expectations = tuple(expect)
+    if len(expectations) > MAX_EXPECTATIONS:
+        raise Invalid(f"a commit with {len(expectations)} expectations; at most {MAX_EXPECTATIONS} go in one")
+    _check_expectations(expectations)
+    return expectations
+
+
+def check_ttl(ttl: timedelta) -> None:
+    """Invalid unless every adapter can keep a lease of `ttl`."""
+    if not MIN_TTL <= ttl <= MAX_TTL:
+        raise Invalid(f"a lease of {ttl}; its ttl must be from {MIN_TTL} to {MAX_TTL}")
+
+
+def check_limit(limit: int | None) -> None:
+    """Invalid for a page of nothing."""
+    if limit is not None and limit < 1:
+        raise Invalid(f"a page of {limit} entries; ask for at least one")
+
+
+def _check_writes(writes: Sequence[Write]) -> None:
+    seen: set[Key] = set()
+    size = 0
+    for write in writes:
+        match write:
+            case Put(key, value):
+                if not isinstance(value, bytes):
+                    raise Invalid(f"key {key!r}: its value is {type(value).__name__}; values are bytes")
+                size += len(value)
+            case Delete(key):
+                pass
+            case _:
+                raise Invalid(f"{write!r} is neither Put nor Delete")
+        check_key(key)
+        if key in seen:
+            raise Invalid(f"key {key!r} is written twice in one commit; write it once")
+        seen.add(key)
+    if size > MAX_VALUE_BYTES:
+        raise Invalid(f"a commit of {size} bytes; at most {MAX_VALUE_BYTES} go in one, so split it")
+
+
+def _check_expectations(expectations: Sequence[Expect]) -> None:
+    seen: set[Key] = set()
+    for expectation in expectations:
+        if not isinstance(expectation, At | Absent):
+            raise Invalid(f"{expectation!r} is neither At nor Absent")
+        check_key(expectation.key)
+        if expectation.key in seen:
+            raise Invalid(f"key {expectation.key!r} is expected twice in one commit; expect it once")
+        seen.add(expectation.key)
+
+
+def _check_text(what: str, text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise Invalid(f"{what} {text!r} is not valid Unicode") from None
+    if size > MAX_KEY_BYTES:
+        raise Invalid(f"{what} {text[:40]!r}… has {size} bytes; at most {MAX_KEY_BYTES} are allowed")
+    if not text.isprintable():
+        raise Invalid(f"{what} {text!r} holds an unprintable character; use printable ones")
