@@ -1,0 +1,1 @@
+"""One log algorithm over SQL databases, with small dialects."""

@@ -1,0 +1,189 @@
+"""The store over SQL: the log algorithm, run by any driver.
+
+`LogStore` keeps three things going beside the operations: watches read the log and then wait for the pulse; the pulse
+is raised by commits of this process, by word from other processes, and by a poll behind both, because word gets lost;
+the sweep ends leases (`store.sql.sweep` decides which).
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from random import random
+from typing import TypeVar
+
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model.errors import Unavailable, Unknown
+from rota.model.ids import Instant, Key, LeaseId, Revision
+from rota.store import rules
+from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
+from rota.store.sql import transactions
+from rota.store.sql.steps import Driver
+from rota.store.sql.sweep import Observer
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+POLL = 1.0
+"""Seconds between looks for commits that nobody told us of."""
+
+FORGET_AT_ONCE = 1000
+"""Rows compacted in one transaction: other writers wait no longer than that takes."""
+
+
+class Pulse:
+    """The newest revision this process has heard of, and a wait for a newer one."""
+
+    def __init__(self) -> None:
+        self.revision = Revision(0)
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def raise_to(self, revision: Revision) -> None:
+        """Wake the waiting, if this is news."""
+        if revision <= self.revision:
+            return
+        self.revision = revision
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def past(self, revision: Revision) -> None:
+        """Wait for a revision newer than `revision`."""
+        while self.revision <= revision:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Does anybody wait?"""
+        return bool(self._waiting)
+
+
+class LogStore:
+    """A store on a SQL database."""
+
+    def __init__(self, driver: Driver, clock: Clock) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._pulse = Pulse()
+        self._chores: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to listen, poll and sweep."""
+        self._driver.listen(self._pulse.raise_to)
+        self._chores = [
+            asyncio.create_task(self._poll(), name="store poll"),
+            asyncio.create_task(self._sweep(), name="store sweep"),
+        ]
+
+    async def get(self, key: Key) -> Entry | None:
+        rules.check_key(key)
+        return await self._driver.read(partial(transactions.get, key))
+
+    async def scan(
+        self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
+    ) -> Listing:
+        rules.check_prefix(prefix)
+        rules.check_limit(limit)
+        return await self._driver.read(partial(transactions.scan, prefix, after, limit, at))
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        expectations = rules.check_commit(writes, expect)
+        steps = partial(transactions.commit, writes, expectations, self._driver.keys_parameter)
+        return self._committed(await self._driver.write(steps))
+
+    async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
+        rules.check_prefix(prefix)
+        while True:
+            page = await persistently(partial(self._driver.read, partial(transactions.tail, prefix, after)))
+            for commit in page.commits:
+                yield commit
+            after = page.reached
+            if page.is_last:
+                await self._pulse.past(after)
+
+    async def grant(self, ttl: timedelta) -> Lease:
+        rules.check_ttl(ttl)
+        lease = LeaseId(secrets.token_hex(8))
+        asked = self._clock.monotonic()
+        try:
+            await self._driver.write(partial(transactions.grant, lease, round(ttl / timedelta(milliseconds=1))))
+        except Unknown as error:
+            # If it was granted after all it ends by itself, for nobody knows its name.
+            raise Unavailable(str(error)) from error
+        return Lease(lease, ttl, Instant(asked + ttl.total_seconds()))
+
+    async def renew(self, lease: Lease) -> Instant:
+        asked = self._clock.monotonic()
+        await self._driver.write(partial(transactions.renew, lease.id))
+        return Instant(asked + lease.ttl.total_seconds())
+
+    async def revoke(self, lease: LeaseId) -> None:
+        revision = await self._driver.write(partial(transactions.revoke, lease))
+        if revision is not None:
+            self._committed(revision)
+
+    async def now(self) -> datetime:
+        milliseconds = await self._driver.read(transactions.now)
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+    async def revision(self) -> Revision:
+        return await self._driver.read(transactions.counter)
+
+    async def compact(self, before: Revision) -> None:
+        start = await self._driver.write(partial(transactions.mark_compacted, before))
+        # First the values that were replaced, then the deletions: the other way round an old value would reappear.
+        for forget in (transactions.forget_superseded, transactions.forget_tombstones):
+            while await self._driver.write(partial(forget, start, FORGET_AT_ONCE)) == FORGET_AT_ONCE:
+                pass
+
+    async def close(self) -> None:
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self._driver.close()
+
+    def _committed(self, revision: Revision) -> Revision:
+        self._pulse.raise_to(revision)
+        self._driver.tell(revision)
+        return revision
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL)
+            if self._pulse.is_awaited:
+                self._pulse.raise_to(await persistently(self.revision))
+
+    async def _sweep(self) -> None:
+        observer = Observer()
+        while True:
+            await asyncio.sleep(observer.interval)
+            try:
+                leases = await self._driver.read(transactions.leases)
+                for over in observer.look(leases, self._clock.monotonic()):
+                    revision = await self._driver.write(partial(transactions.expire, over))
+                    if revision is not None:
+                        log.info("lease ended", extra={"lease": over.id, "revision": revision})
+                        self._committed(revision)
+            except (Unavailable, Unknown) as error:
+                log.debug("sweep put off", extra={"why": str(error)})
+
+
+async def persistently(call: Callable[[], Awaitable[T]]) -> T:
+    """What a read returns, however long the database stays away."""
+    waits = delays(timedelta(milliseconds=50), timedelta(seconds=1), random)
+    while True:
+        try:
+            return await call()
+        except Unavailable as error:
+            log.debug("read again", extra={"why": str(error)})
+        await asyncio.sleep(next(waits).total_seconds())

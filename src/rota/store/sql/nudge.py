@@ -1,0 +1,101 @@
+"""Nudges between the processes that share one SQLite file.
+
+SQLite cannot tell one process that another has committed. So each process that wants to know binds a datagram socket
+in the folder `<file>.nudge`, and whoever commits sends the new revision to every socket in there. Watching then costs
+nothing while nothing happens.
+
+Nudges are hints. A full socket buffer, an unreadable folder or a missing feature loses some, and the poll of
+`store.sql.log` finds what they missed. A socket whose owner died is removed by the next one who cannot reach it.
+
+Socket addresses hold about a hundred bytes, and paths may be longer: on Linux the folder is then named through
+/proc/self/fd. Elsewhere such a long path has no nudges.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from rota.model.ids import Revision
+
+log = logging.getLogger(__name__)
+
+LONGEST_ADDRESS = 100
+
+
+class Nudges:
+    """This process's place in the folder, and the others'."""
+
+    def __init__(self, database: Path) -> None:
+        self._folder = Path(f"{database}.nudge")
+        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._socket: socket.socket | None = None
+        self._directory: int | None = None
+        self._heard: Callable[[Revision], None] = lambda revision: None
+
+    def listen(self, heard: Callable[[Revision], None]) -> None:
+        """Call `heard` with each revision another process tells of."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._socket.setblocking(False)
+            self._socket.bind(self._address(self._name))
+        except OSError as error:
+            log.info("no nudges, polling instead", extra={"folder": str(self._folder), "why": str(error)})
+            self.close()
+            return
+        self._heard = heard
+        asyncio.get_running_loop().add_reader(self._socket, self._read)
+
+    def tell(self, revision: Revision) -> None:
+        """Send a revision to every other process."""
+        if self._socket is None or self._directory is None:
+            return
+        message = str(revision).encode()
+        for name in os.listdir(self._directory):
+            if name != self._name:
+                self._send(self._socket, name, message)
+
+    def close(self) -> None:
+        """Leave the folder."""
+        if self._socket is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody reads any more
+                asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+        if self._directory is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._name, dir_fd=self._directory)
+            os.close(self._directory)
+            self._directory = None
+
+    def _send(self, sender: socket.socket, name: str, message: bytes) -> None:
+        try:
+            sender.sendto(message, self._address(name))
+        except ConnectionRefusedError:  # its owner died
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._directory)
+        except OSError:
+            # Full: its owner has nudges to read already, and reads the log after them. Gone: it left just now.
+            pass
+
+    def _read(self) -> None:
+        newest = 0
+        assert self._socket is not None
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                message = self._socket.recv(32)
+                if message.isdigit():
+                    newest = max(newest, int(message))
+        self._heard(Revision(newest))
+
+    def _address(self, name: str) -> str:
+        direct = str(self._folder / name)
+        if len(os.fsencode(direct)) <= LONGEST_ADDRESS:
+            return direct
+        return f"/proc/self/fd/{self._directory}/{name}"

@@ -1,0 +1,93 @@
+-- All SQL of the store, by name. `?` is a parameter, {braces} are what the dialects say differently.
+-- Every transaction that writes the log begins with `bump` or `lock`: the counter row serialises writers, so that
+-- revisions commit in the order of their numbers and leave no holes, and a reader may trust "greater than".
+
+-- name: counter
+SELECT revision, compacted FROM rota_counter WHERE id = 1
+
+-- name: lock
+SELECT revision, compacted FROM rota_counter WHERE id = 1 {for_update}
+
+-- name: bump
+UPDATE rota_counter SET revision = revision + 1 WHERE id = 1 RETURNING revision
+
+-- name: get
+SELECT live.key, log.value, live.created, live.modified, live.lease
+FROM rota_live AS live JOIN rota_log AS log ON log.revision = live.modified AND log.key = live.key
+WHERE live.key = ?
+
+-- name: scan
+SELECT live.key, log.value, live.created, live.modified, live.lease
+FROM rota_live AS live JOIN rota_log AS log ON log.revision = live.modified AND log.key = live.key
+WHERE live.key >= ? AND live.key < ? ORDER BY live.key LIMIT ?
+
+-- name: scan_at
+SELECT log.key, log.value, log.created, log.revision, log.lease
+FROM rota_log AS log
+WHERE log.key >= ? AND log.key < ? AND log.revision <= ? AND log.value IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM rota_log AS newer
+    WHERE newer.key = log.key AND newer.revision > log.revision AND newer.revision <= ?
+)
+ORDER BY log.key LIMIT ?
+
+-- name: state_of
+SELECT key, created, modified FROM rota_live WHERE key IN {keys}
+
+-- name: tail
+SELECT revision, key, value, created, lease FROM rota_log
+WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, key LIMIT ?
+
+-- name: one_revision
+SELECT revision, key, value, created, lease FROM rota_log
+WHERE revision = ? AND key >= ? AND key < ? ORDER BY key
+
+-- name: append
+INSERT INTO rota_log (revision, key, value, created, lease) VALUES (?, ?, ?, ?, ?)
+
+-- name: place
+INSERT INTO rota_live (key, created, modified, lease) VALUES (?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET modified = excluded.modified, lease = excluded.lease
+
+-- name: remove
+DELETE FROM rota_live WHERE key = ?
+
+-- name: keys_of_lease
+SELECT key, created FROM rota_live WHERE lease = ? ORDER BY key
+
+-- name: lease_ids
+SELECT id FROM rota_lease WHERE id IN {keys}
+
+-- name: grant
+INSERT INTO rota_lease (id, ttl_ms, renewals, expires_ms) VALUES (?, ?, 0, {now_ms} + ?)
+
+-- name: renew
+UPDATE rota_lease SET renewals = renewals + 1, expires_ms = {now_ms} + ttl_ms WHERE id = ? RETURNING ttl_ms
+
+-- name: end_lease
+DELETE FROM rota_lease WHERE id = ?
+
+-- name: leases
+SELECT id, renewals, ttl_ms, expires_ms <= {now_ms} FROM rota_lease
+
+-- name: lease
+SELECT renewals, expires_ms <= {now_ms} FROM rota_lease WHERE id = ?
+
+-- name: now
+SELECT {now_ms}
+
+-- name: mark_compacted
+UPDATE rota_counter SET compacted = ? WHERE id = 1
+
+-- name: superseded
+SELECT log.revision, log.key FROM rota_log AS log
+WHERE log.revision <= ? AND EXISTS (
+    SELECT 1 FROM rota_log AS newer
+    WHERE newer.key = log.key AND newer.revision > log.revision AND newer.revision <= ?
+)
+LIMIT ?
+
+-- name: tombstones
+SELECT revision, key FROM rota_log WHERE revision <= ? AND value IS NULL LIMIT ?
+
+-- name: forget
+DELETE FROM rota_log WHERE revision = ? AND key = ?

@@ -1,0 +1,275 @@
+"""SQLite: connections, and what only SQLite says.
+
+`sqlite:///file.db` is relative, `sqlite:////var/lib/rota.db` absolute. Several processes of one machine may open the
+same file. It runs in WAL mode and syncs at each commit; `?synchronous=normal` leaves the syncing to checkpoints,
+which is much faster and may lose the last commits when the power fails (not when a process dies).
+
+Each open store has two threads with a connection each: readers never wait for the writer. A whole transaction runs
+in one visit to the thread, and what waits for it on the event loop waits no longer than the time-out.
+"""
+
+import asyncio
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from rota.kit import durations
+from rota.kit.clock import Clock
+from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.model.ids import Revision
+from rota.store.port import Store
+from rota.store.sql import migrations
+from rota.store.sql.dialect import SQLITE
+from rota.store.sql.log import LogStore
+from rota.store.sql.nudge import Nudges
+from rota.store.sql.steps import Batch, Nothing, Row, Steps
+from rota.store.url import Options, StoreUrl
+
+T = TypeVar("T")
+
+OLDEST = (3, 35, 0)
+"""The first SQLite with RETURNING."""
+
+STOP = 5.0
+"""Seconds a closing store waits for its threads."""
+
+
+async def open(url: StoreUrl, clock: Clock) -> Store:
+    """The store in a file, which is made if it is not there."""
+    options = Options(url)
+    timeout = options.timeout()
+    synchronous = options.choice("synchronous", ("full", "normal"))
+    options.done()
+    path = database_path(url)
+    check_file(url, path)
+    driver = SqliteDriver(url, path, timeout, synchronous)
+    try:
+        await driver.prepare()
+    except BaseException:
+        await driver.close()
+        raise
+    store = LogStore(driver, clock)
+    store.start()
+    return store
+
+
+def database_path(url: StoreUrl) -> Path:
+    """The file a URL means."""
+    if url.hosts or url.user or len(url.path) < 2:
+        raise Invalid(f"store {url}: write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
+    return Path(url.path[1:])
+
+
+def check_file(url: StoreUrl, path: Path) -> None:
+    """Refuse early, and in words, what SQLite would refuse later or, run by root, not at all."""
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise Invalid(f"store {url}: SQLite {sqlite3.sqlite_version} is too old; Rota needs 3.35 or newer")
+    if path.is_dir():
+        raise Invalid(f"store {url}: {path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        absolute = Path("/") / path
+        hint = f", or write sqlite:///{absolute}" if absolute.parent.is_dir() else ""
+        raise Invalid(f"store {url}: folder {path.parent} does not exist; make it{hint}")
+    if path.exists() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        raise Denied(f"store {url}: {path} is read-only; chmod u+w it, or choose another file")
+
+
+class SqliteDriver:
+    """Runs steps against one file in two threads."""
+
+    def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._writer = Worker("rota sqlite writer", Connection(url, path, timeout, synchronous))
+        self._reader = Worker("rota sqlite reader", Connection(url, path, timeout, synchronous))
+        self._nudges = Nudges(path)
+        self.keys_parameter: Callable[[Sequence[str]], object] = SQLITE.keys_parameter
+
+    async def prepare(self) -> None:
+        """Open the file and bring its schema up to date."""
+        await self._do(self._writer, lambda connection: connection.migrate(), Unavailable)
+
+    async def read(self, steps: Callable[[], Steps[T]]) -> T:
+        return await self._do(self._reader, lambda connection: connection.run("BEGIN", steps()), Unavailable)
+
+    async def write(self, steps: Callable[[], Steps[T]]) -> T:
+        return await self._do(self._writer, lambda connection: connection.run("BEGIN IMMEDIATE", steps()), Unknown)
+
+    def listen(self, heard: Callable[[Revision], None]) -> None:
+        self._nudges.listen(heard)
+
+    def tell(self, revision: Revision) -> None:
+        self._nudges.tell(revision)
+
+    async def close(self) -> None:
+        self._nudges.close()
+        await asyncio.gather(self._writer.stop(), self._reader.stop())
+
+    async def _do(
+        self, worker: "Worker", call: Callable[["Connection"], T], too_late: type[Unavailable] | type[Unknown]
+    ) -> T:
+        # SQLite gives up a busy file at its own time-out; this one is for a disk that does not answer at all.
+        future = worker.submit(call)
+        done, _ = await asyncio.wait([future], timeout=self._timeout.total_seconds() + 1)
+        if not done:
+            raise too_late(f"store {self._url}: no answer within {durations.render(self._timeout)}; is the disk well?")
+        return future.result()
+
+
+class Worker:
+    """A thread with a connection, and a queue of calls for it."""
+
+    def __init__(self, name: str, connection: "Connection") -> None:
+        self._calls: SimpleQueue[tuple[Callable[[Connection], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, args=(connection,), name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[["Connection"], T]) -> asyncio.Future[T]:
+        """Run `call` in the thread."""
+        if self._is_stopped:
+            raise Unavailable("store: closed; open it again")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._calls.put((call, future))
+        return future
+
+    async def stop(self) -> None:
+        """Let the thread finish what it was given, close its connection and end; a stuck one is left behind."""
+        self._is_stopped = True
+        self._calls.put(None)
+        await asyncio.to_thread(self._thread.join, STOP)
+
+    def _run(self, connection: "Connection") -> None:
+        while (job := self._calls.get()) is not None:
+            call, future = job
+            try:
+                answer: tuple[Any, BaseException | None] = (call(connection), None)
+            except BaseException as error:
+                answer = (None, error)
+            self._answer(future, *answer)
+            del job, call, future, answer
+        connection.close()
+
+    def _answer(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+        def settle() -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(settle)
+
+
+class Connection:
+    """One connection, used by one thread, opened at its first use."""
+
+    def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
+        self._url = url
+        self._path = path
+        self._timeout = timeout
+        self._synchronous = synchronous
+        self._opened: sqlite3.Connection | None = None
+
+    def run(self, begin: str, steps: Steps[T]) -> T:
+        """The result of the steps, committed; or what they raised, rolled back."""
+        try:
+            connection = self._connection
+            connection.execute(begin)
+        except sqlite3.Error as error:
+            raise self._translate(error, Unavailable) from error
+        try:
+            result = self._drive(connection, steps)
+        except Nothing as nothing:
+            connection.execute("ROLLBACK")
+            return nothing.result  # type: ignore[return-value]  # only transactions that return a revision raise it
+        except RotaError:
+            connection.execute("ROLLBACK")
+            raise
+        except sqlite3.Error as error:
+            self._drop()
+            raise self._translate(error, Unavailable) from error
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._drop()
+            raise self._translate(error, Unknown) from error
+        return result
+
+    def migrate(self) -> None:
+        """Bring the schema up to date; nothing changes if it is newer than this code."""
+        try:
+            missing = migrations.missing(str(self._url), self._schema())
+            if missing:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("BEGIN IMMEDIATE")
+                for version, statements in migrations.missing(str(self._url), self._schema()).items():
+                    for statement in statements:
+                        self._connection.execute(statement)
+                    self._connection.execute(f"PRAGMA user_version = {version}")
+                self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._drop()
+            raise self._translate(error, Unavailable) from error
+
+    def close(self) -> None:
+        """Close, if it was ever opened."""
+        self._drop()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._opened is None:
+            seconds = self._timeout.total_seconds()
+            self._opened = sqlite3.connect(self._path, timeout=seconds, isolation_level=None, cached_statements=64)
+            self._opened.execute(f"PRAGMA synchronous = {self._synchronous}")
+        return self._opened
+
+    def _schema(self) -> int:
+        ((version,),) = self._connection.execute("PRAGMA user_version").fetchall()
+        return int(version)
+
+    def _drive(self, connection: sqlite3.Connection, steps: Steps[T]) -> T:
+        execute, executemany, queries = connection.execute, connection.executemany, SQLITE.queries
+        try:
+            query = next(steps)
+            while True:
+                if type(query) is Batch:
+                    executemany(queries[query.name], query.rows)
+                    rows: list[Row] = []
+                else:
+                    rows = execute(queries[query.name], query.parameters).fetchall()  # type: ignore[union-attr]
+                query = steps.send(rows)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    def _drop(self) -> None:
+        """Close the connection, whatever state it is in; the next call opens a fresh one."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _translate(
+        self, error: sqlite3.Error, otherwise: type[Unavailable] | type[Unknown]
+    ) -> Unavailable | Unknown | Denied | Invalid:
+        """What a SQLite error means to the caller."""
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith("SQLITE_BUSY"):
+            wait = durations.render(self._timeout)
+            return Unavailable(f"store {self._url}: another process has held the file for {wait}; try again")
+        if name.startswith("SQLITE_READONLY"):
+            return Denied(f"store {self._url}: {self._path} is read-only; make it and its folder writable")
+        if name == "SQLITE_NOTADB":
+            return Invalid(f"store {self._url}: {self._path} is not a SQLite database; choose another file")
+        if name == "SQLITE_CANTOPEN":
+            return Denied(f"store {self._url}: cannot open {self._path}; may this user write there?")
+        if name == "SQLITE_FULL":
+            return otherwise(f"store {self._url}: the disk is full; free some space")
+        return otherwise(f"store {self._url}: {error}")

@@ -1,0 +1,61 @@
+"""Transactions written without a driver.
+
+A transaction is a generator: it yields queries and is sent their rows, and what it returns is the result. SQLite
+runs the whole of it in its thread; a driver that awaits each query runs the very same steps. To refuse, a
+transaction raises, and the driver rolls back.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from rota.model.ids import Revision
+
+T = TypeVar("T")
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Query(NamedTuple):
+    """A named query and its parameters."""
+
+    name: str
+    parameters: tuple[object, ...] = ()
+
+
+class Batch(NamedTuple):
+    """A named query to run once for each row of parameters."""
+
+    name: str
+    rows: Sequence[tuple[object, ...]]
+
+
+Steps: TypeAlias = Generator[Query | Batch, list[Row], T]
+
+
+class Nothing(Exception):
+    """Raised by a transaction that turned out to change nothing: roll back, and this is the result."""
+
+    def __init__(self, result: Revision) -> None:
+        self.result = result
+
+
+class Driver(Protocol):
+    """Runs steps against one database, and hears of changes that others made."""
+
+    def keys_parameter(self, keys: Sequence[str]) -> object:
+        """The one parameter that stands for a list of keys."""
+
+    async def read(self, steps: Callable[[], Steps[T]]) -> T:
+        """Run steps on one snapshot; Unavailable if the database cannot be reached in time."""
+
+    async def write(self, steps: Callable[[], Steps[T]]) -> T:
+        """Run steps in one transaction; Unknown if its end is not known."""
+
+    def listen(self, heard: Callable[[Revision], None]) -> None:
+        """From now on call `heard` when another process says that it committed. Hints only: some get lost."""
+
+    def tell(self, revision: Revision) -> None:
+        """Tell the other processes of a commit."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
