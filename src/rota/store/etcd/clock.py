@@ -1,0 +1,145 @@
+"""The members' agreed clock.
+
+etcd has no call for the time, but every answer of its HTTP side carries a `Date` in whole seconds. One such answer
+places a member's clock within a second; several, taken at different fractions of a second, narrow it down
+(`Estimate`). The agreed time is the median of the members' clocks, so that one wrong clock of three is outvoted.
+
+Members are asked at most every 30 s; in between the local monotonic clock carries on. The price: `now` is right to
+a second at first and better later, and notices a stepped clock up to 30 s late. Nothing's uniqueness rests on it.
+A member that serves HTTP on another port only (`--listen-client-http-urls`) has no say.
+"""
+
+import asyncio
+import http.client
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from statistics import median
+
+from rota.kit.clock import Clock
+from rota.kit.instant import Instant
+from rota.model.errors import Unavailable
+from rota.store.etcd.endpoints import Endpoint
+from rota.store.etcd.settings import Settings, Tls
+
+PERIOD = 30.0
+"""Seconds between two rounds of asking."""
+
+RESOLUTION = 1.0
+"""Seconds between two ticks of a `Date`."""
+
+DRIFT = 0.0005
+"""How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a member's clock showed at some instant between `sent` and `received`."""
+
+    shown: float
+    sent: Instant
+    received: Instant
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The bounds of one member's wall clock minus our monotonic one, as of `instant`."""
+
+    low: float
+    high: float
+    instant: Instant
+
+    @property
+    def offset(self) -> float:
+        """The middle of the bounds."""
+        return (self.low + self.high) / 2
+
+
+def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
+    """The estimate with one more reading; a reading that contradicts it means a stepped clock, and starts it anew."""
+    low, high = reading.shown - reading.received, reading.shown + RESOLUTION - reading.sent
+    if estimate is not None:
+        drifted = DRIFT * (reading.received - estimate.instant)
+        narrow = max(low, estimate.low - drifted), min(high, estimate.high + drifted)
+        if narrow[0] < narrow[1]:
+            low, high = narrow
+    return Estimate(low, high, reading.received)
+
+
+Ask = Callable[[Endpoint], Awaitable[Reading]]
+"""Asks one member; OSError if it does not answer."""
+
+
+class AgreedClock:
+    """The median of the members' clocks."""
+
+    def __init__(self, store: str, members: Sequence[Endpoint], clock: Clock, ask: Ask) -> None:
+        self._store, self._members, self._clock, self._ask = store, members, clock, ask
+        self._asking = asyncio.Lock()
+        self._estimates: dict[Endpoint, Estimate] = {}
+        self._offset = 0.0
+        self._good_until: Instant | None = None
+
+    async def now(self) -> datetime:
+        """The agreed time; Unavailable if it is time to ask and no member answers."""
+        async with self._asking:
+            if self._good_until is None or self._clock.monotonic() >= self._good_until:
+                self._offset = await self._agree()
+                self._good_until = Instant(self._clock.monotonic() + PERIOD)
+        return datetime.fromtimestamp(self._offset + self._clock.monotonic(), UTC)
+
+    async def _agree(self) -> float:
+        """The median offset of those members that answer now."""
+        readings = await asyncio.gather(*map(self._ask, self._members), return_exceptions=True)
+        offsets = []
+        for member, reading in zip(self._members, readings, strict=True):
+            if isinstance(reading, Reading):
+                self._estimates[member] = refine(self._estimates.get(member), reading)
+                offsets.append(self._estimates[member].offset)
+            elif not isinstance(reading, OSError):
+                raise reading
+        if not offsets:
+            raise Unavailable(f"store {self._store}: no member tells the time ({readings[0]}); is etcd running there?")
+        return median(offsets)
+
+
+def members_clock(settings: Settings, clock: Clock) -> AgreedClock:
+    """The agreed clock of the members a URL names."""
+
+    async def ask(member: Endpoint) -> Reading:
+        try:
+            async with asyncio.timeout(settings.timeout):
+                return await asyncio.to_thread(_read, member, settings.tls, settings.timeout, clock)
+        except TimeoutError:
+            raise TimeoutError(f"{member}: no answer within {settings.timeout:g} s") from None
+
+    return AgreedClock(settings.store, settings.endpoints, clock, ask)
+
+
+def _read(member: Endpoint, tls: Tls | None, timeout: float, clock: Clock) -> Reading:
+    """One member's clock, by HTTP; OSError if there is none to be had. Blocks."""
+    with closing(http.client.HTTPConnection(member.host, member.port)) as connection:
+        connection.sock = _connected(member, tls, timeout)
+        try:
+            sent = clock.monotonic()
+            connection.request("GET", "/version")
+            answer = connection.getresponse()
+            received = clock.monotonic()
+            shown = parsedate_to_datetime(answer.getheader("Date", ""))
+        except (http.client.HTTPException, ValueError) as error:
+            raise OSError(f"{member} does not speak HTTP as etcd does: {error}") from error
+        return Reading(shown.timestamp(), sent, received)
+
+
+def _connected(member: Endpoint, tls: Tls | None, timeout: float) -> socket.socket:
+    plain = socket.create_connection((member.host, member.port), timeout)
+    if tls is None:
+        return plain
+    try:
+        return tls.context.wrap_socket(plain, server_hostname=tls.server_name or member.host)
+    except BaseException:
+        plain.close()
+        raise

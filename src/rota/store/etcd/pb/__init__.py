@@ -1,0 +1,1 @@
+"""Code generated from `proto/rota/etcd.proto` by `scripts/proto.sh`."""
