@@ -44,8 +44,7 @@ class Wheel(Generic[K]):
         # This runs for every report of every task, hence the flat code: a key knows its slot, not its tick, which
         # saves a look-up, and a key that stays in its slot costs nothing more.
         tick = int(due * self._per_second)
-        if tick < self._open:
-            tick = self._open
+        tick = max(tick, self._open)
         slot = self._slots[tick]
         slot_of = self._slot_of
         before = slot_of.get(key)

@@ -1,0 +1,1 @@
+"""The leader's effects: watch, ask `decide`, commit."""

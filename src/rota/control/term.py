@@ -1,0 +1,39 @@
+"""A term: one leadership, and the fence around everything it writes.
+
+Every write of a leader goes through `Term.commit`, which expects the leader key at the revision that made this term.
+Once that key is gone or another's, the store refuses the write, however late it arrives and however sure of itself
+the sender is. The look at the lease before sending only spares a useless call.
+"""
+
+from collections.abc import Iterable
+
+from rota.model import keys
+from rota.model.errors import Conflict, TermOver
+from rota.model.ids import Revision, TermNumber
+from rota.store.keeper import Keeper
+from rota.store.port import At, Expect, Store, Write
+
+
+class Term:
+    """The right to write as leader, while it lasts."""
+
+    def __init__(self, number: TermNumber, store: Store, keeper: Keeper) -> None:
+        self.number = number
+        self.store = store
+        self.fence: Expect = At(keys.LEADER, Revision(number))
+        self.keeper = keeper
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        """Write as leader; TermOver if this node is not leader any more."""
+        if not self.keeper.may_act:
+            raise TermOver(f"term {self.number}: the lease was not renewed in time; nothing was sent")
+        return await self.insist(*writes, expect=expect)
+
+    async def insist(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        """Write as leader without looking at the clock first: the fence alone decides."""
+        try:
+            return await self.store.commit(*writes, expect=(self.fence, *expect))
+        except Conflict as conflict:
+            if keys.LEADER in conflict.keys:
+                raise TermOver(f"term {self.number} is over; nothing was written") from conflict
+            raise

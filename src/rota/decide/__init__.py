@@ -1,0 +1,1 @@
+"""What should happen: pure functions on what was seen. No clock, no loop, no files."""

@@ -1,0 +1,64 @@
+"""Membership: may a node join under its name, and who came and went.
+
+Pure. `node.session` joins, `control.roster` tells.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rota.model.ids import LeaseId, NodeId
+from rota.model.node import Node
+
+
+@dataclass(frozen=True)
+class Join:
+    """The name is free."""
+
+
+@dataclass(frozen=True)
+class TakeOver:
+    """The name is held by an earlier life of this very node, which is dead: end its lease, then join."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True)
+class WaitFor:
+    """The name is held by another node: wait for its lease to end."""
+
+    holder: Node
+
+
+Admission: TypeAlias = Join | TakeOver | WaitFor
+
+
+def admission(holder: Node | None, home: str) -> Admission:
+    """How the node with the data folder `home` gets its name, which `holder` has now.
+
+    The folder is locked by the process that uses it; so whoever else had it does not live any more.
+    """
+    if holder is None:
+        return Join()
+    if holder.home == home:
+        return TakeOver(holder.lease)
+    return WaitFor(holder)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Who came and went between two looks at the fleet."""
+
+    joined: tuple[NodeId, ...] = ()
+    left: tuple[NodeId, ...] = ()
+    restarted: tuple[NodeId, ...] = ()
+
+
+def moves(before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]) -> Moves:
+    """The difference, each in order of the names."""
+    both = before.keys() & after.keys()
+    return Moves(
+        joined=tuple(sorted(after.keys() - before.keys())),
+        left=tuple(sorted(before.keys() - after.keys())),
+        restarted=tuple(sorted(node for node in both if before[node].session != after[node].session)),
+    )

@@ -1,0 +1,52 @@
+"""A node as the others see it, and the leader among them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from rota.model.ids import LeaseId, NodeId, SessionId
+
+
+class Role(StrEnum):
+    """What a node does for the fleet."""
+
+    SUPERVISE = "supervise"
+    WORK = "work"
+    BOTH = "both"
+
+    @property
+    def may_lead(self) -> bool:
+        """May such a node stand for election?"""
+        return self is not Role.WORK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One member, for the length of one session; lives under that session's lease."""
+
+    id: NodeId
+    session: SessionId
+    lease: LeaseId
+    role: Role
+    home: str
+    """Which data folder it runs on: the same for each life of one node, and for no other."""
+
+    host: str
+    pid: int
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leader:
+    """Who leads. The revision at which this record was created is the term."""
+
+    node: NodeId
+    session: SessionId
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roster:
+    """The nodes the leader last knew."""
+
+    nodes: tuple[NodeId, ...]

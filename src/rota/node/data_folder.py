@@ -1,0 +1,81 @@
+"""The data folder: what a node keeps on its own disk, and the proof that it is alone.
+
+`lock` is locked for as long as the process lives (the kernel lets go of it, whatever the process dies of) and says
+who holds it. `home` names the folder for ever: a node that finds its own home in the store has found an earlier life
+of itself. `node` remembers the node's name.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from rota.model.config import check_node_id
+from rota.model.errors import Conflict, Denied, Invalid
+from rota.model.ids import NodeId
+
+
+class DataFolder:
+    """A folder that this process holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.home = self._lasting("home", secrets.token_hex(8))
+
+    def node_id(self, wanted: NodeId | None) -> NodeId:
+        """The node's name: the wanted one, which must be the remembered one if there is one."""
+        name = NodeId(self._lasting("node", wanted or _name_from_host()))
+        if wanted is not None and name != wanted:
+            raise Invalid(
+                f'data folder {self.path} belongs to node "{name}"; start it as that, or give "{wanted}" its own'
+            )
+        check_node_id(name)
+        return name
+
+    def _lasting(self, name: str, first: str) -> str:
+        """The content of a file that is written once."""
+        file = self.path / name
+        with contextlib.suppress(FileNotFoundError):
+            if text := file.read_text().strip():
+                return text
+        draft = self.path / f"{name}.new"
+        with draft.open("w") as out:
+            out.write(first + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+        return first
+
+
+@contextlib.contextmanager
+def hold(path: Path) -> Iterator[DataFolder]:
+    """The folder, made if need be, and nobody else's until the end; Conflict says who has it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Denied(f"data folder {path}: {error.strerror}; choose another with --data") from error
+    try:
+        _lock(path, lock)
+        yield DataFolder(path)
+    finally:
+        os.close(lock)
+
+
+def _lock(path: Path, lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 64, 0).decode(errors="replace").strip() or "another process"
+        raise Conflict(f"data folder {path} is in use by {holder}; stop it, or choose another with --data") from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"pid {os.getpid()}\n".encode(), 0)
+
+
+def _name_from_host() -> str:
+    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname().split(".")[0]).strip("-")[:40]
+    return f"{host or 'node'}-{secrets.token_hex(2)}"

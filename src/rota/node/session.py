@@ -1,0 +1,165 @@
+"""A session: one life of a node in the fleet.
+
+`in_session` joins the fleet (a lease, and the node's key under it), runs `body`, and leaves. When the lease is lost
+the body is cancelled and everything begins again with a fresh session id, so that what the fleet gave away meanwhile
+is not mistaken for ours. A store that is out of reach only makes it wait.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from random import random
+
+from rota.decide.membership import Join, TakeOver, WaitFor, admission
+from rota.kit import aio
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
+from rota.model.ids import NodeId, SessionId
+from rota.model.node import Node, Role
+from rota.store.keeper import Keeper
+from rota.store.port import Absent, Lease, Put, Store
+
+log = logging.getLogger(__name__)
+
+LEAVE = 3.0
+"""Seconds a leaving node waits for the store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a node says of itself in every session."""
+
+    node: NodeId
+    home: str
+    role: Role
+    lease_ttl: timedelta
+
+
+@dataclass(frozen=True)
+class Session:
+    """A node's place in the fleet, for as long as its lease lasts."""
+
+    node: Node
+    keeper: Keeper
+
+
+async def in_session(
+    store: Store,
+    identity: Identity,
+    clock: Clock,
+    body: Callable[[Session], Awaitable[None]],
+    jitter: Callable[[], float] = random,
+) -> None:
+    """Run `body` in one session after the other, until it returns or somebody cancels."""
+    while True:
+        session = await join(store, identity, clock, jitter)
+        log.info("joined", extra={"node": session.node.id, "session": session.node.session})
+        try:
+            await _run(session, body)
+            return
+        except* LeaseLost:
+            log.warning("session ended", extra={"node": session.node.id, "session": session.node.session})
+        finally:
+            await _leave(store, session)
+        aio.heed_cancellation()
+
+
+async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:
+    """A new session; Conflict if another node goes on using our name."""
+    patience = Patience(identity, clock)
+    waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
+    while True:
+        try:
+            if session := await _try_to_join(store, identity, clock, jitter, patience):
+                return session
+        except (Conflict, Unavailable, Unknown, LeaseLost) as error:
+            patience.check(error)
+            log.warning("not joined yet", extra={"node": identity.node, "why": str(error)})
+        await asyncio.sleep(next(waits).total_seconds())
+
+
+class Patience:
+    """How long to wait for somebody else's hold on our name."""
+
+    def __init__(self, identity: Identity, clock: Clock) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._holder: Node | None = None
+        self._since = clock.monotonic()
+
+    def waits_for(self, holder: Node | None) -> None:
+        """Start to wait for a holder; a new one gets a wait of its own."""
+        if holder is None or self._holder is None or holder.session != self._holder.session:
+            self._since = self._clock.monotonic()
+        self._holder = holder
+
+    def check(self, error: Exception) -> None:
+        """Raise Conflict when the same holder has outlived two leases: it is alive, and the name is its."""
+        holder = self._holder
+        if holder is None or not isinstance(error, Conflict):
+            return
+        if self._clock.monotonic() - self._since > 2 * self._identity.lease_ttl.total_seconds():
+            raise Conflict(
+                f'node id "{holder.id}" is in use by pid {holder.pid} on {holder.host}; stop it, or choose another id'
+            ) from error
+
+
+async def _try_to_join(
+    store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float], patience: Patience
+) -> Session | None:
+    key = keys.node(identity.node)
+    entry = await store.get(key)
+    holder = codec.decode(Node, entry.value) if entry else None
+    match admission(holder, identity.home):
+        case TakeOver(old):
+            await store.revoke(old)
+            return None
+        case WaitFor(holder):
+            patience.waits_for(holder)
+            raise Conflict(f'node id "{holder.id}" is held by pid {holder.pid} on {holder.host}', [key])
+        case Join():
+            patience.waits_for(None)
+    lease = await store.grant(identity.lease_ttl)
+    node = _record(identity, lease, clock)
+    await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key)])
+    return Session(node, Keeper(store, lease, clock, jitter))
+
+
+def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
+    return Node(
+        id=identity.node,
+        session=SessionId(secrets.token_hex(8)),
+        lease=lease.id,
+        role=identity.role,
+        home=identity.home,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        since=clock.wall(),
+    )
+
+
+async def _run(session: Session, body: Callable[[Session], Awaitable[None]]) -> None:
+    """The body, beside the keeping of its lease."""
+    async with asyncio.TaskGroup() as parts:
+        keeping = parts.create_task(session.keeper.keep(), name="lease")
+        try:
+            await body(session)
+        finally:
+            keeping.cancel()
+
+
+async def _leave(store: Store, session: Session) -> None:
+    """Give the lease back, so that nobody has to wait for it; if the store is away it ends by itself."""
+    try:
+        async with asyncio.timeout(LEAVE):
+            await store.revoke(session.keeper.lease)
+        log.info("left", extra={"node": session.node.id})
+    except (TimeoutError, Unavailable, Unknown) as error:
+        log.warning("left without a word", extra={"node": session.node.id, "why": str(error)})

@@ -1,0 +1,74 @@
+"""Keeping a lease: renew it at a third of its ttl, and know until when its holder may act.
+
+The store ends a lease no sooner than one ttl after the last renewal was *asked for*; the keeper stops its holder a
+fifth of the ttl before that (`safe_until`), so whoever comes next finds nobody acting. While the store is out of
+reach the keeper goes on asking, also past that point: if the lease is still there when the store returns, so is the
+session, and nothing had to move. Only `LeaseLost` ends it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import random
+
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model.errors import Unavailable, Unknown
+from rota.model.ids import Instant, LeaseId
+from rota.store.port import Lease, Store
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Holds one lease."""
+
+    def __init__(self, store: Store, lease: Lease, clock: Clock, jitter: Callable[[], float] = random) -> None:
+        self._store = store
+        self._lease = lease
+        self._clock = clock
+        self._jitter = jitter
+        self._deadline = lease.deadline
+        self._renewed = asyncio.Event()
+
+    @property
+    def lease(self) -> LeaseId:
+        """The lease, for writes under it."""
+        return self._lease.id
+
+    @property
+    def safe_until(self) -> Instant:
+        """When the holder must have stopped, unless the lease is renewed before."""
+        return Instant(self._deadline - self._lease.ttl.total_seconds() / 5)
+
+    @property
+    def may_act(self) -> bool:
+        """Is it certain that nobody else holds what this lease protects?"""
+        return self._clock.monotonic() < self.safe_until
+
+    async def until_it_may_act(self) -> None:
+        """Wait for a renewal that came in time."""
+        while not self.may_act:
+            self._renewed.clear()
+            await self._renewed.wait()
+
+    async def keep(self) -> None:
+        """Renew for ever; LeaseLost when the lease has ended."""
+        ttl = self._lease.ttl
+        wait, retries = ttl / 3, delays(ttl / 50, ttl / 10, self._jitter)
+        while True:
+            await asyncio.sleep(wait.total_seconds())
+            if await self._try():
+                wait, retries = ttl / 3, delays(ttl / 50, ttl / 10, self._jitter)
+            else:
+                wait = next(retries)
+
+    async def _try(self) -> bool:
+        try:
+            self._deadline = await self._store.renew(self._lease)
+        except (Unavailable, Unknown) as error:
+            left = round(self.safe_until - self._clock.monotonic(), 1)
+            log.warning("lease not renewed", extra={"lease": self.lease, "safe_for_s": left, "why": str(error)})
+            return False
+        self._renewed.set()
+        return True
