@@ -1,4 +1,83 @@
+"""`rota`: the command line.
+
+Each noun or verb has a file of its own and imports what it needs when it runs, so that `rota --help` is quick. An
+error of Rota's becomes one line on stderr and the exit code of its family; a bug shows its traceback.
+"""
+
+import sys
+from importlib import import_module
+from typing import Any
+
 import click
-@click.group()
-@click.version_option("0.1.0")
-def main() -> None: ...
+
+from rota import __version__
+from rota.model.errors import RotaError
+
+COMMANDS = {
+    "node": "Run one node of a fleet.",
+    "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
+    "status": "Show who leads and which nodes there are.",
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by name, imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"rota.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="rota %(version)s")
+def cli() -> None:
+    """Rota keeps Python work running on a fleet of machines.
+
+    Try `rota node --store sqlite:///rota.db` in two terminals, and `rota status --store sqlite:///rota.db` in a third.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    try:
+        code: Any = cli.main(args=arguments, prog_name="rota", standalone_mode=False)
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except RotaError as error:
+        code = report(error)
+    except BaseExceptionGroup as group:
+        cause = single_cause(group)
+        if cause is None:
+            raise
+        code = report(cause)
+    sys.exit(code)
+
+
+def report(error: RotaError) -> int:
+    """One line about an error; its exit code."""
+    click.echo(f"rota: {error}", err=True)
+    return error.exit_code
+
+
+def single_cause(group: BaseExceptionGroup[BaseException]) -> RotaError | None:
+    """The first of Rota's errors in a group that holds nothing else."""
+    expected, bugs = group.split(RotaError)
+    if bugs is not None or expected is None:
+        return None
+    cause: BaseException = expected
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return cause if isinstance(cause, RotaError) else None

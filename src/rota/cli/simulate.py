@@ -1,0 +1,62 @@
+"""`rota simulate`: fleets in virtual time, from seed numbers."""
+
+import logging
+from collections.abc import Iterable
+from time import perf_counter
+
+import click
+
+from rota.sim.election import BROKEN
+from rota.sim.run import Verdict, run_election, run_elections
+
+
+@click.group()
+def command() -> None:
+    """Run a fleet in virtual time, with faults, from seed numbers.
+
+    The same seed tells the same story each time, on any machine.
+    """
+    logging.getLogger("rota").setLevel(logging.CRITICAL)  # thousands of nodes die in here, on purpose
+
+
+@command.command()
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds to run.")
+@click.option("--first", type=int, default=0, show_default=True, help="The first of them.")
+@click.option("--seed", type=int, help="Run this one seed and tell its story.")
+@click.option("--break", "broken", type=click.Choice(BROKEN), help="Leave out a safeguard, to see it missed.")
+def election(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Contenders for leadership under crashes, pauses, cuts, losses and clock steps.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate election --seeds 1000
+    """
+    if seed is not None:
+        verdict = run_election(seed, broken)
+        click.echo("\n".join(verdict.story))
+        _exit(_sum_up([verdict], broken, perf_counter()))
+    started = perf_counter()
+    _exit(_sum_up(run_elections(range(first, first + seeds), broken), broken, started))
+
+
+def _sum_up(verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
+    """Print what the seeds showed; how many of them failed."""
+    seeds = terms = writes = 0
+    failed: list[Verdict] = []
+    for verdict in verdicts:
+        seeds += 1
+        terms += verdict.terms
+        writes += verdict.writes
+        if verdict.violations:
+            failed.append(verdict)
+    if failed:
+        worst, option = failed[0], f" --break {broken}" if broken else ""
+        click.echo(f"seed {worst.seed}: {worst.violations[0]}")
+        click.echo(f"replay: rota simulate election --seed {worst.seed}{option}")
+    elapsed = perf_counter() - started
+    click.echo(f"{seeds} seeds, {len(failed)} failed; {terms} terms, {writes} leader writes accepted; {elapsed:.1f} s")
+    return len(failed)
+
+
+def _exit(failed: int) -> None:
+    click.get_current_context().exit(1 if failed else 0)

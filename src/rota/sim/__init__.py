@@ -1,0 +1,1 @@
+"""The fleet in virtual time, in one process, from a seed number."""

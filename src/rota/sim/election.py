@@ -1,0 +1,125 @@
+"""Scenario: contenders for leadership, with everything going wrong.
+
+Three to five nodes run the product's own session and election code. Whoever leads writes its term into a probe key,
+again and again. Faults rage, then stop. What must hold:
+
+- No write of an older term is ever accepted: at each accepted probe the leader key is that term's.
+- When a term begins, nobody else still takes itself for the leader, by its own clock.
+- Once the faults have stopped, somebody leads within two leases and a little, and its writes are accepted.
+
+`broken="fence"` makes leaders write without their fence, `broken="deadline"` makes them trust their lease for ever;
+the scenario must find both.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import timedelta
+
+from rota.control.leader import Candidate
+from rota.control.term import Term
+from rota.model import keys
+from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.ids import Instant, NodeId, Revision, TermNumber
+from rota.model.node import Role
+from rota.node.session import Identity, Session, in_session
+from rota.sim.faults import rage
+from rota.sim.world import Machine, Process, World
+from rota.store.keeper import Keeper
+from rota.store.port import Put, Write
+
+TTL = timedelta(seconds=10)
+PROBE = "/probe"
+FAULTS_END = 180.0
+RECOVERY = 2 * TTL.total_seconds() + 5
+BROKEN = ("fence", "deadline")
+"""What can be broken on purpose."""
+
+
+class Trusting(Keeper):
+    """A keeper that takes its lease for eternal: what the deadline protects from."""
+
+    @property
+    def safe_until(self) -> Instant:
+        return Instant(float("inf"))
+
+
+class Election:
+    """One run of the scenario."""
+
+    def __init__(self, world: World, broken: str | None) -> None:
+        self._world = world
+        self._broken = broken
+        self._acting: dict[Process, tuple[TermNumber, Keeper]] = {}
+        self._proven = asyncio.Event()
+        self.terms = 0
+        self.writes = 0
+
+    async def run(self) -> None:
+        """The whole story."""
+        world = self._world
+        world.network.committed = self._check
+        for number in range(world.random.randint(3, 5)):
+            world.start(f"n{number}", self._program)
+        await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
+        self._proven.clear()
+        try:
+            async with asyncio.timeout(RECOVERY):
+                await self._proven.wait()
+        except TimeoutError:
+            world.violate(f"nobody led within {RECOVERY:.0f} s of the last fault")
+        await world.end()
+
+    async def _program(self, machine: Machine) -> None:
+        """What runs on each machine."""
+        jitter = self._world.random.random
+        process = machine.process
+
+        async def lead(term: Term) -> None:
+            self._acting[process] = term.number, term.keeper
+            try:
+                await self._write_on(machine, term)
+            finally:
+                del self._acting[process]
+
+        async def body(session: Session) -> None:
+            keeper = session.keeper
+            if self._broken == "deadline":
+                keeper.__class__ = Trusting
+            node, name = session.node, NodeId(machine.name)
+            await Candidate(machine.store, keeper, name, node.session, machine.clock, lead, jitter).run()
+
+        identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL)
+        await in_session(machine.store, identity, machine.clock, body, jitter)
+
+    async def _write_on(self, machine: Machine, term: Term) -> None:
+        write = machine.store.commit if self._broken == "fence" else term.commit
+        while True:
+            with suppress(Conflict, Unavailable, Unknown):  # the next one may fare better
+                await write(Put(PROBE, str(term.number).encode()))
+            await asyncio.sleep(self._world.random.uniform(0.1, 2.0))
+
+    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+        """The rules, at each accepted commit."""
+        for write in writes:
+            match write:
+                case Put(keys.LEADER):
+                    self._check_new_term(TermNumber(revision))
+                case Put(key, value) if key == PROBE:
+                    self._check_probe(TermNumber(int(value)))
+
+    def _check_probe(self, term: TermNumber) -> None:
+        self.writes += 1
+        leader = self._world.universe.get(keys.LEADER)
+        present = TermNumber(leader.created) if leader else None
+        if present == term:
+            self._proven.set()
+        else:
+            self._world.violate(f"a write of term {term} was accepted in term {present}")
+
+    def _check_new_term(self, term: TermNumber) -> None:
+        self.terms += 1
+        self._world.tell(f"term {term} begins")
+        for process, (other, keeper) in self._acting.items():
+            if keeper.may_act and not process.is_dead:
+                self._world.violate(f"{process.name} still acts in term {other} when term {term} begins")

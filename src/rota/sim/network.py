@@ -1,0 +1,197 @@
+"""The simulated network and the store behind it.
+
+This is the boundary where order is permuted. A request travels for a random time, is carried out by the store in one
+step, and its answer travels back; each way may lose it. A request under way belongs to nobody: its sender may freeze,
+crash or give up waiting, and it still arrives. That is what fences are for.
+
+`SimStore` is a client of the store as a real adapter would be: it waits for an answer up to its time-out and then says
+Unavailable for what only reads, Unknown for what may have been written.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from rota.kit.clock import Clock
+from rota.model import keys
+from rota.model.errors import Conflict, RotaError, Unavailable, Unknown
+from rota.model.ids import Instant, Key, LeaseId, Revision
+from rota.store import rules
+from rota.store.memory import Universe
+from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
+
+T = TypeVar("T")
+
+TIMEOUT = 2.0
+"""Seconds a client waits for an answer."""
+
+
+@dataclass
+class Weather:
+    """How bad the network and the store are at the moment; the faults change it."""
+
+    delay: tuple[float, float] = (0.001, 0.01)
+    """Seconds a message travels: least and most."""
+
+    loss: float = 0.0
+    """The part of messages that vanish."""
+
+    conflict: float = 0.0
+    """The part of commits that lose against an imagined competitor."""
+
+    store_down_until: float = 0.0
+    """Until then the store does not move: requests wait at its door."""
+
+    cut_up: set[str] = field(default_factory=set)
+    """Nodes whose requests do not get through."""
+
+    cut_down: set[str] = field(default_factory=set)
+    """Nodes that no answer reaches."""
+
+
+class Network:
+    """Carries messages between the nodes and the store."""
+
+    def __init__(self, universe: Universe, random: Random) -> None:
+        self.universe = universe
+        self.weather = Weather()
+        self.committed: Callable[[Iterable[Write], Revision], None] = lambda writes, revision: None
+        """Called in the very step of each accepted commit."""
+
+        self._random = random
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Lose every message from now on."""
+        self._is_closed = True
+
+    def request(self, node: str, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
+        """Have the store carry out `operation`, and the reply told, if nothing gets lost."""
+        if not self._is_lost(node in self.weather.cut_up):
+            self._carry(partial(self._arrive, node, operation, reply))
+
+    def _arrive(self, node: str, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
+        if self._loop.time() < self.weather.store_down_until:
+            again = partial(self._arrive, node, operation, reply)
+            self._loop.call_at(self.weather.store_down_until, again, context=self._context)
+            return
+        try:
+            answer: Callable[[], None] = partial(_settle, reply, operation(), None)
+        except RotaError as error:
+            answer = partial(_settle, reply, None, error)
+        if not self._is_lost(node in self.weather.cut_down):
+            self._carry(answer)
+
+    def _is_lost(self, is_cut: bool) -> bool:
+        return self._is_closed or is_cut or self._random.random() < self.weather.loss
+
+    def _carry(self, deliver: Callable[[], None]) -> None:
+        self._loop.call_later(self._random.uniform(*self.weather.delay), deliver, context=self._context)
+
+    def competes(self) -> bool:
+        """Does somebody else win this commit?"""
+        return self._random.random() < self.weather.conflict
+
+
+class SimStore:
+    """One node's client of the store."""
+
+    def __init__(self, network: Network, node: str, clock: Clock) -> None:
+        self._network = network
+        self._universe = network.universe
+        self._node = node
+        self._clock = clock
+
+    async def get(self, key: Key) -> Entry | None:
+        rules.check_key(key)
+        return await self._ask(lambda: self._universe.get(key))
+
+    async def scan(
+        self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
+    ) -> Listing:
+        rules.check_prefix(prefix)
+        rules.check_limit(limit)
+        return await self._ask(lambda: self._universe.scan(prefix, after, limit, at))
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        expectations = rules.check_commit(writes, expect)
+        return await self._ask(partial(self._commit, writes, expectations), Unknown)
+
+    async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
+        rules.check_prefix(prefix)
+        while True:
+            try:
+                commits, reached = await self._ask(partial(self._since, prefix, after))
+            except Unavailable:
+                continue
+            for commit in commits:
+                yield commit
+            after = max(after, reached)
+            with suppress(TimeoutError):  # that there is news is known at once; getting at it is another matter
+                async with asyncio.timeout(TIMEOUT):
+                    await self._universe.moved_past(after)
+
+    async def grant(self, ttl: timedelta) -> Lease:
+        rules.check_ttl(ttl)
+        asked = self._clock.monotonic()
+        lease = await self._ask(lambda: self._universe.grant(ttl))
+        return Lease(lease, ttl, Instant(asked + ttl.total_seconds()))
+
+    async def renew(self, lease: Lease) -> Instant:
+        asked = self._clock.monotonic()
+        await self._ask(lambda: self._universe.renew(lease.id))
+        return Instant(asked + lease.ttl.total_seconds())
+
+    async def revoke(self, lease: LeaseId) -> None:
+        await self._ask(lambda: self._universe.revoke(lease), Unknown)
+
+    async def now(self) -> datetime:
+        return await self._ask(self._universe.clock.wall)
+
+    async def revision(self) -> Revision:
+        return await self._ask(lambda: self._universe.revision)
+
+    async def compact(self, before: Revision) -> None:
+        await self._ask(lambda: self._universe.compact(before))
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    async def _ask(self, operation: Callable[[], T], unsure: type[Unavailable] | type[Unknown] = Unavailable) -> T:
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._network.request(self._node, operation, reply)
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return await reply
+        except TimeoutError:
+            raise unsure("store sim://: no answer in time") from None
+
+    def _commit(self, writes: tuple[Write, ...], expect: tuple[Expect, ...]) -> Revision:
+        contested = [expectation.key for expectation in expect if expectation.key != keys.LEADER]
+        if contested and self._network.competes():
+            raise Conflict(f"{contested[0]}: changed since you read it", contested[:1])
+        before = self._universe.revision
+        revision = self._universe.commit(writes, expect)
+        if revision != before:
+            self._network.committed(writes, revision)
+        return revision
+
+    def _since(self, prefix: Key, after: Revision) -> tuple[list[Commit], Revision]:
+        return self._universe.since(prefix, after), self._universe.revision
+
+
+def _settle(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if reply.done():
+        return
+    if error is None:
+        reply.set_result(result)
+    else:
+        reply.set_exception(error)

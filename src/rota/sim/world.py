@@ -1,0 +1,146 @@
+"""A simulated world: a store, a network, machines with clocks and processes, and faults to all of them.
+
+Everything random comes from one seeded source, so a seed is a story: the same each time it is told. `World.tell`
+writes the story down; `digest` names it in a few characters.
+
+A process is everything that was started under its `Group` (`kit.virtual`): freezing it is SIGSTOP, crashing it is
+kill −9, and neither lets it clean up.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from rota.kit.instant import Instant
+from rota.kit.virtual import Group
+from rota.sim.network import Network, SimStore
+from rota.store.memory import Universe
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class SimClock:
+    """A machine's clocks: the monotonic one drifts a little, the wall clock is wrong and steps."""
+
+    def __init__(self, random: Random) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rate = 1.0 + random.uniform(-0.01, 0.01)
+        self._boot = random.uniform(0, 1e6)
+        self._skew = timedelta(seconds=random.uniform(-5, 5))
+
+    def monotonic(self) -> Instant:
+        return Instant(self._boot + self._loop.time() * self._rate)
+
+    def wall(self) -> datetime:
+        return EPOCH + timedelta(seconds=self._loop.time()) + self._skew
+
+    def step(self, by: timedelta) -> None:
+        """Set the wall clock forward or back."""
+        self._skew += by
+
+
+class Process:
+    """One life of a machine's program."""
+
+    def __init__(self, machine: "Machine", program: Callable[["Machine"], Awaitable[None]]) -> None:
+        self.name = machine.name
+        self.group = Group(machine.name)
+        self.is_dead = False
+        with self.group.enter():
+            self.task = asyncio.ensure_future(program(machine))
+
+
+class Machine:
+    """A name, a clock, a way to the store, and the process that runs there."""
+
+    def __init__(self, world: "World", name: str, program: Callable[["Machine"], Awaitable[None]]) -> None:
+        self.name = name
+        self.clock = SimClock(world.random)
+        self.store = SimStore(world.network, name, self.clock)
+        self._world = world
+        self._program = program
+        self.lives = [Process(self, program)]
+
+    @property
+    def process(self) -> Process:
+        """The present life."""
+        return self.lives[-1]
+
+    @property
+    def is_up(self) -> bool:
+        """Does its process run, and is it not frozen?"""
+        return not self.process.is_dead and not self.process.group.is_frozen
+
+    def crash(self) -> None:
+        """kill −9."""
+        self._world.tell(f"{self.name} crashes")
+        self.process.is_dead = True
+        self.process.group.freeze()
+
+    def restart(self) -> None:
+        """A new process; the old one must be dead."""
+        self._world.tell(f"{self.name} restarts")
+        self.lives.append(Process(self, self._program))
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self._world.tell(f"{self.name} freezes")
+        self.process.group.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._world.tell(f"{self.name} thaws")
+        self.process.group.thaw()
+
+
+class World:
+    """All of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.story: list[str] = []
+        self.violations: list[str] = []
+        self.machines: list[Machine] = []
+        self._loop = asyncio.get_running_loop()
+        self.store_clock = SimClock(self.random)
+        self.universe = Universe(self.store_clock)
+        self.network = Network(self.universe, self.random)
+
+    @property
+    def time(self) -> float:
+        """Seconds since the beginning."""
+        return self._loop.time()
+
+    def start(self, name: str, program: Callable[[Machine], Awaitable[None]]) -> Machine:
+        """A machine that runs `program`."""
+        machine = Machine(self, name, program)
+        self.machines.append(machine)
+        return machine
+
+    def tell(self, what: str) -> None:
+        """A line of the story."""
+        self.story.append(f"{self.time:9.3f} {what}")
+
+    def violate(self, what: str) -> None:
+        """A rule was broken."""
+        self.tell(f"VIOLATION: {what}")
+        self.violations.append(what)
+
+    @property
+    def digest(self) -> str:
+        """The same for the same story."""
+        return hashlib.sha256("\n".join(self.story).encode()).hexdigest()[:12]
+
+    async def end(self) -> None:
+        """Stop everything. What still tries to clean up meets a store that does not answer."""
+        self.network.close()
+        tasks = []
+        for machine in self.machines:
+            for life in machine.lives:
+                life.group.thaw()
+                life.task.cancel()
+                tasks.append(life.task)
+        await asyncio.gather(*tasks, return_exceptions=True)
