@@ -5,6 +5,7 @@ error of Rota's becomes one line on stderr and the exit code of its family; a bu
 """
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +33,13 @@ class LazyGroup(click.Group):
         module = import_module(f"rota.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, 1)):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

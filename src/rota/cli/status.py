@@ -30,7 +30,7 @@ def command(store: str, output: str) -> None:
 
 
 async def _look(url: str) -> dict[str, Any]:
-    async with open_store(url) as store:
+    async with open_store(url, create=False) as store:
         now = await store.now()
         leader = await _leader(store, now)
         listing = await store.scan(keys.NODES)

@@ -28,7 +28,7 @@ from rota.store.url import Options, StoreUrl
 _universes: WeakValueDictionary[str, "Universe"] = WeakValueDictionary()
 
 
-async def open(url: StoreUrl, clock: Clock) -> Store:
+async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     """A client of the universe the URL names."""
     Options(url).done()
     if url.path or len(url.hosts) > 1:
@@ -36,6 +36,8 @@ async def open(url: StoreUrl, clock: Clock) -> Store:
     name = url.hosts[0] if url.hosts else ""
     universe = _universes.get(name) if name else None
     if universe is None:
+        if not create:
+            raise rules.nothing_there(url)
         universe = Universe(clock)
         if name:
             _universes[name] = universe

@@ -1,7 +1,7 @@
 """Opening a store by URL.
 
 The adapter is imported when its scheme is asked for, so that a laptop needs no gRPC and `import rota` no database
-driver. To add a store: a module with `async def open(url, clock) -> Store`, and a line here.
+driver. To add a store: a module that is an `Adapter`, and a line here.
 """
 
 from collections.abc import AsyncIterator
@@ -24,10 +24,10 @@ EXTRAS = {"etcd": "etcd"}
 
 
 @asynccontextmanager
-async def open_store(text: str, *, clock: Clock = SYSTEM) -> AsyncIterator[Store]:
-    """The store at a URL, ready to use; closed in the end."""
+async def open_store(text: str, *, clock: Clock = SYSTEM, create: bool = True) -> AsyncIterator[Store]:
+    """The store at a URL, ready to use; closed in the end. Without `create` it must have been used before."""
     url = urls.parse(text)
-    store = await _adapter(url).open(url, clock)
+    store = await _adapter(url).open(url, clock, create=create)
     try:
         yield store
     finally:
@@ -37,7 +37,7 @@ async def open_store(text: str, *, clock: Clock = SYSTEM) -> AsyncIterator[Store
 class Adapter(Protocol):
     """What an adapter's module offers."""
 
-    async def open(self, url: urls.StoreUrl, clock: Clock) -> Store:
+    async def open(self, url: urls.StoreUrl, clock: Clock, *, create: bool) -> Store:
         """A store that has been reached once and whose schema fits."""
 
 

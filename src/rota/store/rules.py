@@ -63,6 +63,11 @@ def check_limit(limit: int | None) -> None:
         raise Invalid(f"a page of {limit} entries; ask for at least one")
 
 
+def nothing_there(store: object) -> Invalid:
+    """What to say of a store that nobody has used yet."""
+    return Invalid(f"store {store}: no fleet has used it yet; check the URL, or start a node on it")
+
+
 def _check_writes(writes: Sequence[Write]) -> None:
     seen: set[Key] = set()
     size = 0

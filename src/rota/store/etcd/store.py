@@ -40,13 +40,13 @@ PAGE = 500
 """Entries per request of a scan."""
 
 
-async def open(url: StoreUrl, clock: Clock) -> Store:
+async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     """The store at `url`; Unavailable, Denied or Invalid if it cannot be used."""
     wanted = settings.read(url)
     client = await clients.connect(wanted)
     names = Wire(wanted.namespace)
     try:
-        await _check_schema(client, names.schema_key, wanted.store)
+        await _check_schema(client, names.schema_key, wanted.store, create=create)
     except BaseException:
         await client.close()
         raise
@@ -57,10 +57,12 @@ class _Schema(msgspec.Struct):
     v: int
 
 
-async def _check_schema(client: Client, key: bytes, store: str) -> None:
-    """Invalid unless the schema is ours; written if there is none."""
+async def _check_schema(client: Client, key: bytes, store: str, *, create: bool) -> None:
+    """Invalid unless the schema is ours; written, if that is wanted, where there is none."""
     found = await client.range(pb.RangeRequest(key=key))
     while not found.kvs:
+        if not create:
+            raise rules.nothing_there(store)
         await _write_schema(client, key, store)
         found = await client.range(pb.RangeRequest(key=key))
     try:

@@ -22,6 +22,7 @@ from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Revision
+from rota.store import rules
 from rota.store.port import Store
 from rota.store.sql import migrations
 from rota.store.sql.dialect import SQLITE
@@ -39,14 +40,16 @@ STOP = 5.0
 """Seconds a closing store waits for its threads."""
 
 
-async def open(url: StoreUrl, clock: Clock) -> Store:
-    """The store in a file, which is made if it is not there."""
+async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
+    """The store in a file."""
     options = Options(url)
     timeout = options.timeout()
     synchronous = options.choice("synchronous", ("full", "normal"))
     options.done()
     path = database_path(url)
     check_file(url, path)
+    if not create and not path.exists():
+        raise rules.nothing_there(url)
     driver = SqliteDriver(url, path, timeout, synchronous)
     try:
         await driver.prepare()
