@@ -51,7 +51,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Rota keeps Python work running on a fleet of machines.
 
-    Try `rota node --store sqlite:///rota.db` in two terminals, and `rota status --store sqlite:///rota.db` in a third.
+    Try `rota node --store sqlite:///rota.db --id a` in one terminal, the same with `--id b` in another, and
+    `rota status --store sqlite:///rota.db` in a third.
     """
 
 

@@ -35,7 +35,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
         raise Invalid(f"store {url}: write memory:// or memory://name")
     name = url.hosts[0] if url.hosts else ""
     universe = _universes.get(name) if name else None
-    if universe is None:
+    if universe is None or universe.loop is not asyncio.get_running_loop():  # that of an earlier run may linger
         if not create:
             raise rules.nothing_there(url)
         universe = Universe(clock)
@@ -73,7 +73,7 @@ class Universe:
         self._leases: dict[LeaseId, _Granted] = {}
         self._lease_numbers = count(1)
         self._moved = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
     def get(self, key: Key) -> Entry | None:
@@ -148,8 +148,8 @@ class Universe:
             raise LeaseLost(lease)
         if granted.expiry is not None:
             granted.expiry.cancel()
-        end = self._loop.time() + granted.ttl.total_seconds()
-        granted.expiry = self._loop.call_at(end, self.revoke, lease, context=self._context)
+        end = self.loop.time() + granted.ttl.total_seconds()
+        granted.expiry = self.loop.call_at(end, self.revoke, lease, context=self._context)
 
     def revoke(self, lease: LeaseId) -> None:
         """End a lease: its keys go in one commit."""

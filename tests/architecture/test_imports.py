@@ -1,0 +1,45 @@
+"""What importing Rota costs, and what it promises."""
+
+import ast
+import subprocess
+import sys
+
+import rota
+from tests.kit.process import ROOT
+
+HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "sqlite3", "asyncio", "rich", "click"}
+
+
+def test_importing_rota_pulls_in_no_driver_and_no_loop() -> None:
+    code = "import sys, rota; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert HEAVY & set(loaded) == set()
+
+
+def test_the_promise_is_kept() -> None:
+    assert sorted(rota.__all__) == rota.__all__
+    for name in rota.__all__:
+        assert hasattr(rota, name)
+
+
+def test_only_the_clock_reads_time() -> None:
+    """`datetime.now()` needs no import that the contract could forbid."""
+    guilty = []
+    for file in sorted((ROOT / "src/rota").rglob("*.py")):
+        if file.match("kit/clock.py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}:
+                value = node.value
+                if isinstance(value, ast.Name) and value.id in {"datetime", "date"}:
+                    guilty.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert guilty == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "src/rota").rglob("*.py"))
+        if not file.name.endswith("_pb2.py") and not ast.get_docstring(ast.parse(file.read_text()))
+    ]
+    assert silent == []

@@ -1,0 +1,120 @@
+"""What all tests share: real servers, stores to try, and honesty about what was not tried.
+
+Servers are started when the first test asks, once per run (per worker under xdist), and stopped by pid in the end.
+A test that needs a backend we do not have is skipped by name, and the run ends with the list of backends it did not
+test. With CI=true a skip, whatever its reason, fails the run.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rota.store import Store, open_store
+from tests.kit import obtain
+from tests.kit.faultproxy import FaultProxy
+from tests.kit.harness import HARNESSES, StoreHarness, params
+from tests.kit.servers import Server
+
+NOT_HAD = "backend cannot be had: "
+
+
+class ServerPool:
+    """Servers by kind and part, each started when first asked for."""
+
+    def __init__(self, base: Path, stack: ExitStack) -> None:
+        self._base, self._stack = base, stack
+        self._running: dict[tuple[type[Server], str], Server] = {}
+
+    def get(self, kind: type[Server], part: str) -> Server:
+        """The running server of a kind that plays a part; tests of one part share it."""
+        if (kind, part) not in self._running:
+            base = self._base / f"{kind.__name__}-{part}"
+            base.mkdir()
+            self._running[kind, part] = self._stack.enter_context(kind(base))
+        return self._running[kind, part]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPool]:
+    """The servers of this run."""
+    with ExitStack() as stack:
+        yield ServerPool(tmp_path_factory.mktemp("servers"), stack)
+
+
+@pytest.fixture(params=params(HARNESSES))
+def harness(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> StoreHarness:
+    """A place for a store, on every adapter."""
+    kind: type[StoreHarness] = request.param
+    return kind(tmp_path, servers.get(kind.server, "steady") if kind.server else None)
+
+
+@pytest.fixture
+async def store(harness: StoreHarness) -> AsyncIterator[Store]:
+    """An open, empty store."""
+    async with open_store(harness.url()) as store:
+        yield store
+
+
+@pytest.fixture
+async def other(harness: StoreHarness, store: Store) -> AsyncIterator[Store]:
+    """A second handle on the same store, as another process would have."""
+    async with open_store(harness.url()) as other:
+        yield other
+
+
+@pytest.fixture(params=params(kind for kind in HARNESSES if kind.server))
+def victim(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> Iterator[StoreHarness]:
+    """A place for a store whose server, `victim.running`, may be hurt."""
+    kind: type[StoreHarness] = request.param
+    assert kind.server is not None
+    server = servers.get(kind.server, "victim")
+    yield kind(tmp_path, server)
+    server.recover()
+
+
+@pytest.fixture
+async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
+    """A bad network before the victim."""
+    assert victim.running is not None
+    async with FaultProxy(victim.running.port) as proxy:
+        yield proxy
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        (backend,) = mark.args
+        if why := obtain.missing(backend):
+            pytest.skip(f"{NOT_HAD}{backend} ({why})")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("CI") == "true" and _skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    skips = _skips(config)
+    untested = sorted({why.removeprefix(NOT_HAD) for why in skips.values() if why.startswith(NOT_HAD)})
+    if untested:
+        terminalreporter.section("backends not tested", yellow=True)
+        terminalreporter.line(f"backends not tested: {', '.join(untested)}")
+    if skips and os.environ.get("CI") == "true":
+        terminalreporter.section("skipped where nothing may be", red=True)
+        for test, why in sorted(skips.items()):
+            terminalreporter.line(f"{test}: {why}")
+        terminalreporter.line(f"CI=true: {len(skips)} skips fail the run")
+
+
+def _skips(config: pytest.Config) -> dict[str, str]:
+    """The tests skipped and why; in a worker of xdist none, its main process knows them all."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if reporter else []
+    return {report.nodeid: report.longrepr[2].removeprefix("Skipped: ") for report in reports}

@@ -1,0 +1,129 @@
+"""Obtain the servers the tests need: `python -m tests.kit.obtain`.
+
+What is on PATH is used as it is. What is not is installed from Debian's packages when we are root and there is an
+apt-get; nothing that a package brings is left running. One line per backend says what came of it.
+
+On a laptop a backend that cannot be had is no error: its tests are skipped, by name. With CI=true it is one.
+
+To add a backend: a line in BACKENDS, a server in `servers.py`, a harness in `harness.py`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+
+import click
+
+POLICY = Path("/usr/sbin/policy-rc.d")
+"""Debian asks this script whether a package may start its service; 101 means no."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A server program, and the packages that bring it."""
+
+    program: str
+    packages: tuple[str, ...]
+    version: tuple[str, ...] = ("--version",)
+    directories: str = ""
+    """A glob of directories off PATH where Debian puts the program."""
+
+    def find(self) -> str | None:
+        """The program's path, or None."""
+        places = [os.environ.get("PATH", os.defpath), *sorted(glob(self.directories), reverse=True)]
+        return shutil.which(self.program, path=os.pathsep.join(places))
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "etcd": Backend("etcd", ("etcd-server",)),
+}
+
+
+class ObtainError(Exception):
+    """A backend cannot be had; the message says why."""
+
+
+def missing(name: str) -> str | None:
+    """Why a backend cannot be used right now, or None if it can."""
+    program = BACKENDS[name].program
+    return None if BACKENDS[name].find() else f"no {program} on PATH; run python -m tests.kit.obtain"
+
+
+def obtain(backend: Backend) -> str:
+    """The version of a backend that is there now; ObtainError otherwise."""
+    if backend.find() is None:
+        install(backend.packages)
+    found = backend.find()
+    if found is None:
+        raise ObtainError(f"{', '.join(backend.packages)} brought no {backend.program}")
+    told = subprocess.run([found, *backend.version], capture_output=True, text=True, check=False)
+    number = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+    return number[0] if number else "of unknown version"
+
+
+def install(packages: tuple[str, ...]) -> None:
+    """Install Debian packages without starting what they bring; ObtainError says why not."""
+    if shutil.which("apt-get") is None:
+        raise ObtainError(f"no apt-get here; install what Debian calls {', '.join(packages)}")
+    if os.geteuid() != 0:
+        raise ObtainError(f"not root; run apt-get install {' '.join(packages)}")
+    with services_stay_down():
+        _apt("update")  # may fail for one source of many: whether it mattered shows below
+        if complaint := _apt("install", "-y", "--no-install-recommends", *packages):
+            raise ObtainError(complaint)
+
+
+@contextmanager
+def services_stay_down() -> Iterator[None]:
+    """Packages installed inside start nothing; a policy that is already there is left alone."""
+    if POLICY.exists():
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink()
+
+
+def _apt(*arguments: str) -> str | None:
+    """None when apt-get was content, else its last complaint."""
+    done = subprocess.run(
+        ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=120", *arguments],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    complaints = done.stderr.strip().splitlines() or [f"apt-get ended with {done.returncode}"]
+    return complaints[-1]
+
+
+def main() -> int:
+    """Obtain every backend; 1 if one is missing where none may be."""
+    lost = []
+    for name, backend in BACKENDS.items():
+        try:
+            click.echo(f"{name}: {obtain(backend)}")
+        except ObtainError as why:
+            click.echo(f"{name}: cannot be had: {why}")
+            lost.append(name)
+    if lost and os.environ.get("CI") == "true":
+        click.echo(f"obtain: CI tests every backend, and these are missing: {', '.join(lost)}", err=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

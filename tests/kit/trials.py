@@ -1,0 +1,122 @@
+"""Trials of leadership with real processes: what happens when a leader is killed, and when it is frozen.
+
+Tests ask whether the rules held; `make show-ground` prints the figures too.
+"""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.model import codec, keys
+from rota.model.node import Leader
+from rota.store import Commit, Entry, Store, open_store
+from tests.kit.cli import ROTA
+from tests.kit.process import Process, Script
+from tests.kit.stubborn import PROBE
+from tests.kit.waiting import Recorder, eventually
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A leader was killed."""
+
+    old: str
+    new: str
+    seconds: float
+    """From the kill to the new leader's term."""
+
+
+@dataclass(frozen=True)
+class Thaw:
+    """A leader was frozen past its ttl, deposed, and thawed."""
+
+    old_term: int
+    new_term: int
+    refused: int
+    """How many writes it tried in vain."""
+
+    accepted: int
+    """How many of its writes were accepted after the new term began."""
+
+
+async def kill_the_leader(url: str, folder: Path, ttl: str = "2s", nodes: int = 3) -> Takeover:
+    """Three nodes; the leader is killed −9; another leads."""
+    async with AsyncExitStack() as up:
+        store = await up.enter_async_context(open_store(url))
+        running = {name: up.enter_context(rota_node(url, name, folder, ttl)) for name in "abc"[:nodes]}
+        first = await leader_other_than(store, None)
+        await eventually(lambda: count_nodes(store, nodes))
+        killed = time.monotonic()
+        running[first.node].kill()
+        second = await leader_other_than(store, first)
+        return Takeover(first.node, second.node, time.monotonic() - killed)
+
+
+async def freeze_the_leader(url: str, folder: Path, ttl: str = "2s", attempts: int = 50) -> Thaw:
+    """Two stubborn nodes; the leader is frozen until the other leads, and then tries to write on."""
+    async with AsyncExitStack() as up:
+        store = await up.enter_async_context(open_store(url))
+        probes = await up.enter_async_context(Recorder(store, PROBE, await store.revision()))
+        running = {name: up.enter_context(stubborn(url, name, folder, ttl)) for name in "ab"}
+        first = await leader_other_than(store, None)
+        old_term = int(await eventually(lambda: _said(running[first.node], "accepted")))
+        running[first.node].freeze()
+        second = await leader_other_than(store, first)
+        new_term = int(await eventually(lambda: _said(running[second.node], "accepted")))
+        running[first.node].thaw()
+        refused = await eventually(lambda: _enough(running[first.node], f"refused {old_term}", attempts), within=30)
+        await probes.reach(await store.revision())
+        late = [commit for commit in probes.commits if commit.revision > new_term and _term(commit) == old_term]
+        return Thaw(old_term, new_term, refused, len(late))
+
+
+async def leader_other_than(store: Store, before: Leader | None) -> Leader:
+    """The leader, as soon as it is a different session from `before`."""
+    listing = await store.scan(keys.LEADER)
+    for entry in listing.entries:
+        if (found := _leader(entry)) != before:
+            return found
+    async with asyncio.timeout(60), aclosing(store.watch(keys.LEADER, listing.revision)) as commits:
+        async for commit in commits:
+            entry = commit.changes[0].entry
+            if entry is not None and (found := _leader(entry)) != before:
+                return found
+    raise AssertionError("a watch does not end")
+
+
+async def count_nodes(store: Store, nodes: int) -> bool:
+    """Are there as many nodes?"""
+    return len((await store.scan(keys.NODES)).entries) == nodes
+
+
+def rota_node(url: str, name: str, folder: Path, ttl: str) -> Process:
+    """`rota node`, as a user would start it."""
+    argv = [ROTA, "node", "--store", url, "--id", name, "--data", folder / name, "--lease-ttl", ttl]
+    return Process(argv, folder / f"{name}.out")
+
+
+def stubborn(url: str, name: str, folder: Path, ttl: str) -> Script:
+    """A node that writes on when it should not."""
+    return Script("stubborn", url, name, ttl, folder / name, output=folder / f"{name}.out")
+
+
+def _leader(entry: Entry) -> Leader:
+    return codec.decode(Leader, entry.value)
+
+
+def _said(process: Process, word: str) -> str | None:
+    """What the process last said after `word`."""
+    return next((line.split()[1] for line in reversed(process.lines()) if line.startswith(word)), None)
+
+
+def _enough(process: Process, line: str, count: int) -> int:
+    said = process.lines().count(line)
+    return said if said >= count else 0
+
+
+def _term(commit: Commit) -> int:
+    entry = commit.changes[0].entry
+    assert entry is not None
+    return int(entry.value)

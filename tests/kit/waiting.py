@@ -1,0 +1,111 @@
+"""Waiting in tests: for a condition, with a deadline, never for a while."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from inspect import isawaitable
+from typing import Self, TypeVar, overload
+
+from rota.model.errors import Unavailable, Unknown
+from rota.model.ids import Key, Revision
+from rota.store import Commit, Lease, Store
+
+T = TypeVar("T")
+
+
+@overload
+async def eventually(
+    condition: Callable[[], Awaitable[T | None]], *, within: float = ..., despite: tuple[type[Exception], ...] = ...
+) -> T: ...
+
+
+@overload
+async def eventually(
+    condition: Callable[[], T | None], *, within: float = ..., despite: tuple[type[Exception], ...] = ...
+) -> T: ...
+
+
+async def eventually(
+    condition: Callable[[], object], *, within: float = 10.0, despite: tuple[type[Exception], ...] = ()
+) -> object:
+    """What `condition` returns once that is true; the errors named in `despite` mean not yet."""
+    end = time.monotonic() + within
+    last: object = None
+    while time.monotonic() < end:
+        try:
+            last = condition()
+            if isawaitable(last):
+                last = await last
+            if last:
+                return last
+        except despite as error:
+            last = error
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"not within {within} s; the last answer was {last!r}")
+
+
+class Recorder:
+    """A watch that writes down what it yields; a context manager."""
+
+    def __init__(self, store: Store, prefix: Key, after: Revision) -> None:
+        self.commits: list[Commit] = []
+        self._store, self._prefix, self._after = store, prefix, after
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name=f"record {self._prefix}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    @property
+    def revisions(self) -> list[Revision]:
+        """The revisions seen, in the order they came."""
+        return [commit.revision for commit in self.commits]
+
+    @property
+    def changes(self) -> list[dict[Key, bytes | None]]:
+        """Each commit as keys and values."""
+        return [
+            {change.key: change.entry.value if change.entry else None for change in commit.changes}
+            for commit in self.commits
+        ]
+
+    async def until(self, condition: Callable[[], object], *, within: float = 10.0) -> None:
+        """Go on watching until `condition` holds; the watch's own error is raised here."""
+        await eventually(lambda: self._check(condition), within=within)
+
+    async def reach(self, revision: Revision, *, within: float = 10.0) -> None:
+        """Go on watching until the commit of `revision` has come."""
+        await self.until(lambda: self.commits and self.commits[-1].revision >= revision, within=within)
+
+    def _check(self, condition: Callable[[], object]) -> bool:
+        if condition():
+            return True
+        if self._task.done():
+            self._task.result()
+            raise AssertionError("the watch ended by itself")
+        return False
+
+    async def _run(self) -> None:
+        async with aclosing(self._store.watch(self._prefix, self._after)) as commits:
+            async for commit in commits:
+                self.commits.append(commit)
+
+
+@asynccontextmanager
+async def renewed(store: Store, lease: Lease) -> AsyncIterator[None]:
+    """Inside, the lease is renewed again and again; outages are sat out, a lost lease is an error."""
+
+    async def renew() -> None:
+        while True:
+            with suppress(Unavailable, Unknown):
+                await store.renew(lease)
+            await asyncio.sleep(lease.ttl.total_seconds() / 8)
+
+    async with asyncio.TaskGroup() as tasks:
+        renewal = tasks.create_task(renew())
+        yield
+        renewal.cancel()

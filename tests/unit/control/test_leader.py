@@ -1,0 +1,180 @@
+"""Leading, on the memory store in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+
+import pytest
+
+from rota.control.leader import Candidate
+from rota.control.retention import History
+from rota.control.roster import keep_roster
+from rota.control.term import Term
+from rota.kit import virtual
+from rota.kit.instant import Instant
+from rota.kit.virtual import Group
+from rota.model import codec, keys
+from rota.model.errors import TermOver, Unavailable
+from rota.model.ids import NodeId, Revision
+from rota.model.node import Roster
+from rota.node.session import Session, in_session
+from rota.store import Put, Store, open_store
+from tests.unit.node.test_session import CLOCK, TTL, identity
+
+Lead = Callable[[Term], Awaitable[None]]
+
+
+async def forever(term: Term) -> None:
+    await asyncio.Event().wait()
+
+
+def start(store: Store, name: str, lead: Lead, group: Group | None = None) -> asyncio.Task[None]:
+    """A node that stands for election."""
+
+    async def body(session: Session) -> None:
+        await Candidate(store, session.keeper, NodeId(name), session.node.session, CLOCK, lead).run()
+
+    async def run() -> None:
+        await in_session(store, identity(name, home=name), CLOCK, body)
+
+    with (group or Group(name)).enter():
+        return asyncio.create_task(run(), name=name)
+
+
+def play(story: Callable[[Store, Callable[..., asyncio.Task[None]]], Awaitable[None]]) -> None:
+    """A story with a store and a way to start nodes, which are stopped in the end."""
+
+    async def main() -> None:
+        running: list[asyncio.Task[None]] = []
+
+        def node(name: str, lead: Lead = forever, group: Group | None = None) -> asyncio.Task[None]:
+            running.append(start(store, name, lead, group))
+            return running[-1]
+
+        async with AsyncExitStack() as up:
+            store = await up.enter_async_context(open_store("memory://s", clock=CLOCK))
+            await story(store, node)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    virtual.run(main())
+
+
+async def leader(store: Store) -> str | None:
+    entry = await store.get(keys.LEADER)
+    return codec.decode(codec.Leader, entry.value).node if entry else None
+
+
+def test_one_of_two_leads_and_the_other_takes_over_at_once_when_it_leaves() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        tasks = {"a": node("a"), "b": node("b")}
+        await asyncio.sleep(1)
+        first = await leader(store)
+        assert first is not None
+        tasks[first].cancel()
+        await asyncio.sleep(0.5)
+        assert await leader(store) not in (None, first)
+
+    play(story)
+
+
+def test_a_crashed_leader_is_replaced_when_its_lease_ends() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        groups = {name: Group(name) for name in "ab"}
+        for name, group in groups.items():
+            node(name, forever, group)
+        await asyncio.sleep(1)
+        first = await leader(store)
+        assert first is not None
+        groups[first].freeze()
+        await asyncio.sleep(TTL.total_seconds() + 1)
+        assert await leader(store) not in (None, first)
+        groups[first].thaw()
+
+    play(story)
+
+
+def test_writes_of_a_term_that_is_over_are_refused() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        terms: list[Term] = []
+
+        async def lead(term: Term) -> None:
+            terms.append(term)
+            await forever(term)
+
+        first = node("a", lead)
+        await asyncio.sleep(1)
+        await terms[0].commit(Put("/x", b"1"))
+        first.cancel()
+        node("b", lead)
+        await asyncio.sleep(2)
+        with pytest.raises(TermOver):
+            await terms[0].insist(Put("/x", b"2"))
+        await asyncio.sleep(TTL.total_seconds())
+        with pytest.raises(TermOver, match="nothing was sent"):
+            await terms[0].commit(Put("/x", b"3"))
+        await terms[1].commit(Put("/x", b"4"))
+        entry = await store.get("/x")
+        assert entry is not None
+        assert entry.value == b"4"
+
+    play(story)
+
+
+def test_a_term_that_gives_up_is_begun_again_after_a_while() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        tries: list[float] = []
+
+        async def lead(term: Term) -> None:
+            tries.append(asyncio.get_running_loop().time())
+            raise Unavailable("the store is away")
+
+        node("a", lead)
+        await asyncio.sleep(20)
+        assert 5 < len(tries) < 30
+
+    play(story)
+
+
+def test_a_bug_in_a_term_is_not_hidden() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        async def lead(term: Term) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await node("a", lead)
+        assert caught.value.subgroup(ZeroDivisionError) is not None
+        assert await leader(store) is None
+
+    play(story)
+
+
+def test_the_roster_is_written_down() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        node("a", keep_roster)
+        await asyncio.sleep(1)
+        other = node("b", keep_roster)
+        await asyncio.sleep(1)
+        assert await roster(store) == ("a", "b")
+        other.cancel()
+        with suppress(asyncio.CancelledError):
+            await other
+        await asyncio.sleep(1)
+        assert await roster(store) == ("a",)
+
+    async def roster(store: Store) -> tuple[str, ...]:
+        entry = await store.get(keys.ROSTER)
+        assert entry is not None
+        return codec.decode(Roster, entry.value).nodes
+
+    play(story)
+
+
+def test_history_is_given_out_once_it_is_old_enough() -> None:
+    history = History()
+    for minute in range(5):
+        history.note(Instant(minute * 60.0), Revision(minute * 10))
+    assert history.older_than(Instant(-1.0)) is None
+    assert history.older_than(Instant(130.0)) == 20
+    assert history.older_than(Instant(130.0)) is None

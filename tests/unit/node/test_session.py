@@ -1,0 +1,113 @@
+"""Sessions on the memory store, in virtual time."""
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import pytest
+
+from rota.kit import virtual
+from rota.kit.clock import Clock
+from rota.kit.instant import Instant
+from rota.model import codec, keys
+from rota.model.errors import Conflict
+from rota.model.ids import NodeId
+from rota.model.node import Node, Role
+from rota.node.session import Identity, Session, in_session, join
+from rota.sim.world import EPOCH
+from rota.store import Store, open_store
+
+TTL = timedelta(seconds=10)
+
+
+class LoopClock:
+    """The virtual loop's time."""
+
+    def monotonic(self) -> Instant:
+        return Instant(asyncio.get_running_loop().time())
+
+    def wall(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.monotonic())
+
+
+CLOCK: Clock = LoopClock()
+
+
+def identity(name: str = "a", home: str = "h1") -> Identity:
+    return Identity(node=NodeId(name), home=home, role=Role.BOTH, lease_ttl=TTL)
+
+
+async def present(store: Store, name: str = "a") -> Node | None:
+    entry = await store.get(keys.node(NodeId(name)))
+    return codec.decode(Node, entry.value) if entry else None
+
+
+def test_a_node_is_there_while_its_body_runs_and_gone_after() -> None:
+    async def main() -> None:
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def body(session: Session) -> None:
+                await asyncio.sleep(60)
+                assert await present(store) == session.node
+
+            await in_session(store, identity(), CLOCK, body)
+            assert await present(store) is None
+            assert asyncio.get_running_loop().time() == pytest.approx(60)
+
+    virtual.run(main())
+
+
+def test_a_lost_lease_ends_the_body_and_begins_a_new_session() -> None:
+    async def main() -> list[Session]:
+        lives: list[Session] = []
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def body(session: Session) -> None:
+                lives.append(session)
+                if len(lives) == 1:
+                    await asyncio.sleep(1)
+                    await store.revoke(session.keeper.lease)
+                    await asyncio.sleep(1000)
+
+            await in_session(store, identity(), CLOCK, body)
+        return lives
+
+    first, second = virtual.run(main())
+    assert first.node.session != second.node.session
+    assert first.node.id == second.node.id
+
+
+def test_a_restart_on_the_same_folder_does_not_wait_for_its_old_lease() -> None:
+    async def main() -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await join(store, identity(), CLOCK)
+            await join(store, identity(), CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert virtual.run(main()) < 1
+
+
+def test_another_folder_waits_until_the_name_is_free() -> None:
+    async def main() -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await join(store, identity(), CLOCK)  # and then dies: nobody renews
+            await join(store, identity(home="h2"), CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert 10 <= virtual.run(main()) < 13
+
+
+def test_a_name_in_use_is_refused_in_the_end() -> None:
+    async def main() -> None:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            holder = await join(store, identity(), CLOCK)
+            keeping = asyncio.create_task(holder.keeper.keep())
+            try:
+                await join(store, identity(home="h2"), CLOCK)
+            finally:
+                keeping.cancel()
+                with suppress(asyncio.CancelledError):
+                    await keeping
+
+    with pytest.raises(Conflict, match='node id "a" is in use by pid'):
+        virtual.run(main())

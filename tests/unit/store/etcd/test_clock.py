@@ -1,0 +1,147 @@
+"""The members' clock: whole seconds narrowed down, wrong clocks outvoted, silence told."""
+
+import asyncio
+import math
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.kit.instant import Instant
+from rota.model.errors import Unavailable
+from rota.store.etcd.clock import PERIOD, AgreedClock, Estimate, Reading, refine
+from rota.store.etcd.endpoints import Endpoint
+
+A, B, C = (Endpoint(name, 2379) for name in "abc")
+EPOCH = 1_800_000_000.0
+
+
+class HandClock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def monotonic(self) -> Instant:
+        return Instant(self.time)
+
+    def wall(self) -> datetime:
+        raise AssertionError("the store's clock is not this machine's")
+
+
+class Members:
+    """Members whose clocks are so many seconds ahead of the monotonic one; those not named do not answer."""
+
+    def __init__(self, clock: HandClock, **ahead: float) -> None:
+        self.clock, self.ahead = clock, ahead
+        self.asked = 0
+
+    async def ask(self, member: Endpoint) -> Reading:
+        self.asked += 1
+        if member.host not in self.ahead:
+            raise OSError(f"{member} is out")
+        return reading(self.ahead[member.host], self.clock.time)
+
+
+def reading(ahead: float, at: float, *, trip: float = 0.0) -> Reading:
+    """What a member shows to one who asks at `at` and hears `trip` later."""
+    return Reading(math.floor(at + trip / 2 + ahead), Instant(at), Instant(at + trip))
+
+
+def agreed(members: Members) -> AgreedClock:
+    return AgreedClock("etcd://a,b,c", (A, B, C), members.clock, members.ask)
+
+
+def test_one_reading_places_a_clock_within_a_second() -> None:
+    estimate = refine(None, Reading(1000.0, Instant(5.0), Instant(5.25)))
+    assert (estimate.low, estimate.high) == (994.75, 996.0)
+
+
+def test_readings_at_other_fractions_narrow_it_down() -> None:
+    estimate = None
+    for number in range(100):
+        estimate = refine(estimate, reading(EPOCH + 0.3, number * 1.01))
+    assert estimate is not None
+    assert estimate.high - estimate.low < 0.15
+    assert estimate.offset == pytest.approx(EPOCH + 0.3, abs=0.1)
+
+
+@given(st.floats(0, 1), st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), min_size=1, max_size=30))
+def test_the_truth_stays_within_the_bounds(ahead: float, asks: list[tuple[float, float]]) -> None:
+    at, estimate = 0.0, None
+    for pause, trip in asks:
+        at += pause
+        estimate = refine(estimate, reading(1000 + ahead, at, trip=trip))
+        at += trip
+    assert estimate is not None
+    assert estimate.low - 1e-6 <= 1000 + ahead <= estimate.high + 1e-6
+
+
+def test_a_clock_that_drifts_does_not_start_anew() -> None:
+    estimate, widths = None, []
+    for number in range(200):
+        at = number * PERIOD + random.Random(number).random()
+        estimate = refine(estimate, reading(1000 + at * 0.0004, at))
+        widths.append(estimate.high - estimate.low)
+    assert max(widths[50:]) < 0.9
+
+
+@pytest.mark.parametrize("step", [-3600.0, -2.5, 2.5, 3600.0])
+def test_a_stepped_clock_starts_anew(step: float) -> None:
+    before = refine(None, reading(1000.5, 0.0))
+    after = refine(before, reading(1000.5 + step, 1.0))
+    assert after == refine(None, reading(1000.5 + step, 1.0))
+
+
+def test_an_estimate_is_the_middle_of_its_bounds() -> None:
+    assert Estimate(2.0, 4.0, Instant(0)).offset == 3.0
+
+
+async def test_one_wrong_clock_of_three_is_outvoted() -> None:
+    members = Members(HandClock(), a=EPOCH, b=EPOCH + 86_400, c=EPOCH)
+    now = await agreed(members).now()
+    assert abs(now - datetime.fromtimestamp(EPOCH + 100, UTC)) <= timedelta(seconds=1)
+
+
+async def test_members_that_do_not_answer_have_no_say() -> None:
+    members = Members(HandClock(), b=EPOCH)
+    now = await agreed(members).now()
+    assert abs(now - datetime.fromtimestamp(EPOCH + 100, UTC)) <= timedelta(seconds=1)
+
+
+async def test_between_two_rounds_the_local_clock_carries_on() -> None:
+    members = Members(HandClock(), a=EPOCH, b=EPOCH, c=EPOCH)
+    clock = agreed(members)
+    first = await clock.now()
+    members.clock.time += PERIOD - 1
+    assert await clock.now() - first == timedelta(seconds=PERIOD - 1)
+    assert members.asked == 3
+    members.clock.time += 1
+    await clock.now()
+    assert members.asked == 6
+
+
+async def test_those_who_ask_at_once_share_a_round() -> None:
+    members = Members(HandClock(), a=EPOCH, b=EPOCH, c=EPOCH)
+    clock = agreed(members)
+    await asyncio.gather(*(clock.now() for _ in range(5)))
+    assert members.asked == 3
+
+
+async def test_when_nobody_answers_it_says_so_and_asks_again_next_time() -> None:
+    members = Members(HandClock())
+    clock = agreed(members)
+    with pytest.raises(Unavailable, match=r"etcd://a,b,c: no member tells the time \(a:2379 is out\)"):
+        await clock.now()
+    members.ahead = {"a": EPOCH}
+    await clock.now()
+
+
+async def test_a_fault_of_our_own_is_not_taken_for_silence() -> None:
+    async def ask(_: Endpoint) -> Reading:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await AgreedClock("etcd://a", (A,), HandClock(), ask).now()
