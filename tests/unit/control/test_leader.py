@@ -19,7 +19,8 @@ from rota.model.ids import NodeId, Revision
 from rota.model.node import Roster
 from rota.node.session import Session, in_session
 from rota.store import Put, Store, open_store
-from tests.unit.node.test_session import CLOCK, TTL, identity
+from tests.kit.virtual_trials import CLOCK
+from tests.unit.node.test_session import TTL, identity
 
 Lead = Callable[[Term], Awaitable[None]]
 

@@ -2,35 +2,20 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from rota.kit import virtual
-from rota.kit.clock import Clock
-from rota.kit.instant import Instant
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.ids import NodeId
 from rota.model.node import Node, Role
 from rota.node.session import Identity, Session, in_session, join
-from rota.sim.world import EPOCH
 from rota.store import Store, open_store
+from tests.kit.virtual_trials import CLOCK
 
 TTL = timedelta(seconds=10)
-
-
-class LoopClock:
-    """The virtual loop's time."""
-
-    def monotonic(self) -> Instant:
-        return Instant(asyncio.get_running_loop().time())
-
-    def wall(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.monotonic())
-
-
-CLOCK: Clock = LoopClock()
 
 
 def identity(name: str = "a", home: str = "h1") -> Identity:

@@ -88,6 +88,7 @@ class SqliteDriver:
     def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
         self._url = url
         self._timeout = timeout
+        self._patience = timeout.total_seconds() + 1
         self._writer = Worker("rota sqlite writer", Connection(url, path, timeout, synchronous))
         self._reader = Worker("rota sqlite reader", Connection(url, path, timeout, synchronous))
         self._nudges = Nudges(path)
@@ -117,11 +118,12 @@ class SqliteDriver:
         self, worker: "Worker", call: Callable[["Connection"], T], too_late: type[Unavailable] | type[Unknown]
     ) -> T:
         # SQLite gives up a busy file at its own time-out; this one is for a disk that does not answer at all.
-        future = worker.submit(call)
-        done, _ = await asyncio.wait([future], timeout=self._timeout.total_seconds() + 1)
-        if not done:
-            raise too_late(f"store {self._url}: no answer within {durations.render(self._timeout)}; is the disk well?")
-        return future.result()
+        try:
+            async with asyncio.timeout(self._patience):
+                return await worker.submit(call)
+        except TimeoutError:
+            wait = durations.render(self._timeout)
+            raise too_late(f"store {self._url}: no answer within {wait}; is the disk well?") from None
 
 
 class Worker:

@@ -1,0 +1,38 @@
+"""Measure what Rota's own layers cost, and say how that compares with the goals: `python -m benchmarks --help`.
+
+It judges but never fails: figures on a shared machine are no reason to stop a build.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+
+import click
+
+from benchmarks import report, suite
+
+NOTE = """\
+Ratios are ours / bare, the median over the rounds, each round's sides taking turns; min–max is over the rounds (of
+our own figure where there is no ratio). Other work on the machine moves the figures a good deal, p99 most of all."""
+
+
+@click.command()
+@click.option("--only", type=click.Choice(suite.PARTS), help="Measure this part only.")
+@click.option("--store", type=click.Choice(suite.STORES), help="Measure this store only.")
+@click.option("--rounds", type=click.IntRange(min=1), default=suite.ROUNDS, show_default=True)
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here too.")
+def main(only: str | None, store: str | None, rounds: int, file: Path | None) -> None:
+    """Measure the store, its watches and the wheel beside bare drivers."""
+    start, facts = monotonic(), report.facts()
+    for name, fact in facts.items():
+        click.echo(f"{name:>12}: {fact}")
+    rows = suite.run(only, store=store, rounds=rounds, say=lambda text: click.echo(text, err=True))
+    click.echo(f"\n{report.table(rows)}\n\n{NOTE}")
+    click.echo(f"{rounds} rounds, {monotonic() - start:.0f} s.")
+    if file is not None:
+        file.write_text(json.dumps({"facts": facts, "rows": [asdict(row) for row in rows]}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

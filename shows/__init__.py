@@ -1,0 +1,1 @@
+"""What each issue must show, so that anybody can look again: `make show-NAME`."""

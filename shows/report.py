@@ -1,0 +1,38 @@
+"""The form of a show: a line per item, `ok` or `short`, the item, the figure; exit code 1 where any is short."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """One item."""
+
+    is_ok: bool
+    item: str
+    figure: str
+
+
+def show(parts: Sequence[Callable[[], Iterable[Line]]]) -> None:
+    """Run the parts, print their lines as they come, and exit."""
+    short, count, started = 0, 0, time.monotonic()
+    for part in parts:
+        try:
+            for line in part():
+                _print(line)
+                count += 1
+                short += not line.is_ok
+        except Exception as error:  # a part that breaks is short, and the others still have their say
+            traceback.print_exc()
+            _print(Line(False, part.__name__.replace("_", " "), f"broke: {error!r}"))
+            count += 1
+            short += 1
+    print(f"{count} items, {short} short; {time.monotonic() - started:.0f} s")
+    sys.exit(1 if short else 0)
+
+
+def _print(line: Line) -> None:
+    print(f"{'ok   ' if line.is_ok else 'short'}  {line.item}: {line.figure}", flush=True)
