@@ -7,7 +7,7 @@ PY := .venv/bin/python
 .PHONY: help setup demo test check format bench simulate chaos lock proto clean
 
 help:            ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/:/' | column -t -s:
+	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:           ## make .venv with a working .venv/bin/rota
 	@scripts/setup.sh
@@ -36,6 +36,10 @@ bench: setup     ## measure the store and the wheel beside bare drivers (never f
 simulate: setup  ## deep run of the simulator: 10,000 seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
 
+chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 5 minutes)
+	@$(PY) -m tests.kit.obtain
+	@$(PY) -m shows.chaos
+
 show-%: setup    ## run what an issue must show, e.g. make show-ground
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.$*
@@ -48,4 +52,4 @@ proto: setup     ## regenerate the checked-in protobuf code
 	@scripts/proto.sh
 
 clean:           ## remove what make made
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota
+	@rm -rf .venv .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota

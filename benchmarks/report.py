@@ -61,7 +61,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     bare = "–" if row.bare is None else _number(row.bare)
-    ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
+    ratio = "–" if row.ratio is None else f"{row.ratio:.3f}"
     span = f"{_number(row.low)}–{_number(row.high)}"
     return row.name, row.against or "none", bare, _number(row.ours), row.unit, ratio, span, row.goal, row.verdict
 

@@ -1,5 +1,6 @@
 """Log lines for people: time, level, event, fields."""
 
+import json
 import logging
 import sys
 
@@ -25,4 +26,4 @@ def to_stderr(level: str) -> None:
 
 def _plain(value: object) -> str:
     text = str(value)
-    return f'"{text}"' if " " in text else text
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text or '"' in text else text

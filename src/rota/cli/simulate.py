@@ -31,12 +31,14 @@ def election(seeds: int, first: int, seed: int | None, broken: str | None) -> No
 
     Example: rota simulate election --seeds 1000
     """
-    if seed is not None:
-        verdict = run_election(seed, broken)
-        click.echo("\n".join(verdict.story))
-        _exit(_sum_up([verdict], broken, perf_counter()))
     started = perf_counter()
-    _exit(_sum_up(run_elections(range(first, first + seeds), broken), broken, started))
+    if seed is None:
+        verdicts: Iterable[Verdict] = run_elections(range(first, first + seeds), broken)
+    else:
+        verdicts = [run_election(seed, broken)]
+        click.echo("\n".join(verdicts[0].story))
+    failed = _sum_up(verdicts, broken, started)
+    click.get_current_context().exit(1 if failed else 0)
 
 
 def _sum_up(verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
@@ -53,10 +55,7 @@ def _sum_up(verdicts: Iterable[Verdict], broken: str | None, started: float) -> 
         worst, option = failed[0], f" --break {broken}" if broken else ""
         click.echo(f"seed {worst.seed}: {worst.violations[0]}")
         click.echo(f"replay: rota simulate election --seed {worst.seed}{option}")
+    counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     elapsed = perf_counter() - started
-    click.echo(f"{seeds} seeds, {len(failed)} failed; {terms} terms, {writes} leader writes accepted; {elapsed:.1f} s")
+    click.echo(f"{counted}, {len(failed)} failed; {terms} terms, {writes} leader writes accepted; {elapsed:.1f} s")
     return len(failed)
-
-
-def _exit(failed: int) -> None:
-    click.get_current_context().exit(1 if failed else 0)

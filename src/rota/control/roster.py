@@ -1,27 +1,29 @@
 """The roster: which nodes there are, told and written down.
 
 The leader reads all node keys at one revision and follows them from there. Each arrival and departure is logged, and
-the names are kept under one key: the next leader learns from it whom to wait for before it calls anything missing.
+the names and sessions are kept under one key, so that the next leader can tell who left while nobody led.
 """
 
 import logging
-from collections.abc import Mapping
 from contextlib import aclosing
+from typing import TypeAlias
 
 from rota.control.term import Term
 from rota.decide.membership import moves
 from rota.model import codec, keys
 from rota.model.errors import Compacted
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Roster
 from rota.store.port import Commit, Listing, Put
 
 log = logging.getLogger(__name__)
 
+Sessions: TypeAlias = dict[NodeId, SessionId]
+
 
 async def keep_roster(term: Term) -> None:
     """Follow the nodes for as long as the term lasts."""
-    known: dict[NodeId, Node] = {}
+    known = await _last_known(term)
     while True:
         listing = await term.store.scan(keys.NODES)
         known = await _tell(term, known, _load(listing))
@@ -33,7 +35,13 @@ async def keep_roster(term: Term) -> None:
             log.warning("roster fell behind, reading it anew", extra={"term": term.number})
 
 
-async def _tell(term: Term, before: Mapping[NodeId, Node], after: dict[NodeId, Node]) -> dict[NodeId, Node]:
+async def _last_known(term: Term) -> Sessions:
+    """What the leader before us wrote down."""
+    entry = await term.store.get(keys.ROSTER)
+    return codec.decode(Roster, entry.value).nodes if entry else {}
+
+
+async def _tell(term: Term, before: Sessions, after: Sessions) -> Sessions:
     change = moves(before, after)
     for node in change.joined:
         log.info("node joined", extra={"node": node, "term": term.number})
@@ -41,21 +49,22 @@ async def _tell(term: Term, before: Mapping[NodeId, Node], after: dict[NodeId, N
         log.info("node restarted", extra={"node": node, "term": term.number})
     for node in change.left:
         log.warning("node left", extra={"node": node, "term": term.number})
-    if change.joined or change.left:
-        await term.commit(Put(keys.ROSTER, codec.encode(Roster(nodes=tuple(sorted(after))))))
+    if before != after:
+        await term.commit(Put(keys.ROSTER, codec.encode(Roster(nodes=dict(sorted(after.items()))))))
     return after
 
 
-def _load(listing: Listing) -> dict[NodeId, Node]:
-    return {node.id: node for node in (codec.decode(Node, entry.value) for entry in listing.entries)}
+def _load(listing: Listing) -> Sessions:
+    nodes = (codec.decode(Node, entry.value) for entry in listing.entries)
+    return {node.id: node.session for node in nodes}
 
 
-def _fold(known: Mapping[NodeId, Node], commit: Commit) -> dict[NodeId, Node]:
+def _fold(known: Sessions, commit: Commit) -> Sessions:
     after = dict(known)
     for change in commit.changes:
         if change.entry is None:
             after.pop(NodeId(change.key.removeprefix(keys.NODES)), None)
         else:
             node = codec.decode(Node, change.entry.value)
-            after[node.id] = node
+            after[node.id] = node.session
     return after

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rota.model.ids import LeaseId, NodeId
+from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node
 
 
@@ -33,14 +33,15 @@ class WaitFor:
 Admission: TypeAlias = Join | TakeOver | WaitFor
 
 
-def admission(holder: Node | None, home: str) -> Admission:
+def admission(holder: Node | None, home: str, host: str) -> Admission:
     """How the node with the data folder `home` gets its name, which `holder` has now.
 
-    The folder is locked by the process that uses it; so whoever else had it does not live any more.
+    The folder is locked by the process that uses it; so whoever else had it on this host does not live any more. A
+    copy of the folder on another host proves nothing.
     """
     if holder is None:
         return Join()
-    if holder.home == home:
+    if (holder.home, holder.host) == (home, host):
         return TakeOver(holder.lease)
     return WaitFor(holder)
 
@@ -54,11 +55,11 @@ class Moves:
     restarted: tuple[NodeId, ...] = ()
 
 
-def moves(before: Mapping[NodeId, Node], after: Mapping[NodeId, Node]) -> Moves:
+def moves(before: Mapping[NodeId, SessionId], after: Mapping[NodeId, SessionId]) -> Moves:
     """The difference, each in order of the names."""
     both = before.keys() & after.keys()
     return Moves(
         joined=tuple(sorted(after.keys() - before.keys())),
         left=tuple(sorted(before.keys() - after.keys())),
-        restarted=tuple(sorted(node for node in both if before[node].session != after[node].session)),
+        restarted=tuple(sorted(node for node in both if before[node] != after[node])),
     )

@@ -13,7 +13,7 @@ LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
 
 ROSTER: Key = "/fleet/roster"
-"""The nodes the leader last knew; a new leader waits for these before it decides that anything is missing."""
+"""The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
 
 
 def node(node_id: NodeId) -> Key:

@@ -1,7 +1,7 @@
 """A node as the others see it, and the leader among them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from rota.model.ids import LeaseId, NodeId, SessionId
@@ -34,6 +34,8 @@ class Node:
     host: str
     pid: int
     since: datetime
+    lease_ttl: timedelta
+    """How long its key outlives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,6 @@ class Leader:
 
 @dataclass(frozen=True, kw_only=True)
 class Roster:
-    """The nodes the leader last knew."""
+    """The nodes the leader last knew, each with its session."""
 
-    nodes: tuple[NodeId, ...]
+    nodes: dict[NodeId, SessionId]

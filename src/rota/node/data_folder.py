@@ -38,32 +38,38 @@ class DataFolder:
 
     def _lasting(self, name: str, first: str) -> str:
         """The content of a file that is written once."""
-        file = self.path / name
-        with contextlib.suppress(FileNotFoundError):
-            if text := file.read_text().strip():
+        file, draft = self.path / name, self.path / f"{name}.new"
+        with _translated(self.path):
+            if file.exists() and (text := file.read_text().strip()):
                 return text
-        draft = self.path / f"{name}.new"
-        with draft.open("w") as out:
-            out.write(first + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
+            with draft.open("w") as out:
+                out.write(first + "\n")
+                out.flush()
+                os.fsync(out.fileno())
+            draft.replace(file)
         return first
 
 
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[DataFolder]:
     """The folder, made if need be, and nobody else's until the end; Conflict says who has it."""
-    try:
+    with _translated(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Denied(f"data folder {path}: {error.strerror}; choose another with --data") from error
     try:
         _lock(path, lock)
         yield DataFolder(path)
     finally:
         os.close(lock)
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """What the system refuses, in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise Denied(f"data folder {path}: {error.strerror}; choose another with --data") from error
 
 
 def _lock(path: Path, lock: int) -> None:

@@ -73,7 +73,7 @@ async def in_session(
 
 async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:
     """A new session; Conflict if another node goes on using our name."""
-    patience = Patience(identity, clock)
+    patience, told = Patience(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
@@ -81,15 +81,16 @@ async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
-            log.warning("not joined yet", extra={"node": identity.node, "why": str(error)})
+            if str(error) != told:
+                told = str(error)
+                log.warning("not joined yet", extra={"node": identity.node, "why": told})
         await asyncio.sleep(next(waits).total_seconds())
 
 
 class Patience:
     """How long to wait for somebody else's hold on our name."""
 
-    def __init__(self, identity: Identity, clock: Clock) -> None:
-        self._identity = identity
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._holder: Node | None = None
         self._since = clock.monotonic()
@@ -105,7 +106,7 @@ class Patience:
         holder = self._holder
         if holder is None or not isinstance(error, Conflict):
             return
-        if self._clock.monotonic() - self._since > 2 * self._identity.lease_ttl.total_seconds():
+        if self._clock.monotonic() - self._since > 2 * holder.lease_ttl.total_seconds():
             raise Conflict(
                 f'node id "{holder.id}" is in use by pid {holder.pid} on {holder.host}; stop it, or choose another id'
             ) from error
@@ -117,7 +118,7 @@ async def _try_to_join(
     key = keys.node(identity.node)
     entry = await store.get(key)
     holder = codec.decode(Node, entry.value) if entry else None
-    match admission(holder, identity.home):
+    match admission(holder, identity.home, socket.gethostname()):
         case TakeOver(old):
             await store.revoke(old)
             return None
@@ -142,6 +143,7 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
         host=socket.gethostname(),
         pid=os.getpid(),
         since=clock.wall(),
+        lease_ttl=lease.ttl,
     )
 
 

@@ -65,10 +65,14 @@ class Keeper:
 
     async def _try(self) -> bool:
         try:
-            self._deadline = await self._store.renew(self._lease)
-        except (Unavailable, Unknown) as error:
+            # A store may take longer to give up than the lease lasts; a second try in time is worth more than its word.
+            async with asyncio.timeout(self._lease.ttl.total_seconds() / 4):
+                self._deadline = await self._store.renew(self._lease)
+        except (Unavailable, Unknown, TimeoutError) as error:
             left = round(self.safe_until - self._clock.monotonic(), 1)
-            log.warning("lease not renewed", extra={"lease": self.lease, "safe_for_s": left, "why": str(error)})
+            log.warning(
+                "lease not renewed", extra={"lease": self.lease, "safe_for_s": left, "why": str(error) or "no answer"}
+            )
             return False
         self._renewed.set()
         return True

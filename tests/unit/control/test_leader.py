@@ -167,7 +167,7 @@ def test_the_roster_is_written_down() -> None:
     async def roster(store: Store) -> tuple[str, ...]:
         entry = await store.get(keys.ROSTER)
         assert entry is not None
-        return codec.decode(Roster, entry.value).nodes
+        return tuple(codec.decode(Roster, entry.value).nodes)
 
     play(story)
 

@@ -1,5 +1,4 @@
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from rota.decide.membership import Join, Moves, TakeOver, WaitFor, admission, moves
 from rota.model.ids import LeaseId, NodeId, SessionId
@@ -14,24 +13,28 @@ ANN = Node(
     host="here",
     pid=1,
     since=datetime(2026, 1, 1, tzinfo=UTC),
+    lease_ttl=timedelta(seconds=10),
 )
-BOB = replace(ANN, id=NodeId("bob"), session=SessionId("s2"), home="h2")
 
 
 def test_a_free_name_is_joined_under() -> None:
-    assert admission(None, "h1") == Join()
+    assert admission(None, "h1", "here") == Join()
 
 
 def test_an_earlier_life_of_the_same_folder_is_replaced_at_once() -> None:
-    assert admission(ANN, "h1") == TakeOver(LeaseId("l1"))
+    assert admission(ANN, "h1", "here") == TakeOver(LeaseId("l1"))
 
 
 def test_a_stranger_under_our_name_is_waited_for() -> None:
-    assert admission(ANN, "h9") == WaitFor(ANN)
+    assert admission(ANN, "h9", "here") == WaitFor(ANN)
+
+
+def test_a_copy_of_the_folder_on_another_host_is_a_stranger() -> None:
+    assert admission(ANN, "h1", "elsewhere") == WaitFor(ANN)
 
 
 def test_moves_tell_who_came_went_and_restarted() -> None:
-    again = replace(ANN, session=SessionId("s3"))
-    assert moves({}, {ANN.id: ANN}) == Moves(joined=(ANN.id,))
-    assert moves({ANN.id: ANN, BOB.id: BOB}, {ANN.id: again}) == Moves(left=(BOB.id,), restarted=(ANN.id,))
-    assert moves({ANN.id: ANN}, {ANN.id: ANN}) == Moves()
+    ann, bob, first, second = NodeId("ann"), NodeId("bob"), SessionId("s1"), SessionId("s2")
+    assert moves({}, {ann: first}) == Moves(joined=(ann,))
+    assert moves({ann: first, bob: first}, {ann: second}) == Moves(left=(bob,), restarted=(ann,))
+    assert moves({ann: first}, {ann: first}) == Moves()

@@ -36,25 +36,26 @@ FORGET_AT_ONCE = 1000
 
 
 class Pulse:
-    """The newest revision this process has heard of, and a wait for a newer one."""
+    """Beats when there may be something new; counted, so that no beat is missed between reading and waiting.
+
+    A beat is a hint and carries nothing: what is true is read from the log.
+    """
 
     def __init__(self) -> None:
-        self.revision = Revision(0)
+        self.count = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def raise_to(self, revision: Revision) -> None:
-        """Wake the waiting, if this is news."""
-        if revision <= self.revision:
-            return
-        self.revision = revision
+    def beat(self) -> None:
+        """Wake everybody who waits."""
+        self.count += 1
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
         self._waiting.clear()
 
-    async def past(self, revision: Revision) -> None:
-        """Wait for a revision newer than `revision`."""
-        while self.revision <= revision:
+    async def past(self, count: int) -> None:
+        """Wait for a beat after that one."""
+        while self.count <= count:
             future = asyncio.get_running_loop().create_future()
             self._waiting.add(future)
             try:
@@ -79,7 +80,7 @@ class LogStore:
 
     def start(self) -> None:
         """Begin to listen, poll and sweep."""
-        self._driver.listen(self._pulse.raise_to)
+        self._driver.listen(self._pulse.beat)
         self._chores = [
             asyncio.create_task(self._poll(), name="store poll"),
             asyncio.create_task(self._sweep(), name="store sweep"),
@@ -104,12 +105,13 @@ class LogStore:
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
         rules.check_prefix(prefix)
         while True:
+            beat = self._pulse.count
             page = await persistently(partial(self._driver.read, partial(transactions.tail, prefix, after)))
             for commit in page.commits:
                 yield commit
             after = page.reached
             if page.is_last:
-                await self._pulse.past(after)
+                await self._pulse.past(beat)
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)
@@ -153,15 +155,19 @@ class LogStore:
         await self._driver.close()
 
     def _committed(self, revision: Revision) -> Revision:
-        self._pulse.raise_to(revision)
-        self._driver.tell(revision)
+        self._pulse.beat()
+        self._driver.tell()
         return revision
 
     async def _poll(self) -> None:
+        known = Revision(0)
         while True:
             await asyncio.sleep(POLL)
             if self._pulse.is_awaited:
-                self._pulse.raise_to(await persistently(self.revision))
+                newest = await persistently(self.revision)
+                if newest != known:
+                    known = newest
+                    self._pulse.beat()
 
     async def _sweep(self) -> None:
         observer = Observer()

@@ -1,7 +1,7 @@
 """Nudges between the processes that share one SQLite file.
 
 SQLite cannot tell one process that another has committed. So each process that wants to know binds a datagram socket
-in the folder `<file>.nudge`, and whoever commits sends the new revision to every socket in there. Watching then costs
+in the folder `<file>.nudge`, and whoever commits sends an empty message to every socket in there. Watching then costs
 nothing while nothing happens.
 
 Nudges are hints. A full socket buffer, an unreadable folder or a missing feature loses some, and the poll of
@@ -20,8 +20,6 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from rota.model.ids import Revision
-
 log = logging.getLogger(__name__)
 
 LONGEST_ADDRESS = 100
@@ -35,10 +33,10 @@ class Nudges:
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._socket: socket.socket | None = None
         self._directory: int | None = None
-        self._heard: Callable[[Revision], None] = lambda revision: None
+        self._heard: Callable[[], None] = lambda: None
 
-    def listen(self, heard: Callable[[Revision], None]) -> None:
-        """Call `heard` with each revision another process tells of."""
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call `heard` when another process tells of commits."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -52,14 +50,13 @@ class Nudges:
         self._heard = heard
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
-    def tell(self, revision: Revision) -> None:
-        """Send a revision to every other process."""
+    def tell(self) -> None:
+        """Nudge every other process."""
         if self._socket is None or self._directory is None:
             return
-        message = str(revision).encode()
         for name in os.listdir(self._directory):
             if name != self._name:
-                self._send(self._socket, name, message)
+                self._send(self._socket, name)
 
     def close(self) -> None:
         """Leave the folder."""
@@ -74,9 +71,9 @@ class Nudges:
             os.close(self._directory)
             self._directory = None
 
-    def _send(self, sender: socket.socket, name: str, message: bytes) -> None:
+    def _send(self, sender: socket.socket, name: str) -> None:
         try:
-            sender.sendto(message, self._address(name))
+            sender.sendto(b"", self._address(name))
         except ConnectionRefusedError:  # its owner died
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=self._directory)
@@ -85,14 +82,11 @@ class Nudges:
             pass
 
     def _read(self) -> None:
-        newest = 0
         assert self._socket is not None
         with contextlib.suppress(BlockingIOError):
             while True:
-                message = self._socket.recv(32)
-                if message.isdigit():
-                    newest = max(newest, int(message))
-        self._heard(Revision(newest))
+                self._socket.recv(1)
+        self._heard()
 
     def _address(self, name: str) -> str:
         direct = str(self._folder / name)

@@ -66,11 +66,14 @@ UPDATE rota_lease SET renewals = renewals + 1, expires_ms = {now_ms} + ttl_ms WH
 -- name: end_lease
 DELETE FROM rota_lease WHERE id = ?
 
+-- An expiry further away than the ttl means that the clock was set back: it then says nothing, and the sweeper's own
+-- observation decides alone.
+
 -- name: leases
-SELECT id, renewals, ttl_ms, expires_ms <= {now_ms} FROM rota_lease
+SELECT id, renewals, ttl_ms, expires_ms <= {now_ms} OR expires_ms > {now_ms} + ttl_ms FROM rota_lease
 
 -- name: lease
-SELECT renewals, expires_ms <= {now_ms} FROM rota_lease WHERE id = ?
+SELECT renewals, expires_ms <= {now_ms} OR expires_ms > {now_ms} + ttl_ms FROM rota_lease WHERE id = ?
 
 -- name: now
 SELECT {now_ms}

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.ids import Revision
 from rota.store import rules
 from rota.store.port import Store
 from rota.store.sql import migrations
@@ -104,11 +103,11 @@ class SqliteDriver:
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         return await self._do(self._writer, lambda connection: connection.run("BEGIN IMMEDIATE", steps()), Unknown)
 
-    def listen(self, heard: Callable[[Revision], None]) -> None:
+    def listen(self, heard: Callable[[], None]) -> None:
         self._nudges.listen(heard)
 
-    def tell(self, revision: Revision) -> None:
-        self._nudges.tell(revision)
+    def tell(self) -> None:
+        self._nudges.tell()
 
     async def close(self) -> None:
         self._nudges.close()

@@ -51,10 +51,10 @@ class Driver(Protocol):
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         """Run steps in one transaction; Unknown if its end is not known."""
 
-    def listen(self, heard: Callable[[Revision], None]) -> None:
+    def listen(self, heard: Callable[[], None]) -> None:
         """From now on call `heard` when another process says that it committed. Hints only: some get lost."""
 
-    def tell(self, revision: Revision) -> None:
+    def tell(self) -> None:
         """Tell the other processes of a commit."""
 
     async def close(self) -> None:

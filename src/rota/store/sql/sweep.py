@@ -25,7 +25,7 @@ class Seen(NamedTuple):
     renewals: int
     ttl: float
     is_overdue: bool
-    """Over by the database's clock."""
+    """Over by the database's clock, or that clock was set back and cannot tell."""
 
 
 class Observer:
