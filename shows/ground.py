@@ -72,7 +72,7 @@ def the_simulator_is_clean_and_not_blind() -> Iterator[Line]:
 def the_store_and_the_wheel_are_fast() -> Iterator[Line]:
     """`make bench`, by its own verdicts."""
     for row in benchmarks.run():
-        yield Line(row.verdict != "short", row.name, row.figure)
+        yield Line(row.verdict != "short", row.name, _figure(row))
 
 
 def an_idle_node_costs_nothing() -> Iterator[Line]:
@@ -147,6 +147,13 @@ def _frozen(store: str, accepted: int, refused: int) -> Line:
     return Line(
         is_ok, f"{store}: frozen leader continued, 0 writes accepted", f"{accepted} accepted, {refused} refused"
     )
+
+
+def _figure(row: benchmarks.Row) -> str:
+    if row.ratio is None or row.bare is None:
+        return f"{row.ours:,.4g} {row.unit} (goal {row.goal or 'none'}) {row.verdict}"
+    sides = f"{row.ours:,.4g} against {row.bare:,.4g} {row.unit} of {row.against}"
+    return f"ratio {row.ratio:.2f} ({row.low:.2f} to {row.high:.2f}, goal {row.goal}) {row.verdict}; {sides}"
 
 
 def _cpu(pid: int) -> float:

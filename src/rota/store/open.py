@@ -18,8 +18,10 @@ ADAPTERS = {
     "memory": "rota.store.memory",
     "sqlite": "rota.store.sql.sqlite",
     "etcd": "rota.store.etcd.store",
+    "postgresql": "rota.store.sql.postgres",
+    "mysql": "rota.store.sql.mysql",
 }
-EXTRAS = {"etcd": "etcd"}
+EXTRAS = {"etcd": "etcd", "postgresql": "postgres", "mysql": "mysql"}
 """Which extra brings an adapter's driver."""
 
 

@@ -32,6 +32,15 @@ class StoreUrl:
     path: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def host_and_port(self, default: int) -> tuple[str, int]:
+        """The first host; an IPv6 address stands in brackets."""
+        host, colon, port = self.hosts[0].rpartition(":")
+        if not colon or host.count("[") != host.count("]"):
+            host, port = self.hosts[0], str(default)
+        if not port.isdigit() or not 0 < int(port) < 65536:
+            raise Invalid(f"store {self}: {port} is not a port; write host:{default}")
+        return host.strip("[]"), int(port)
+
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""
         return f"{self.scheme}://{user}{','.join(self.hosts)}{self.path}"
@@ -85,6 +94,15 @@ class Options:
         if value not in allowed:
             raise Invalid(f"store {self._url}: {name}={value} is unknown; choose {' or '.join(allowed)}")
         return value
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number, not negative."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if not value.isdigit():
+            raise Invalid(f"store {self._url}: {name}={value} is not a whole number")
+        return int(value)
 
     def duration(self, name: str, default: timedelta) -> timedelta:
         """A duration above zero."""

@@ -6,10 +6,11 @@ business.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
+from itertools import count
 
 _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^--|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -22,8 +23,11 @@ class Dialect:
     now_ms: str
     """The database's clock in milliseconds since 1970."""
 
-    for_update: str
-    """What locks the selected row; nothing where the transaction itself is the lock."""
+    bump: str
+    """Raise the counter by one parameter and return where it stands then."""
+
+    or_update: str
+    """What an insertion of a live key does when the key is there."""
 
     keys: str
     """A parenthesised list made from one parameter."""
@@ -31,18 +35,61 @@ class Dialect:
     keys_parameter: Callable[[Sequence[str]], object]
     """That parameter, from the keys."""
 
+    for_update: str = "FOR UPDATE"
+    """What locks the selected row; nothing where the transaction itself is the lock."""
+
+    placeholders: Callable[[], Iterator[str]] = lambda: iter(lambda: "?", None)
+    """What stands for each parameter of a query."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Columns that must be quoted; keywords are written in capitals, so that no keyword is meant."""
+
     @cached_property
     def queries(self) -> Mapping[str, str]:
         """The text of every query by its name."""
         text = resources.files(__package__).joinpath("queries.sql").read_text()
-        words = {"now_ms": self.now_ms, "for_update": self.for_update, "keys": self.keys}
-        return {name: " ".join(body.format(**words).split()) for name, body in _NAMED.findall(text)}
+        return {name: self._in_our_words(body) for name, body in _NAMED.findall(text)}
 
+    def _in_our_words(self, body: str) -> str:
+        words = {name: getattr(self, name) for name in ("now_ms", "bump", "or_update", "keys", "for_update")}
+        text = " ".join(body.format(**words).split())
+        for plain, quoted in self.names.items():
+            text = re.sub(rf"\b{plain}\b", quoted, text)
+        marks = self.placeholders()
+        return re.sub(r"\?", lambda _: next(marks), text)
+
+
+RETURNING_BUMP = "UPDATE rota_counter SET revision = revision + ? WHERE id = 1 RETURNING revision"
+ON_CONFLICT = "ON CONFLICT (key) DO UPDATE SET modified = excluded.modified, lease = excluded.lease"
 
 SQLITE = Dialect(
     name="sqlite",
     now_ms="CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)",
-    for_update="",
+    bump=RETURNING_BUMP,
+    or_update=ON_CONFLICT,
     keys="(SELECT value FROM json_each(?))",
     keys_parameter=json.dumps,
+    for_update="",
+)
+
+POSTGRESQL = Dialect(
+    name="postgresql",
+    now_ms="(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint",
+    # The listeners are told in the same breath; they hear it when the transaction commits, and not if it does not.
+    bump=f"WITH bumped AS ({RETURNING_BUMP}) SELECT revision FROM bumped, pg_notify('rota_' || current_schema(), '')",
+    or_update=ON_CONFLICT,
+    keys="(SELECT unnest(?::text[]))",
+    keys_parameter=list,
+    placeholders=lambda: (f"${number}" for number in count(1)),
+)
+
+MYSQL = Dialect(
+    name="mysql",
+    now_ms="CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
+    or_update="ON DUPLICATE KEY UPDATE modified = VALUES(modified), lease = VALUES(lease)",
+    keys="?",
+    keys_parameter=tuple,
+    placeholders=lambda: iter(lambda: "%s", None),
+    names={"key": "`key`"},
 )

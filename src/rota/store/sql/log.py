@@ -8,7 +8,7 @@ the sweep ends leases (`store.sql.sweep` decides which).
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import random
@@ -21,15 +21,13 @@ from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
 from rota.store.sql import transactions
+from rota.store.sql.group import Committer
 from rota.store.sql.steps import Driver
 from rota.store.sql.sweep import Observer
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-POLL = 1.0
-"""Seconds between looks for commits that nobody told us of."""
 
 FORGET_AT_ONCE = 1000
 """Rows compacted in one transaction: other writers wait no longer than that takes."""
@@ -76,6 +74,7 @@ class LogStore:
         self._driver = driver
         self._clock = clock
         self._pulse = Pulse()
+        self._committer = Committer(self._commit)
         self._chores: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -88,7 +87,7 @@ class LogStore:
 
     async def get(self, key: Key) -> Entry | None:
         rules.check_key(key)
-        return await self._driver.read(partial(transactions.get, key))
+        return await self._driver.read(partial(transactions.get, key), alone=True)
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
@@ -98,9 +97,8 @@ class LogStore:
         return await self._driver.read(partial(transactions.scan, prefix, after, limit, at))
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
-        expectations = rules.check_commit(writes, expect)
-        steps = partial(transactions.commit, writes, expectations, self._driver.keys_parameter)
-        return self._committed(await self._driver.write(steps))
+        request = transactions.Request(writes, rules.check_commit(writes, expect))
+        return await self._committer.commit(request)
 
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
         rules.check_prefix(prefix)
@@ -130,16 +128,16 @@ class LogStore:
         return Instant(asked + lease.ttl.total_seconds())
 
     async def revoke(self, lease: LeaseId) -> None:
-        revision = await self._driver.write(partial(transactions.revoke, lease))
-        if revision is not None:
-            self._committed(revision)
+        steps = partial(transactions.revoke, lease, self._driver.keys_parameter)
+        if await self._driver.write(steps) is not None:
+            self._tell()
 
     async def now(self) -> datetime:
-        milliseconds = await self._driver.read(transactions.now)
+        milliseconds = await self._driver.read(transactions.now, alone=True)
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
     async def revision(self) -> Revision:
-        return await self._driver.read(transactions.counter)
+        return await self._driver.read(transactions.counter, alone=True)
 
     async def compact(self, before: Revision) -> None:
         start = await self._driver.write(partial(transactions.mark_compacted, before))
@@ -149,20 +147,25 @@ class LogStore:
                 pass
 
     async def close(self) -> None:
+        await self._committer.close()
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self._driver.close()
 
-    def _committed(self, revision: Revision) -> Revision:
+    async def _commit(self, requests: Sequence[transactions.Request]) -> list[transactions.Outcome]:
+        outcomes = await self._driver.write(partial(transactions.commit, requests, self._driver.keys_parameter))
+        self._tell()
+        return outcomes
+
+    def _tell(self) -> None:
         self._pulse.beat()
         self._driver.tell()
-        return revision
 
     async def _poll(self) -> None:
         known = Revision(0)
         while True:
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(self._driver.poll)
             if self._pulse.is_awaited:
                 newest = await persistently(self.revision)
                 if newest != known:
@@ -174,12 +177,12 @@ class LogStore:
         while True:
             await asyncio.sleep(observer.interval)
             try:
-                leases = await self._driver.read(transactions.leases)
+                leases = await self._driver.read(transactions.leases, alone=True)
                 for over in observer.look(leases, self._clock.monotonic()):
-                    revision = await self._driver.write(partial(transactions.expire, over))
+                    revision = await self._driver.write(partial(transactions.expire, over, self._driver.keys_parameter))
                     if revision is not None:
                         log.info("lease ended", extra={"lease": over.id, "revision": revision})
-                        self._committed(revision)
+                        self._tell()
             except (Unavailable, Unknown) as error:
                 log.debug("sweep put off", extra={"why": str(error)})
 

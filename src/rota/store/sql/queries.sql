@@ -9,7 +9,10 @@ SELECT revision, compacted FROM rota_counter WHERE id = 1
 SELECT revision, compacted FROM rota_counter WHERE id = 1 {for_update}
 
 -- name: bump
-UPDATE rota_counter SET revision = revision + 1 WHERE id = 1 RETURNING revision
+{bump}
+
+-- name: set_counter
+UPDATE rota_counter SET revision = ? WHERE id = 1
 
 -- name: get
 SELECT live.key, log.value, live.created, live.modified, live.lease
@@ -46,10 +49,10 @@ INSERT INTO rota_log (revision, key, value, created, lease) VALUES (?, ?, ?, ?, 
 
 -- name: place
 INSERT INTO rota_live (key, created, modified, lease) VALUES (?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET modified = excluded.modified, lease = excluded.lease
+{or_update}
 
 -- name: remove
-DELETE FROM rota_live WHERE key = ?
+DELETE FROM rota_live WHERE key IN {keys}
 
 -- name: keys_of_lease
 SELECT key, created FROM rota_live WHERE lease = ? ORDER BY key
@@ -61,7 +64,7 @@ SELECT id FROM rota_lease WHERE id IN {keys}
 INSERT INTO rota_lease (id, ttl_ms, renewals, expires_ms) VALUES (?, ?, 0, {now_ms} + ?)
 
 -- name: renew
-UPDATE rota_lease SET renewals = renewals + 1, expires_ms = {now_ms} + ttl_ms WHERE id = ? RETURNING ttl_ms
+UPDATE rota_lease SET renewals = renewals + 1, expires_ms = {now_ms} + ttl_ms WHERE id = ?
 
 -- name: end_lease
 DELETE FROM rota_lease WHERE id = ?
@@ -81,16 +84,17 @@ SELECT {now_ms}
 -- name: mark_compacted
 UPDATE rota_counter SET compacted = ? WHERE id = 1
 
--- name: superseded
-SELECT log.revision, log.key FROM rota_log AS log
-WHERE log.revision <= ? AND EXISTS (
-    SELECT 1 FROM rota_log AS newer
-    WHERE newer.key = log.key AND newer.revision > log.revision AND newer.revision <= ?
-)
-LIMIT ?
+-- name: forget_superseded
+DELETE FROM rota_log WHERE (revision, key) IN (SELECT revision, key FROM (
+    SELECT log.revision, log.key FROM rota_log AS log
+    WHERE log.revision <= ? AND EXISTS (
+        SELECT 1 FROM rota_log AS newer
+        WHERE newer.key = log.key AND newer.revision > log.revision AND newer.revision <= ?
+    )
+    LIMIT ?
+) AS page)
 
--- name: tombstones
-SELECT revision, key FROM rota_log WHERE revision <= ? AND value IS NULL LIMIT ?
-
--- name: forget
-DELETE FROM rota_log WHERE revision = ? AND key = ?
+-- name: forget_tombstones
+DELETE FROM rota_log WHERE (revision, key) IN (SELECT revision, key FROM (
+    SELECT revision, key FROM rota_log WHERE revision <= ? AND value IS NULL LIMIT ?
+) AS page)

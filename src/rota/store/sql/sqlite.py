@@ -84,6 +84,8 @@ def check_file(url: StoreUrl, path: Path) -> None:
 class SqliteDriver:
     """Runs steps against one file in two threads."""
 
+    poll = 1.0  # behind the nudges
+
     def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
         self._url = url
         self._timeout = timeout
@@ -97,7 +99,7 @@ class SqliteDriver:
         """Open the file and bring its schema up to date."""
         await self._do(self._writer, lambda connection: connection.migrate(), Unavailable)
 
-    async def read(self, steps: Callable[[], Steps[T]]) -> T:
+    async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         return await self._do(self._reader, lambda connection: connection.run("BEGIN", steps()), Unavailable)
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
@@ -194,7 +196,7 @@ class Connection:
             result = self._drive(connection, steps)
         except Nothing as nothing:
             connection.execute("ROLLBACK")
-            return nothing.result  # type: ignore[return-value]  # only transactions that return a revision raise it
+            return nothing.result  # type: ignore[no-any-return]
         except RotaError:
             connection.execute("ROLLBACK")
             raise
@@ -211,11 +213,11 @@ class Connection:
     def migrate(self) -> None:
         """Bring the schema up to date; nothing changes if it is newer than this code."""
         try:
-            missing = migrations.missing(str(self._url), self._schema())
+            missing = migrations.missing(str(self._url), SQLITE.name, self._schema())
             if missing:
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("BEGIN IMMEDIATE")
-                for version, statements in migrations.missing(str(self._url), self._schema()).items():
+                for version, statements in migrations.missing(str(self._url), SQLITE.name, self._schema()).items():
                     for statement in statements:
                         self._connection.execute(statement)
                     self._connection.execute(f"PRAGMA user_version = {version}")
@@ -249,7 +251,8 @@ class Connection:
                     executemany(queries[query.name], query.rows)
                     rows: list[Row] = []
                 else:
-                    rows = execute(queries[query.name], query.parameters).fetchall()  # type: ignore[union-attr]
+                    cursor = execute(queries[query.name], query.parameters)  # type: ignore[union-attr]
+                    rows = cursor.fetchall() if cursor.description else [(cursor.rowcount,)] * (cursor.rowcount > 0)
                 query = steps.send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]

@@ -8,8 +8,6 @@ transaction raises, and the driver rolls back.
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from rota.model.ids import Revision
-
 T = TypeVar("T")
 
 Row: TypeAlias = tuple[Any, ...]
@@ -35,18 +33,27 @@ Steps: TypeAlias = Generator[Query | Batch, list[Row], T]
 class Nothing(Exception):
     """Raised by a transaction that turned out to change nothing: roll back, and this is the result."""
 
-    def __init__(self, result: Revision) -> None:
+    def __init__(self, result: Any) -> None:
         self.result = result
 
 
 class Driver(Protocol):
-    """Runs steps against one database, and hears of changes that others made."""
+    """Runs steps against one database, and hears of changes that others made.
+
+    A query that returns no rows gives one row with the number of rows it changed, or none if it changed none.
+    """
+
+    poll: float
+    """Seconds between looks for commits that nobody told us of."""
 
     def keys_parameter(self, keys: Sequence[str]) -> object:
         """The one parameter that stands for a list of keys."""
 
-    async def read(self, steps: Callable[[], Steps[T]]) -> T:
-        """Run steps on one snapshot; Unavailable if the database cannot be reached in time."""
+    async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
+        """Run steps on one snapshot; Unavailable if the database cannot be reached in time.
+
+        `alone` promises that there is only one query, which is a snapshot by itself.
+        """
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         """Run steps in one transaction; Unknown if its end is not known."""

@@ -10,7 +10,7 @@ itself to itself + U+10FFFF, and the first key behind K is not before K + U+0001
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost
 from rota.model.ids import Key, LeaseId, Revision
@@ -65,68 +65,93 @@ def scan(prefix: Key, after: Key | None, limit: int | None, at: Revision | None)
     return Listing(entries, newest if at is None else at, more=limit is not None and len(rows) > limit)
 
 
-def commit(writes: Sequence[Write], expect: Sequence[Expect], keys_parameter: KeysParameter) -> Steps[Revision]:
-    """All of the writes under a new revision, or Conflict and nothing."""
-    ((revision,),) = yield Query("bump")
-    keys = [write.key for write in writes]
-    keys.extend(expectation.key for expectation in expect)
-    rows = yield Query("state_of", (keys_parameter(keys),))
-    state = {key: (created, modified) for key, created, modified in rows}
-    refuse_stale(expect, state)
-    leases = {write.lease for write in writes if isinstance(write, Put) and write.lease is not None}
-    if leases:
-        alive = yield Query("lease_ids", (keys_parameter(sorted(leases)),))
-        refuse_lost(leases, alive)
-    logged, placed, removed = rows_of(writes, state, revision)
-    if not logged:
-        raise Nothing(Revision(revision - 1))
-    yield Batch("append", logged)
-    if placed:
+class Request(NamedTuple):
+    """One commit that somebody wants."""
+
+    writes: Sequence[Write]
+    expect: Sequence[Expect]
+
+
+Outcome: TypeAlias = Revision | Conflict | LeaseLost
+"""What became of a request: the revision it got, or why it was refused."""
+
+
+def commit(requests: Sequence[Request], keys_parameter: KeysParameter) -> Steps[list[Outcome]]:
+    """Carry out requests one after the other in one transaction, each under a revision of its own.
+
+    A refused request leaves the others alone: as if each had had its own transaction.
+    """
+    ((top,),) = yield Query("bump", (len(requests),))
+    keys = {part.key for request in requests for part in (*request.writes, *request.expect)}
+    rows = yield Query("state_of", (keys_parameter(sorted(keys)),))
+    leases = {part.lease for request in requests for part in request.writes if isinstance(part, Put) and part.lease}
+    alive = (yield Query("lease_ids", (keys_parameter(sorted(leases)),))) if leases else []
+    ledger = Ledger(top - len(requests), rows, {lease for (lease,) in alive})
+    outcomes = [ledger.carry_out(request) for request in requests]
+    if not ledger.logged:
+        raise Nothing(outcomes)
+    if ledger.revision < top:
+        yield Query("set_counter", (ledger.revision,))
+    yield Batch("append", ledger.logged)
+    if placed := ledger.placed:
         yield Batch("place", placed)
-    if removed:
-        yield Batch("remove", removed)
-    return Revision(revision)
+    if removed := ledger.removed:
+        yield Query("remove", (keys_parameter(removed),))
+    return outcomes
 
 
-def refuse_stale(expect: Iterable[Expect], state: dict[Key, tuple[int, int]]) -> None:
-    """Conflict, if the state is not as expected."""
-    stale = []
-    for expectation in expect:
-        there = state.get(expectation.key)
+class Ledger:
+    """What a group of requests does to the tables, worked out from what was there before. Pure."""
+
+    def __init__(self, revision: int, live: Iterable[Row], leases: set[LeaseId]) -> None:
+        self.revision = revision
+        self.logged: list[Row] = []
+        self._live: dict[Key, tuple[int, int]] = {key: (created, modified) for key, created, modified in live}
+        self._leases = leases
+        self._touched: dict[Key, LeaseId | None] = {}
+
+    def carry_out(self, request: Request) -> Outcome:
+        """Write a request down under the next revision; or say why not, and leave everything as it is."""
+        stale = [expectation.key for expectation in request.expect if not self._holds(expectation)]
+        if stale:
+            return Conflict(f"{', '.join(stale)}: changed since you read it", stale)
+        for write in request.writes:
+            if isinstance(write, Put) and write.lease is not None and write.lease not in self._leases:
+                return LeaseLost(write.lease)
+        before = len(self.logged)
+        for write in request.writes:
+            self._write(write, self.revision + 1)
+        if len(self.logged) > before:
+            self.revision += 1
+        return Revision(self.revision)
+
+    @property
+    def placed(self) -> list[Row]:
+        """The rows of the keys that were written and are there in the end."""
+        return [(key, *self._live[key], lease) for key, lease in self._touched.items() if key in self._live]
+
+    @property
+    def removed(self) -> list[Key]:
+        """The keys that were written and are gone in the end."""
+        return [key for key in self._touched if key not in self._live]
+
+    def _holds(self, expectation: Expect) -> bool:
+        there = self._live.get(expectation.key)
         if isinstance(expectation, At):
-            if there is None or there[1] != expectation.revision:
-                stale.append(expectation.key)
-        elif there is not None:
-            stale.append(expectation.key)
-    if stale:
-        raise Conflict(f"{', '.join(stale)}: changed since you read it", stale)
+            return there is not None and there[1] == expectation.revision
+        return there is None
 
-
-def refuse_lost(leases: set[LeaseId], alive: Iterable[Row]) -> None:
-    """LeaseLost, if one of the leases has ended."""
-    lost = leases - {lease for (lease,) in alive}
-    if lost:
-        raise LeaseLost(min(lost))
-
-
-def rows_of(
-    writes: Iterable[Write], state: dict[Key, tuple[int, int]], revision: int
-) -> tuple[list[Row], list[Row], list[Row]]:
-    """What the writes add to the log, put into and take out of the live keys."""
-    logged: list[Row] = []
-    placed: list[Row] = []
-    removed: list[Row] = []
-    for write in writes:
-        key = write.key
-        there = state.get(key)
+    def _write(self, write: Write, revision: int) -> None:
+        key, there = write.key, self._live.get(write.key)
         if isinstance(write, Put):
             created = there[0] if there else revision
-            logged.append((revision, key, write.value, created, write.lease))
-            placed.append((key, created, revision, write.lease))
+            self._live[key] = (created, revision)
+            self._touched[key] = write.lease
+            self.logged.append((revision, key, write.value, created, write.lease))
         elif there:
-            logged.append((revision, key, None, there[0], None))
-            removed.append((key,))
-    return logged, placed, removed
+            del self._live[key]
+            self._touched[key] = None
+            self.logged.append((revision, key, None, there[0], None))
 
 
 def tail(prefix: Key, after: Revision) -> Steps[Page]:
@@ -164,35 +189,35 @@ def grant(lease: LeaseId, ttl_ms: int) -> Steps[None]:
 
 def renew(lease: LeaseId) -> Steps[None]:
     """Let the ttl run anew, also past its end as long as nobody ended it."""
-    rows = yield Query("renew", (lease,))
-    if not rows:
+    changed = yield Query("renew", (lease,))
+    if not changed:
         raise LeaseLost(lease)
 
 
-def revoke(lease: LeaseId) -> Steps[Revision | None]:
+def revoke(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease: its keys go in one commit, whose revision comes back if there were any."""
     yield Query("lock")
-    return (yield from end_lease(lease))
+    return (yield from end_lease(lease, keys_parameter))
 
 
-def expire(seen: Seen) -> Steps[Revision | None]:
+def expire(seen: Seen, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease unless it was renewed since it was seen."""
     yield Query("lock")
     rows = yield Query("lease", (seen.id,))
     if not rows or rows[0] != (seen.renewals, 1):
         return None
-    return (yield from end_lease(seen.id))
+    return (yield from end_lease(seen.id, keys_parameter))
 
 
-def end_lease(lease: LeaseId) -> Steps[Revision | None]:
+def end_lease(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """The common end of `revoke` and `expire`; the counter is locked."""
     yield Query("end_lease", (lease,))
     held = yield Query("keys_of_lease", (lease,))
     if not held:
         return None
-    ((revision,),) = yield Query("bump")
+    ((revision,),) = yield Query("bump", (1,))
     yield Batch("append", [(revision, key, None, created, None) for key, created in held])
-    yield Batch("remove", [(key,) for key, _ in held])
+    yield Query("remove", (keys_parameter([key for key, _ in held]),))
     return Revision(revision)
 
 
@@ -225,13 +250,11 @@ def mark_compacted(before: Revision) -> Steps[Revision]:
 
 def forget_superseded(start: Revision, count: int) -> Steps[int]:
     """Drop up to `count` values that later ones replaced before `start`; how many went."""
-    rows = yield Query("superseded", (start, start, count))
-    yield Batch("forget", rows)
-    return len(rows)
+    changed = yield Query("forget_superseded", (start, start, count))
+    return int(changed[0][0]) if changed else 0
 
 
 def forget_tombstones(start: Revision, count: int) -> Steps[int]:
     """Drop up to `count` deletions before `start`, once nothing older is left for them to hide."""
-    rows = yield Query("tombstones", (start, count))
-    yield Batch("forget", rows)
-    return len(rows)
+    changed = yield Query("forget_tombstones", (start, count))
+    return int(changed[0][0]) if changed else 0

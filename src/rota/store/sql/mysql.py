@@ -1,0 +1,190 @@
+"""MySQL and MariaDB: connections, and what only they say.
+
+`mysql://user@host:3306/database`. There is nothing like NOTIFY, so watching polls ten times a second.
+
+Keys and leases are kept as bytes (see the migration), and are turned into text here. There is no RETURNING either:
+the counter hands out its new value as the "last insert id", which comes with the answer to the update.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import asyncmy
+import asyncmy.errors
+
+from rota.kit.clock import Clock
+from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.store import rules
+from rota.store.port import Store
+from rota.store.sql import migrations, tls
+from rota.store.sql.dialect import MYSQL
+from rota.store.sql.log import LogStore
+from rota.store.sql.remote import Pool, RemoteDriver
+from rota.store.sql.steps import Batch, Query, Row
+from rota.store.url import Options, StoreUrl
+
+FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError)
+TEXT = frozenset({"key", "id", "lease"})
+"""Columns of bytes that are text."""
+
+ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
+NO_DATABASE = 1049
+
+
+async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
+    """The store in a database, reached once and with the schema this code knows."""
+    driver = MysqlDriver(url)
+    try:
+        await driver.prepare(create=create)
+    except BaseException:
+        await driver.close()
+        raise
+    store = LogStore(driver, clock)
+    store.start()
+    return store
+
+
+class MysqlLink:
+    """One connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.cursor = connection.cursor()
+
+    async def begin(self, *, write: bool) -> None:
+        read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+        await self.cursor.execute("START TRANSACTION" if write else read)
+
+    async def run(self, query: Query | Batch) -> list[Row]:
+        text, cursor = MYSQL.queries[query.name], self.cursor
+        if isinstance(query, Batch):
+            await cursor.executemany(text, query.rows)
+            return []
+        changed = await cursor.execute(text, query.parameters)
+        if cursor.description is None:
+            return [(cursor.lastrowid or changed,)] if changed else []
+        texts = [place for place, column in enumerate(cursor.description) if column[0] in TEXT]
+        return [_decoded(row, texts) for row in await cursor.fetchall()]
+
+    async def commit(self) -> None:
+        await self.cursor.execute("COMMIT")
+
+    async def rollback(self) -> None:
+        await self.cursor.execute("ROLLBACK")
+
+    def abandon(self) -> None:
+        self.connection.close()
+
+    async def close(self) -> None:
+        with contextlib.suppress(*FAILURES, TimeoutError):
+            async with asyncio.timeout(1):
+                await self.connection.ensure_closed()
+
+
+class MysqlDriver(RemoteDriver[MysqlLink]):
+    """Runs steps on MySQL or MariaDB."""
+
+    failures = FAILURES
+    poll = 0.1  # there is nothing else
+
+    def __init__(self, url: StoreUrl) -> None:
+        options = Options(url)
+        timeout = options.timeout()
+        self._arguments = connect_arguments(url, options, timeout)
+        size = options.number("pool", 5)
+        options.done()
+        super().__init__(str(url), Pool(self._connect, size), timeout)
+
+    @staticmethod
+    def keys_parameter(keys: Sequence[str]) -> object:
+        return MYSQL.keys_parameter(keys)
+
+    async def prepare(self, *, create: bool) -> None:
+        """Bring the schema up to date, unless another process is just doing so or it is newer than this code."""
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                link = await self._connect()
+                try:
+                    await self._migrate(link.cursor, create=create)
+                finally:
+                    link.abandon()
+        except TimeoutError:
+            raise Unavailable(f"store {self._store}: no answer in time; is the server running there?") from None
+        except FAILURES as error:
+            raise self.translate(error, Unavailable) from error
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Nobody can tell us."""
+
+    def tell(self) -> None:
+        """We cannot tell anybody."""
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        words = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
+        if number in ACCESS_DENIED:
+            return Denied(
+                f"store {self._store}: wrong user, password or rights; see password_file= and ROTA_STORE_PASSWORD"
+            )
+        if number == NO_DATABASE:
+            return Invalid(f"store {self._store}: there is no such database; create it first")
+        return otherwise(f"store {self._store}: {words}; is the server well?")
+
+    async def _connect(self) -> MysqlLink:
+        return MysqlLink(await asyncmy.connect(**self._arguments))
+
+    async def _migrate(self, cursor: Any, *, create: bool) -> None:
+        if not await self._missing(cursor):
+            return
+        if not create and await self._version(cursor) == 0:
+            raise rules.nothing_there(self._store)
+        # The lock goes with the connection, so nobody has to give it back.
+        await cursor.execute("SELECT GET_LOCK(CONCAT('rota ', DATABASE()), %s)", (self._timeout.total_seconds(),))
+        await cursor.execute("CREATE TABLE IF NOT EXISTS rota_schema (version INTEGER PRIMARY KEY) ENGINE=InnoDB")
+        for version, statements in (await self._missing(cursor)).items():
+            for statement in statements:
+                await cursor.execute(statement)
+            await cursor.execute("INSERT INTO rota_schema (version) VALUES (%s)", (version,))
+
+    async def _missing(self, cursor: Any) -> dict[int, list[str]]:
+        return migrations.missing(self._store, MYSQL.name, await self._version(cursor))
+
+    async def _version(self, cursor: Any) -> int:
+        there = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
+        await cursor.execute(there, ("rota_schema",))
+        if await cursor.fetchone() == (0,):
+            return 0
+        await cursor.execute("SELECT COALESCE(MAX(version), 0) FROM rota_schema")
+        return int((await cursor.fetchone())[0])
+
+
+def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta) -> dict[str, Any]:
+    """What asyncmy needs to know."""
+    if len(url.hosts) != 1 or len(url.path) < 2:
+        raise Invalid(f"store {url}: write mysql://user@host:3306/database")
+    host, port = url.host_and_port(3306)
+    return {
+        "host": host,
+        "port": port,
+        "user": url.user,
+        "password": options.password() or "",
+        "db": url.path[1:],
+        "charset": "utf8mb4",
+        "autocommit": True,
+        "connect_timeout": timeout.total_seconds(),
+        "ssl": tls.context(url, options),
+    }
+
+
+def _decoded(row: Sequence[Any], texts: Sequence[int]) -> Row:
+    cells = list(row)
+    for place in texts:
+        if cells[place] is not None:
+            cells[place] = cells[place].decode()
+    return tuple(cells)

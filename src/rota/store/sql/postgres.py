@@ -1,0 +1,212 @@
+"""PostgreSQL: connections, and what only PostgreSQL says.
+
+`postgresql://user@host:5432/database?schema=rota`. The tables live in a schema, `public` unless told otherwise. Commits
+are told by NOTIFY; a connection of its own listens. Behind a pooler that hands out connections per transaction set
+`?statement_cache_size=0`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import random
+from typing import Any
+
+import asyncpg
+
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.store import rules
+from rota.store.port import Store
+from rota.store.sql import migrations, tls
+from rota.store.sql.dialect import POSTGRESQL
+from rota.store.sql.log import LogStore
+from rota.store.sql.remote import Pool, RemoteDriver
+from rota.store.sql.steps import Batch, Query, Row
+from rota.store.url import Options, StoreUrl
+
+log = logging.getLogger(__name__)
+
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError)
+MIGRATION_LOCK = 0x726F7461  # "rota"
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
+_CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
+
+
+async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
+    """The store in a database, reached once and with the schema this code knows."""
+    driver = PostgresDriver(url)
+    try:
+        await driver.prepare(create=create)
+    except BaseException:
+        await driver.close()
+        raise
+    store = LogStore(driver, clock)
+    store.start()
+    return store
+
+
+class PostgresLink:
+    """One connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    async def begin(self, *, write: bool) -> None:
+        await self.connection.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    async def run(self, query: Query | Batch) -> list[Row]:
+        text = POSTGRESQL.queries[query.name]
+        if isinstance(query, Batch):
+            await self.connection.executemany(text, query.rows)
+            return []
+        if not text.startswith(_CHANGING):
+            return [tuple(record) for record in await self.connection.fetch(text, *query.parameters)]
+        changed = int((await self.connection.execute(text, *query.parameters)).split()[-1])
+        return [(changed,)] if changed else []
+
+    async def commit(self) -> None:
+        await self.connection.execute("COMMIT")
+
+    async def rollback(self) -> None:
+        await self.connection.execute("ROLLBACK")
+
+    def abandon(self) -> None:
+        self.connection.terminate()
+
+    async def close(self) -> None:
+        with contextlib.suppress(*FAILURES, TimeoutError):
+            await self.connection.close(timeout=1)
+
+
+class PostgresDriver(RemoteDriver[PostgresLink]):
+    """Runs steps on PostgreSQL, and listens."""
+
+    failures = FAILURES
+    poll = 1.0  # behind NOTIFY
+
+    def __init__(self, url: StoreUrl) -> None:
+        options = Options(url)
+        timeout = options.timeout()
+        self._schema = options.text("schema") or "public"
+        self._arguments = connect_arguments(url, options, timeout, self._schema)
+        size = options.number("pool", 5)
+        options.done()
+        if not _NAME.fullmatch(self._schema):
+            raise Invalid(f"store {url}: schema={self._schema}; use small letters, digits and _")
+        super().__init__(str(url), Pool(self._connect, size), timeout)
+        self._listening: asyncio.Task[None] | None = None
+
+    @staticmethod
+    def keys_parameter(keys: Sequence[str]) -> object:
+        return POSTGRESQL.keys_parameter(keys)
+
+    async def prepare(self, *, create: bool) -> None:
+        """Bring the schema up to date, unless another process is just doing so or it is newer than this code."""
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                link = await self._connect()
+                try:
+                    await self._migrate(link.connection, create=create)
+                finally:
+                    link.abandon()
+        except TimeoutError:
+            raise Unavailable(f"store {self._store}: no answer in time; is PostgreSQL running there?") from None
+        except FAILURES as error:
+            raise self.translate(error, Unavailable) from error
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        self._listening = asyncio.create_task(self._listen(heard), name="store listen")
+
+    def tell(self) -> None:
+        """The commit itself has told them."""
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        await self._pool.close()
+
+    def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
+        if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
+            return Denied(
+                f"store {self._store}: wrong user or password; give it by password_file= or ROTA_STORE_PASSWORD"
+            )
+        if isinstance(error, asyncpg.InvalidCatalogNameError):
+            return Invalid(f"store {self._store}: there is no such database; create it first")
+        if isinstance(error, asyncpg.InsufficientPrivilegeError):
+            return Denied(f"store {self._store}: {_line(error)}; grant this user what it needs")
+        if isinstance(error, asyncpg.CannotConnectNowError | OSError) and otherwise is Unavailable:
+            return Unavailable(f"store {self._store}: cannot connect ({_line(error)}); is PostgreSQL running there?")
+        return otherwise(f"store {self._store}: {_line(error)}")
+
+    async def _connect(self) -> PostgresLink:
+        return PostgresLink(await asyncpg.connect(**self._arguments))
+
+    async def _migrate(self, connection: Any, *, create: bool) -> None:
+        if not await self._missing(connection):
+            return
+        if not create and await self._version(connection) == 0:
+            raise rules.nothing_there(self._store)
+        async with connection.transaction():
+            wait = round(self._timeout.total_seconds() * 1000)
+            await connection.execute(f"SET LOCAL lock_timeout = {wait}")
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+            await connection.execute("CREATE TABLE IF NOT EXISTS rota_schema (version INTEGER PRIMARY KEY)")
+            for version, statements in (await self._missing(connection)).items():
+                for statement in statements:
+                    await connection.execute(statement)
+                await connection.execute("INSERT INTO rota_schema (version) VALUES ($1)", version)
+
+    async def _missing(self, connection: Any) -> dict[int, list[str]]:
+        return migrations.missing(self._store, POSTGRESQL.name, await self._version(connection))
+
+    async def _version(self, connection: Any) -> int:
+        if await connection.fetchval("SELECT to_regclass($1)", f"{self._schema}.rota_schema") is None:
+            return 0
+        return int(await connection.fetchval("SELECT COALESCE(MAX(version), 0) FROM rota_schema"))
+
+    async def _listen(self, heard: Callable[[], None]) -> None:
+        """Hear of commits for ever; after each break the poll finds what was missed."""
+        waits = delays(timedelta(milliseconds=100), timedelta(seconds=2), random)
+        while True:
+            try:
+                connection = await asyncpg.connect(**self._arguments)
+                try:
+                    lost = asyncio.get_running_loop().create_future()
+                    connection.add_termination_listener(lambda _, lost=lost: lost.done() or lost.set_result(None))
+                    await connection.add_listener(f"rota_{self._schema}", lambda *_: heard())
+                    heard()
+                    await lost
+                finally:
+                    connection.terminate()
+            except (*FAILURES, TimeoutError) as error:
+                log.debug("not listening", extra={"store": self._store, "why": _line(error)})
+            await asyncio.sleep(next(waits).total_seconds())
+
+
+def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schema: str) -> dict[str, Any]:
+    """What asyncpg needs to know."""
+    if len(url.hosts) != 1 or len(url.path) < 2:
+        raise Invalid(f"store {url}: write postgresql://user@host:5432/database")
+    host, port = url.host_and_port(5432)
+    return {
+        "host": host,
+        "port": port,
+        "user": url.user,
+        "password": options.password(),
+        "database": url.path[1:],
+        "timeout": timeout.total_seconds(),
+        "ssl": tls.context(url, options) or False,
+        "statement_cache_size": options.number("statement_cache_size", 100),
+        "server_settings": {"search_path": schema, "application_name": "rota"},
+    }
+
+
+def _line(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,176 @@
+"""SQL databases behind a network: a pool of links, transactions with a time-out, and what an error then means.
+
+A link is one connection (`postgres.py` and `mysql.py` have one each); this module runs steps over it. Until COMMIT is
+sent a lost connection or a time-out means that nothing happened, for the database rolls back what nobody commits:
+Unavailable. From then on it means Unknown.
+
+A link that was left in the middle of anything is thrown away, never reused.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
+
+from rota.kit import durations
+from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """One connection to a database."""
+
+    async def begin(self, *, write: bool) -> None:
+        """Start a transaction: one that writes, or one that reads a single snapshot."""
+
+    async def run(self, query: Query | Batch) -> list[Row]:
+        """The rows a query returns; else how many it changed, if any."""
+
+    async def commit(self) -> None:
+        """End the transaction and keep what it did."""
+
+    async def rollback(self) -> None:
+        """End the transaction as if it had not been."""
+
+    def abandon(self) -> None:
+        """Drop the connection at once, without a word."""
+
+    async def close(self) -> None:
+        """Say goodbye."""
+
+
+L = TypeVar("L", bound=Link)
+
+
+class Pool(Generic[L]):
+    """Links, made when they are needed and kept while they are clean."""
+
+    def __init__(self, connect: Callable[[], Awaitable[L]], size: int) -> None:
+        self._connect = connect
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[L] = []
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def borrow(self) -> AsyncIterator[L]:
+        """A link for one use. Whoever raises has left it in the middle of something."""
+        if self._is_closed:
+            raise Unavailable("store: closed; open it again")
+        async with self._places:
+            link = self._idle.pop() if self._idle else await self._connect()
+            try:
+                yield link
+            except BaseException:
+                link.abandon()
+                raise
+            self._take_back(link)
+
+    def drop_idle(self) -> None:
+        """Forget the idle links: when one connection broke, the others probably did."""
+        idle, self._idle = self._idle, []
+        for link in idle:
+            link.abandon()
+
+    def _take_back(self, link: L) -> None:
+        if self._is_closed:
+            link.abandon()
+        else:
+            self._idle.append(link)
+
+    async def close(self) -> None:
+        """Close what is idle; what is in use is dropped when it comes back."""
+        self._is_closed = True
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(link.close() for link in idle), return_exceptions=True)
+
+
+class Refusal:
+    """An error of Rota's that ended a transaction in good order."""
+
+    def __init__(self, error: RotaError) -> None:
+        self.error = error
+
+
+class Transaction:
+    """Steps under way on a link; knows whether COMMIT was sent."""
+
+    def __init__(self) -> None:
+        self.is_committing = False
+
+    async def run(self, link: Link, steps: Steps[T], *, write: bool) -> T | Refusal:
+        """The result, committed; or what the steps raised, rolled back."""
+        await link.begin(write=write)
+        try:
+            result = await drive(link, steps)
+        except Nothing as nothing:
+            await link.rollback()
+            return nothing.result  # type: ignore[no-any-return]
+        except RotaError as error:
+            await link.rollback()
+            return Refusal(error)
+        self.is_committing = write
+        await link.commit()
+        return result
+
+
+async def drive(link: Link, steps: Steps[T]) -> T:
+    """Run the queries of the steps one by one."""
+    try:
+        query = next(steps)
+        while True:
+            query = steps.send(await link.run(query))
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+class RemoteDriver(Generic[L]):
+    """Reads and writes over a pool; the base of the drivers that await."""
+
+    failures: tuple[type[Exception], ...]
+    """What the driver raises for anything that went wrong."""
+
+    def __init__(self, store: str, pool: Pool[L], timeout: timedelta) -> None:
+        self._store = store
+        self._pool = pool
+        self._timeout = timeout
+
+    def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
+        """What a failure means to the caller."""
+        raise NotImplementedError
+
+    async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
+        """Run steps on one snapshot."""
+        return await self._settled(Transaction(), steps, write=False, alone=alone)
+
+    async def write(self, steps: Callable[[], Steps[T]]) -> T:
+        """Run steps in one transaction."""
+        return await self._settled(Transaction(), steps, write=True, alone=False)
+
+    async def _settled(self, work: Transaction, steps: Callable[[], Steps[T]], *, write: bool, alone: bool) -> T:
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()), self._pool.borrow() as link:
+                outcome = await drive_alone(link, steps()) if alone else await work.run(link, steps(), write=write)
+        except TimeoutError:
+            self._pool.drop_idle()
+            wait = durations.render(self._timeout)
+            raise self._unsure(work)(f"store {self._store}: no answer within {wait}; is the server well?") from None
+        except self.failures as error:
+            self._pool.drop_idle()
+            raise self.translate(error, self._unsure(work)) from error
+        if isinstance(outcome, Refusal):
+            raise outcome.error
+        return outcome
+
+    def _unsure(self, work: Transaction) -> type[Unavailable] | type[Unknown]:
+        return Unknown if work.is_committing else Unavailable
+
+
+async def drive_alone(link: Link, steps: Steps[T]) -> T | Refusal:
+    """Steps of a single query, which need no transaction."""
+    try:
+        return await drive(link, steps)
+    except RotaError as error:
+        return Refusal(error)
