@@ -46,18 +46,21 @@ def another_leads_when_the_leader_is_killed() -> Iterator[Line]:
     """On each store, several times; the worst counts."""
     for store, url in stores():
         with tempfile.TemporaryDirectory(prefix="rota-kill-") as base:
-            took = [asyncio.run(kill_the_leader(url(n), _folder(base, n), f"{TTL:g}s")).seconds for n in range(ROUNDS)]
-        yield _takeover(store, took)
-    yield _takeover("memory (virtual time)", [kill_in_memory(TTL) for _ in range(ROUNDS)])
+            took = [
+                asyncio.run(kill_the_leader(url(n), numbered(Path(base), n), f"{TTL:g}s")).seconds
+                for n in range(ROUNDS)
+            ]
+        yield takeover(store, took)
+    yield takeover("memory (virtual time)", [kill_in_memory(TTL) for _ in range(ROUNDS)])
 
 
 def a_frozen_leader_writes_nothing() -> Iterator[Line]:
     """On each store: SIGSTOP past the ttl, another leads, SIGCONT, 50 writes tried without a look at the clock."""
     for store, url in stores():
         with tempfile.TemporaryDirectory(prefix="rota-freeze-") as base:
-            thaw = asyncio.run(freeze_the_leader(url(0), _folder(base, 0), f"{TTL:g}s"))
-        yield _frozen(store, thaw.accepted, thaw.refused)
-    yield _frozen("memory (virtual time)", *freeze_in_memory(TTL))
+            thaw = asyncio.run(freeze_the_leader(url(0), numbered(Path(base), 0), f"{TTL:g}s"))
+        yield frozen(store, thaw.accepted, thaw.refused)
+    yield frozen("memory (virtual time)", *freeze_in_memory(TTL))
 
 
 def the_simulator_is_clean_and_not_blind() -> Iterator[Line]:
@@ -72,7 +75,7 @@ def the_simulator_is_clean_and_not_blind() -> Iterator[Line]:
 def the_store_and_the_wheel_are_fast() -> Iterator[Line]:
     """`make bench`, by its own verdicts."""
     for row in benchmarks.run():
-        yield Line(row.verdict != "short", row.name, _figure(row))
+        yield Line(row.verdict != "short", row.name, figure(row))
 
 
 def an_idle_node_costs_nothing() -> Iterator[Line]:
@@ -131,25 +134,29 @@ def _etcd(folder: Path) -> Iterator[Etcd]:
         yield etcd
 
 
-def _folder(base: str, number: int) -> Path:
-    folder = Path(base) / str(number)
+def numbered(base: Path, number: int) -> Path:
+    """A new folder."""
+    folder = base / str(number)
     folder.mkdir()
     return folder
 
 
-def _takeover(store: str, took: list[float]) -> Line:
-    figure = f"worst {max(took):.2f} s of {len(took)}, ttl {TTL:g} s"
-    return Line(max(took) <= TTL + 1, f"{store}: leader killed -9, another leads within ttl + 1 s", figure)
+def takeover(store: str, took: list[float]) -> Line:
+    """The line about killed leaders."""
+    seconds = f"worst {max(took):.2f} s of {len(took)}, ttl {TTL:g} s"
+    return Line(max(took) <= TTL + 1, f"{store}: leader killed -9, another leads within ttl + 1 s", seconds)
 
 
-def _frozen(store: str, accepted: int, refused: int) -> Line:
+def frozen(store: str, accepted: int, refused: int) -> Line:
+    """The line about frozen leaders."""
     is_ok = accepted == 0 and refused >= 50
     return Line(
         is_ok, f"{store}: frozen leader continued, 0 writes accepted", f"{accepted} accepted, {refused} refused"
     )
 
 
-def _figure(row: benchmarks.Row) -> str:
+def figure(row: benchmarks.Row) -> str:
+    """A row of the benchmarks in one line."""
     if row.ratio is None or row.bare is None:
         return f"{row.ours:,.4g} {row.unit} (goal {row.goal or 'none'}) {row.verdict}"
     sides = f"{row.ours:,.4g} against {row.bare:,.4g} {row.unit} of {row.against}"

@@ -9,11 +9,14 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
+from rota.kit.durations import parse
 from rota.model import codec, keys
-from rota.model.node import Leader
-from rota.store import Commit, Entry, Store, open_store
+from rota.model.errors import Unavailable, Unknown
+from rota.model.node import Leader, Node
+from rota.store import Commit, Entry, Put, Store, open_store
 from tests.kit.cli import ROTA
 from tests.kit.process import Process, Script
+from tests.kit.servers import Server
 from tests.kit.stubborn import PROBE
 from tests.kit.waiting import Recorder, eventually
 
@@ -70,6 +73,57 @@ async def freeze_the_leader(url: str, folder: Path, ttl: str = "2s", attempts: i
         await probes.reach(await store.revision())
         late = [commit for commit in probes.commits if commit.revision > new_term and _term(commit) == old_term]
         return Thaw(old_term, new_term, refused, len(late))
+
+
+@dataclass(frozen=True)
+class Outage:
+    """The store's server was killed and came back."""
+
+    lost_sessions: int
+    """Nodes that were declared dead for it."""
+
+    leaders: int
+    """Sessions that lead after it: one."""
+
+    has_kept: bool
+    """Is everything there that was there before?"""
+
+    timeline: tuple[str, ...]
+
+
+async def take_the_store_away(url: str, server: Server, folder: Path, seconds: float, ttl: str = "10s") -> Outage:
+    """Three nodes; the server is killed −9, stays away, and comes back."""
+    async with AsyncExitStack() as up:
+        store = await up.enter_async_context(open_store(url))
+        for name in "abc":
+            up.enter_context(rota_node(url, name, folder, ttl))
+        told, started = list[str](), time.monotonic()
+
+        def tell(what: str) -> None:
+            told.append(f"{time.monotonic() - started:6.1f} s  {what}")
+
+        await eventually(lambda: count_nodes(store, 3))
+        before, first = await sessions(store), await leader_other_than(store, None)
+        await store.commit(Put("/kept", b"this"))
+        tell(f"three nodes, {first.node} leads")
+        server.kill()
+        tell("the server is killed")
+        await asyncio.sleep(seconds)
+        server.start()
+        tell("the server is back")
+        await eventually(lambda: count_nodes(store, 3), within=60, despite=(Unavailable, Unknown))
+        back = await eventually(lambda: store.get(keys.LEADER), within=60, despite=(Unavailable, Unknown))
+        tell(f"{_leader(back).node} leads")
+        await asyncio.sleep(2 * parse(ttl).total_seconds())
+        after, kept = await sessions(store), await store.get("/kept")
+        tell(f"two leases later: {len(after)} nodes, {len(before & after)} of them in the session from before")
+        leaders = (await store.scan(keys.LEADER)).entries
+        return Outage(len(before - after), len(leaders), kept is not None and kept.value == b"this", tuple(told))
+
+
+async def sessions(store: Store) -> set[str]:
+    """The sessions of the nodes there are."""
+    return {codec.decode(Node, entry.value).session for entry in (await store.scan(keys.NODES)).entries}
 
 
 async def leader_other_than(store: Store, before: Leader | None) -> Leader:
