@@ -21,11 +21,15 @@ class Clock(Protocol):
         """The time of day in UTC; it may be wrong and may step."""
 
 
+# On Linux the one that goes on while the machine is suspended: a lease does not stop for that.
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     """This machine's clocks."""
 
     def monotonic(self) -> Instant:
-        return Instant(time.monotonic())
+        return Instant(time.clock_gettime(_MONOTONIC))
 
     def wall(self) -> datetime:
         return datetime.now(UTC)

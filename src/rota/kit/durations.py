@@ -23,7 +23,10 @@ def parse(text: str) -> timedelta:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f'"{text}" is not a duration; write a number and a unit, like 30s, 1h30m or 250ms')
-    return sum((float(number) * UNITS[unit] for number, unit in parts), timedelta())
+    try:
+        return sum((float(number) * UNITS[unit] for number, unit in parts), timedelta())
+    except OverflowError:
+        raise ValueError(f'"{text}" is too long; nobody can wait for that') from None
 
 
 def render(duration: timedelta) -> str:

@@ -21,6 +21,17 @@ class Invalid(RotaError):
     exit_code = 2
 
 
+class Rewound(Invalid):
+    """The store is an older copy of itself, with commits missing that were seen; start this process anew."""
+
+    def __init__(self, at: Revision, seen: Revision) -> None:
+        super().__init__(
+            f"the store is at revision {at}, but this process has seen {seen}: an older copy took its place; "
+            "make sure that it is the right one, and restart this node"
+        )
+        self.at, self.seen = at, seen
+
+
 class Denied(RotaError):
     """These credentials may not do that; come back with others."""
 

@@ -24,7 +24,8 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.home = self._lasting("home", secrets.token_hex(8))
+        # A copy of the folder is another folder, although it has a copy of the name.
+        self.home = f"{self._lasting('home', secrets.token_hex(8))}-{path.stat().st_ino}"
 
     def node_id(self, wanted: NodeId | None) -> NodeId:
         """The node's name: the wanted one, which must be the remembered one if there is one."""
@@ -40,7 +41,7 @@ class DataFolder:
         """The content of a file that is written once."""
         file, draft = self.path / name, self.path / f"{name}.new"
         with _translated(self.path):
-            if file.exists() and (text := file.read_text().strip()):
+            if file.exists() and (text := file.read_text(errors="replace").strip()):
                 return text
             with draft.open("w") as out:
                 out.write(first + "\n")

@@ -117,8 +117,7 @@ class SimStore:
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
-        rules.check_prefix(prefix)
-        rules.check_limit(limit)
+        rules.check_scan(prefix, after, limit)
         return await self._ask(lambda: self._universe.scan(prefix, after, limit, at))
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:

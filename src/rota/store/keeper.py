@@ -55,13 +55,20 @@ class Keeper:
     async def keep(self) -> None:
         """Renew for ever; LeaseLost when the lease has ended."""
         ttl = self._lease.ttl
-        wait, retries = ttl / 3, delays(ttl / 50, ttl / 10, self._jitter)
+        retries = delays(ttl / 50, ttl / 10, self._jitter)
+        wait = self._until_next
         while True:
-            await asyncio.sleep(wait.total_seconds())
+            await asyncio.sleep(wait)
             if await self._try():
-                wait, retries = ttl / 3, delays(ttl / 50, ttl / 10, self._jitter)
+                wait, retries = self._until_next, delays(ttl / 50, ttl / 10, self._jitter)
             else:
-                wait = next(retries)
+                wait = next(retries).total_seconds()
+
+    @property
+    def _until_next(self) -> float:
+        """Seconds until a third of the ttl has passed since the last renewal was asked for."""
+        asked = self._deadline - self._lease.ttl.total_seconds()
+        return max(0.0, asked + self._lease.ttl.total_seconds() / 3 - self._clock.monotonic())
 
     async def _try(self) -> bool:
         try:

@@ -225,8 +225,7 @@ class MemoryStore:
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
-        rules.check_prefix(prefix)
-        rules.check_limit(limit)
+        rules.check_scan(prefix, after, limit)
         return self._open.scan(prefix, after, limit, at)
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:

@@ -64,8 +64,11 @@ def check_ttl(ttl: timedelta) -> None:
         raise Invalid(f"a lease of {ttl}; its ttl must be from {MIN_TTL} to {MAX_TTL}")
 
 
-def check_limit(limit: int | None) -> None:
-    """Invalid for a page of nothing."""
+def check_scan(prefix: Key, after: Key | None, limit: int | None) -> None:
+    """Invalid for a bad prefix, a bad place to go on from, or a page of nothing."""
+    check_prefix(prefix)
+    if after is not None:
+        check_prefix(after)
     if limit is not None and limit < 1:
         raise Invalid(f"a page of {limit} entries; ask for at least one")
 
@@ -80,9 +83,11 @@ def _check_writes(writes: Sequence[Write]) -> None:
     size = 0
     for write in writes:
         match write:
-            case Put(key, value):
+            case Put(key, value, lease):
                 if not isinstance(value, bytes):
                     raise Invalid(f"key {key!r}: its value is {type(value).__name__}; values are bytes")
+                if lease is not None and not isinstance(lease, str):
+                    raise Invalid(f"key {key!r}: its lease is {type(lease).__name__}; leases are strings")
                 size += len(value)
             case Delete(key):
                 pass

@@ -8,6 +8,7 @@ ROTA_STORE_PASSWORD.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,7 +51,9 @@ def parse(text: str) -> StoreUrl:
     """The parts of `text`; Invalid says how to write a URL."""
     scheme, colon, rest = text.partition("://")
     if not colon or not scheme:
-        raise Invalid(f'store "{text}" is not a URL; write one like sqlite:///rota.db or etcd://127.0.0.1:2379')
+        shown = f"{text[:10]}…" if "@" in text else text  # there may be a password in it
+        raise Invalid(f'store "{shown}" is not a URL; write one like sqlite:///rota.db or etcd://127.0.0.1:2379')
+    _check_password(scheme, rest)
     rest, _, query = rest.partition("?")
     authority, slash, path = rest.partition("/")
     credentials, _, hosts = authority.rpartition("@")
@@ -63,6 +66,13 @@ def parse(text: str) -> StoreUrl:
         path=slash + unquote(path),
         options=_options(scheme, query),
     )
+
+
+def _check_password(scheme: str, rest: str) -> None:
+    """Refuse, without showing it, a password that would be taken for a path."""
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    if "@" in rest and "@" not in authority and ":" in authority and not authority.rpartition(":")[2].isdigit():
+        raise Invalid(f"store {scheme}://…: write / as %2F, ? as %3F and @ as %40 in a user or password")
 
 
 def _options(scheme: str, query: str) -> dict[str, str]:

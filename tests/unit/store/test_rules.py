@@ -104,7 +104,7 @@ def test_a_lease_beyond_that_is_invalid(ttl):
 
 def test_a_page_holds_at_least_one_entry():
     for limit in (None, 1, 10_000):
-        rules.check_limit(limit)
+        rules.check_scan("/", None, limit)
     for limit in (0, -1):
         with pytest.raises(Invalid, match="at least one"):
-            rules.check_limit(limit)
+            rules.check_scan("/", None, limit)

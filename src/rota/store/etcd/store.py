@@ -105,8 +105,7 @@ class EtcdStore:
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
-        rules.check_prefix(prefix)
-        rules.check_limit(limit)
+        rules.check_scan(prefix, after, limit)
         while True:
             try:
                 return await self._scan(prefix, after, limit, at)

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from rota.model.errors import RotaError, Unavailable
+from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Revision
 from rota.store.sql.transactions import Outcome, Request
 
@@ -76,10 +76,10 @@ class Committer:
         outcomes: Sequence[Outcome | Exception]
         try:
             outcomes = await self._write([request for request, _ in group])
-        except RotaError as error:
-            outcomes = [type(error)(str(error)) for _ in group]
-        except Exception as bug:
-            outcomes = [bug for _ in group]
+        except asyncio.CancelledError:
+            outcomes = [Unknown("store: closed while this commit was under way; read again")] * len(group)
+        except Exception as error:  # whatever it is, those who wait must hear of it
+            outcomes = [error] * len(group)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue

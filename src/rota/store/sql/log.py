@@ -8,7 +8,8 @@ the sweep ends leases (`store.sql.sweep` decides which).
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import random
@@ -16,21 +17,18 @@ from typing import TypeVar
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
-from rota.model.errors import Unavailable, Unknown
+from rota.model.errors import Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
 from rota.store.sql import transactions
 from rota.store.sql.group import Committer
-from rota.store.sql.steps import Driver
+from rota.store.sql.steps import Driver, Steps
 from rota.store.sql.sweep import Observer
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-FORGET_AT_ONCE = 1000
-"""Rows compacted in one transaction: other writers wait no longer than that takes."""
 
 
 class Pulse:
@@ -74,6 +72,9 @@ class LogStore:
         self._driver = driver
         self._clock = clock
         self._pulse = Pulse()
+        self._seen = Revision(0)
+        self._rewound: Rewound | None = None
+        self._cleared = Revision(0)  # a process that has just begun looks through the whole log once
         self._committer = Committer(self._commit)
         self._chores: list[asyncio.Task[None]] = []
 
@@ -87,14 +88,13 @@ class LogStore:
 
     async def get(self, key: Key) -> Entry | None:
         rules.check_key(key)
-        return await self._driver.read(partial(transactions.get, key), alone=True)
+        return await self._read(partial(transactions.get, key), alone=True)
 
     async def scan(
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
-        rules.check_prefix(prefix)
-        rules.check_limit(limit)
-        return await self._driver.read(partial(transactions.scan, prefix, after, limit, at))
+        rules.check_scan(prefix, after, limit)
+        return await self._read(partial(transactions.scan, prefix, after, limit, at))
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         request = transactions.Request(writes, rules.check_commit(writes, expect))
@@ -104,7 +104,8 @@ class LogStore:
         rules.check_prefix(prefix)
         while True:
             beat = self._pulse.count
-            page = await persistently(partial(self._driver.read, partial(transactions.tail, prefix, after)))
+            page = await persistently(partial(self._read, partial(transactions.tail, prefix, after)))
+            self._see(page.reached)
             for commit in page.commits:
                 yield commit
             after = page.reached
@@ -116,7 +117,7 @@ class LogStore:
         lease = LeaseId(secrets.token_hex(8))
         asked = self._clock.monotonic()
         try:
-            await self._driver.write(partial(transactions.grant, lease, round(ttl / timedelta(milliseconds=1))))
+            await self._write(partial(transactions.grant, lease, round(ttl / timedelta(milliseconds=1))))
         except Unknown as error:
             # If it was granted after all it ends by itself, for nobody knows its name.
             raise Unavailable(str(error)) from error
@@ -124,27 +125,28 @@ class LogStore:
 
     async def renew(self, lease: Lease) -> Instant:
         asked = self._clock.monotonic()
-        await self._driver.write(partial(transactions.renew, lease.id))
+        await self._write(partial(transactions.renew, lease.id))
         return Instant(asked + lease.ttl.total_seconds())
 
     async def revoke(self, lease: LeaseId) -> None:
         steps = partial(transactions.revoke, lease, self._driver.keys_parameter)
-        if await self._driver.write(steps) is not None:
+        if await self._write(steps) is not None:
             self._tell()
 
     async def now(self) -> datetime:
-        milliseconds = await self._driver.read(transactions.now, alone=True)
+        milliseconds = await self._read(transactions.now, alone=True)
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
     async def revision(self) -> Revision:
-        return await self._driver.read(transactions.counter, alone=True)
+        return await self._read(transactions.counter, alone=True)
 
     async def compact(self, before: Revision) -> None:
-        start = await self._driver.write(partial(transactions.mark_compacted, before))
+        start = await self._write(partial(transactions.mark_compacted, before))
         # First the values that were replaced, then the deletions: the other way round an old value would reappear.
-        for forget in (transactions.forget_superseded, transactions.forget_tombstones):
-            while await self._driver.write(partial(forget, start, FORGET_AT_ONCE)) == FORGET_AT_ONCE:
-                pass
+        for find in (transactions.superseded, transactions.tombstones):
+            while rows := await self._read(partial(find, self._cleared, start), alone=True):
+                await self._write(partial(transactions.forget, rows))
+        self._cleared = start
 
     async def close(self) -> None:
         await self._committer.close()
@@ -154,9 +156,33 @@ class LogStore:
         await self._driver.close()
 
     async def _commit(self, requests: Sequence[transactions.Request]) -> list[transactions.Outcome]:
-        outcomes = await self._driver.write(partial(transactions.commit, requests, self._driver.keys_parameter))
+        steps = partial(transactions.commit, requests, self._seen, self._driver.keys_parameter)
+        outcomes = await self._write(steps)
+        self._see(*(outcome for outcome in outcomes if isinstance(outcome, int)))
         self._tell()
         return outcomes
+
+    def _see(self, *revisions: Revision) -> None:
+        self._seen = max((self._seen, *revisions))
+
+    async def _read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
+        with self._unless_rewound():
+            return await self._driver.read(steps, alone=alone)
+
+    async def _write(self, steps: Callable[[], Steps[T]]) -> T:
+        with self._unless_rewound():
+            return await self._driver.write(steps)
+
+    @contextmanager
+    def _unless_rewound(self) -> Iterator[None]:
+        """Once the store was seen to have gone back, nothing works any more: later it may look all right again."""
+        if self._rewound is not None:
+            raise Rewound(self._rewound.at, self._rewound.seen)
+        try:
+            yield
+        except Rewound as rewound:
+            self._rewound = rewound
+            raise
 
     def _tell(self) -> None:
         self._pulse.beat()
@@ -166,25 +192,33 @@ class LogStore:
         known = Revision(0)
         while True:
             await asyncio.sleep(self._driver.poll)
-            if self._pulse.is_awaited:
-                newest = await persistently(self.revision)
-                if newest != known:
-                    known = newest
-                    self._pulse.beat()
+            if not self._pulse.is_awaited:
+                continue
+            try:
+                newest = await self.revision()
+            except Unavailable:
+                continue
+            except Exception:  # let those who watch run into it: they have somebody to tell
+                newest = Revision(-1)
+            if newest != known:  # also if it is less: the watches will find out what that means
+                known = newest
+                self._pulse.beat()
 
     async def _sweep(self) -> None:
         observer = Observer()
         while True:
             await asyncio.sleep(observer.interval)
             try:
-                leases = await self._driver.read(transactions.leases, alone=True)
+                leases = await self._read(transactions.leases, alone=True)
                 for over in observer.look(leases, self._clock.monotonic()):
-                    revision = await self._driver.write(partial(transactions.expire, over, self._driver.keys_parameter))
+                    revision = await self._write(partial(transactions.expire, over, self._driver.keys_parameter))
                     if revision is not None:
                         log.info("lease ended", extra={"lease": over.id, "revision": revision})
                         self._tell()
             except (Unavailable, Unknown) as error:
                 log.debug("sweep put off", extra={"why": str(error)})
+            except Exception:  # without a sweep no lease ends: whatever it was, go on
+                log.exception("leases not swept")
 
 
 async def persistently(call: Callable[[], Awaitable[T]]) -> T:

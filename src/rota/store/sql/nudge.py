@@ -54,9 +54,10 @@ class Nudges:
         """Nudge every other process."""
         if self._socket is None or self._directory is None:
             return
-        for name in os.listdir(self._directory):
-            if name != self._name:
-                self._send(self._socket, name)
+        with contextlib.suppress(OSError):  # no descriptor left, or no folder: the commit has happened all the same
+            for name in os.listdir(self._directory):
+                if name != self._name:
+                    self._send(self._socket, name)
 
     def close(self) -> None:
         """Leave the folder."""

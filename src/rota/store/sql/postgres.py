@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError)
 MIGRATION_LOCK = 0x726F7461  # "rota"
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
+_NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
 _CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
 
 
@@ -96,7 +96,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         size = options.number("pool", 5)
         options.done()
         if not _NAME.fullmatch(self._schema):
-            raise Invalid(f"store {url}: schema={self._schema}; use small letters, digits and _")
+            raise Invalid(f"store {url}: schema={self._schema}; use letters, digits and _")
         super().__init__(str(url), Pool(self._connect, size), timeout)
         self._listening: asyncio.Task[None] | None = None
 
@@ -155,7 +155,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
             wait = round(self._timeout.total_seconds() * 1000)
             await connection.execute(f"SET LOCAL lock_timeout = {wait}")
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+            await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
             await connection.execute("CREATE TABLE IF NOT EXISTS rota_schema (version INTEGER PRIMARY KEY)")
             for version, statements in (await self._missing(connection)).items():
                 for statement in statements:
@@ -166,7 +166,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         return migrations.missing(self._store, POSTGRESQL.name, await self._version(connection))
 
     async def _version(self, connection: Any) -> int:
-        if await connection.fetchval("SELECT to_regclass($1)", f"{self._schema}.rota_schema") is None:
+        if await connection.fetchval("SELECT to_regclass($1)", f'"{self._schema}".rota_schema') is None:
             return 0
         return int(await connection.fetchval("SELECT COALESCE(MAX(version), 0) FROM rota_schema"))
 
@@ -203,7 +203,7 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schem
         "timeout": timeout.total_seconds(),
         "ssl": tls.context(url, options) or False,
         "statement_cache_size": options.number("statement_cache_size", 100),
-        "server_settings": {"search_path": schema, "application_name": "rota"},
+        "server_settings": {"search_path": f'"{schema}"', "application_name": "rota"},
     }
 
 

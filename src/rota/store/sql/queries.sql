@@ -84,17 +84,16 @@ SELECT {now_ms}
 -- name: mark_compacted
 UPDATE rota_counter SET compacted = ? WHERE id = 1
 
--- name: forget_superseded
-DELETE FROM rota_log WHERE (revision, key) IN (SELECT revision, key FROM (
-    SELECT log.revision, log.key FROM rota_log AS log
-    WHERE log.revision <= ? AND EXISTS (
-        SELECT 1 FROM rota_log AS newer
-        WHERE newer.key = log.key AND newer.revision > log.revision AND newer.revision <= ?
-    )
-    LIMIT ?
-) AS page)
+-- What goes is looked for between two revisions, the last compaction's and this one's, so that looking costs as much as
+-- has changed and not as much as there is. It is read first and deleted then: no writer waits for the looking.
 
--- name: forget_tombstones
-DELETE FROM rota_log WHERE (revision, key) IN (SELECT revision, key FROM (
-    SELECT revision, key FROM rota_log WHERE revision <= ? AND value IS NULL LIMIT ?
-) AS page)
+-- name: superseded
+SELECT DISTINCT older.revision, older.key
+FROM rota_log AS newer JOIN rota_log AS older ON older.key = newer.key AND older.revision < newer.revision
+WHERE newer.revision > ? AND newer.revision <= ? LIMIT ?
+
+-- name: tombstones
+SELECT revision, key FROM rota_log WHERE revision > ? AND revision <= ? AND value IS NULL LIMIT ?
+
+-- name: forget
+DELETE FROM rota_log WHERE revision = ? AND key = ?

@@ -14,9 +14,10 @@ import stat
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -47,11 +48,9 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     options.done()
     path = database_path(url)
     check_file(url, path)
-    if not create and not path.exists():
-        raise rules.nothing_there(url)
     driver = SqliteDriver(url, path, timeout, synchronous)
     try:
-        await driver.prepare()
+        await driver.prepare(create=create)
     except BaseException:
         await driver.close()
         raise
@@ -62,7 +61,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
 
 def database_path(url: StoreUrl) -> Path:
     """The file a URL means."""
-    if url.hosts or url.user or len(url.path) < 2:
+    if url.hosts or url.user or len(url.path) < 2 or url.path == "/:memory:" or not url.path.isprintable():
         raise Invalid(f"store {url}: write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
     return Path(url.path[1:])
 
@@ -71,6 +70,13 @@ def check_file(url: StoreUrl, path: Path) -> None:
     """Refuse early, and in words, what SQLite would refuse later or, run by root, not at all."""
     if sqlite3.sqlite_version_info < OLDEST:
         raise Invalid(f"store {url}: SQLite {sqlite3.sqlite_version} is too old; Rota needs 3.35 or newer")
+    try:
+        _check_place(url, path)
+    except OSError as error:
+        raise Denied(f"store {url}: {error.strerror}; choose another file") from error
+
+
+def _check_place(url: StoreUrl, path: Path) -> None:
     if path.is_dir():
         raise Invalid(f"store {url}: {path} is a folder; name a file in it")
     if not path.parent.is_dir():
@@ -89,15 +95,15 @@ class SqliteDriver:
     def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
         self._url = url
         self._timeout = timeout
-        self._patience = timeout.total_seconds() + 1
+        self._patience = timeout.total_seconds() + 0.5
         self._writer = Worker("rota sqlite writer", Connection(url, path, timeout, synchronous))
         self._reader = Worker("rota sqlite reader", Connection(url, path, timeout, synchronous))
         self._nudges = Nudges(path)
         self.keys_parameter: Callable[[Sequence[str]], object] = SQLITE.keys_parameter
 
-    async def prepare(self) -> None:
+    async def prepare(self, *, create: bool) -> None:
         """Open the file and bring its schema up to date."""
-        await self._do(self._writer, lambda connection: connection.migrate(), Unavailable)
+        await self._do(self._writer, lambda connection: connection.migrate(create=create), Unavailable)
 
     async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         return await self._do(self._reader, lambda connection: connection.run("BEGIN", steps()), Unavailable)
@@ -118,61 +124,81 @@ class SqliteDriver:
     async def _do(
         self, worker: "Worker", call: Callable[["Connection"], T], too_late: type[Unavailable] | type[Unknown]
     ) -> T:
-        # SQLite gives up a busy file at its own time-out; this one is for a disk that does not answer at all.
+        # SQLite gives up a busy file at its own time-out; this one is for a disk that does not answer at all, and for
+        # calls that waited behind one.
+        job = worker.submit(call)
         try:
             async with asyncio.timeout(self._patience):
-                return await worker.submit(call)
+                return await job.future
         except TimeoutError:
             wait = durations.render(self._timeout)
+            if job.abandon():
+                raise Unavailable(f"store {self._url}: too busy; nothing was tried within {wait}") from None
             raise too_late(f"store {self._url}: no answer within {wait}; is the disk well?") from None
 
 
+class Job(Generic[T]):
+    """A call for a worker's thread: run by the thread, or abandoned by its caller, and never both."""
+
+    def __init__(self, call: Callable[["Connection"], T], future: asyncio.Future[T]) -> None:
+        self.call = call
+        self.future = future
+        self._claim = threading.Lock()
+
+    def abandon(self) -> bool:
+        """Take it back; False if the thread has begun with it."""
+        return self._claim.acquire(blocking=False)
+
+    def run(self, connection: "Connection") -> Callable[[], None] | None:
+        """Do it, and return what tells its caller; None if nobody wants it any more."""
+        if self.future.cancelled() or not self._claim.acquire(blocking=False):
+            return None
+        try:
+            return partial(_settle, self.future, self.call(connection), None)
+        except BaseException as error:
+            return partial(_settle, self.future, None, error)
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
 class Worker:
-    """A thread with a connection, and a queue of calls for it."""
+    """A thread with a connection, and a queue of jobs for it."""
 
     def __init__(self, name: str, connection: "Connection") -> None:
-        self._calls: SimpleQueue[tuple[Callable[[Connection], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, args=(connection,), name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, call: Callable[["Connection"], T]) -> asyncio.Future[T]:
-        """Run `call` in the thread."""
+    def submit(self, call: Callable[["Connection"], T]) -> Job[T]:
+        """Have `call` run in the thread."""
         if self._is_stopped:
             raise Unavailable("store: closed; open it again")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._calls.put((call, future))
-        return future
+        job = Job(call, self._loop.create_future())
+        self._jobs.put(job)
+        return job
 
     async def stop(self) -> None:
         """Let the thread finish what it was given, close its connection and end; a stuck one is left behind."""
         self._is_stopped = True
-        self._calls.put(None)
+        self._jobs.put(None)
         await asyncio.to_thread(self._thread.join, STOP)
 
     def _run(self, connection: "Connection") -> None:
-        while (job := self._calls.get()) is not None:
-            call, future = job
-            try:
-                answer: tuple[Any, BaseException | None] = (call(connection), None)
-            except BaseException as error:
-                answer = (None, error)
-            self._answer(future, *answer)
-            del job, call, future, answer
+        while (job := self._jobs.get()) is not None:
+            settle = job.run(connection)
+            if settle is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(settle)
+            del job, settle
         connection.close()
-
-    def _answer(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-        def settle() -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(settle)
 
 
 class Connection:
@@ -184,47 +210,69 @@ class Connection:
         self._timeout = timeout
         self._synchronous = synchronous
         self._opened: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        SQLITE.queries  # noqa: B018  # read from its file now: later there may be no descriptor left for that
 
     def run(self, begin: str, steps: Steps[T]) -> T:
-        """The result of the steps, committed; or what they raised, rolled back."""
+        """The result of the steps, committed; or what they raised, rolled back.
+
+        Whatever else goes wrong, the connection is dropped: none is ever left inside a transaction.
+        """
         try:
             connection = self._connection
+            self._check_same_file()
             connection.execute(begin)
         except sqlite3.Error as error:
+            self._drop()
             raise self._translate(error, Unavailable) from error
         try:
-            result = self._drive(connection, steps)
-        except Nothing as nothing:
-            connection.execute("ROLLBACK")
-            return nothing.result  # type: ignore[no-any-return]
+            return self._transact(connection, steps)
         except RotaError:
-            connection.execute("ROLLBACK")
+            raise
+        except BaseException:
+            self._drop()
+            raise
+
+    def _transact(self, connection: sqlite3.Connection, steps: Steps[T]) -> T:
+        """The rest of `run`, once the transaction has begun."""
+        unsure: type[Unavailable] | type[Unknown] = Unavailable
+        try:
+            result = self._drive(connection, steps)
+            unsure = Unknown
+            connection.execute("COMMIT")
+        except (Nothing, RotaError) as refusal:
+            self._roll_back(connection)
+            if isinstance(refusal, Nothing):
+                return refusal.result  # type: ignore[no-any-return]
             raise
         except sqlite3.Error as error:
             self._drop()
-            raise self._translate(error, Unavailable) from error
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._drop()
-            raise self._translate(error, Unknown) from error
+            raise self._translate(error, unsure) from error
         return result
 
-    def migrate(self) -> None:
-        """Bring the schema up to date; nothing changes if it is newer than this code."""
+    def migrate(self, *, create: bool) -> None:
+        """Bring the schema up to date; nothing changes if it is newer than this code, or not to be made."""
+        if not create and not self._path.exists():
+            raise rules.nothing_there(self._url)
         try:
-            missing = migrations.missing(str(self._url), SQLITE.name, self._schema())
+            schema = self._schema()
+            missing = migrations.missing(str(self._url), SQLITE.name, schema)
+            if schema == 0 and not create:
+                raise rules.nothing_there(self._url)
+            self._connection.execute("PRAGMA journal_mode = WAL")
             if missing:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("BEGIN IMMEDIATE")
-                for version, statements in migrations.missing(str(self._url), SQLITE.name, self._schema()).items():
-                    for statement in statements:
-                        self._connection.execute(statement)
-                    self._connection.execute(f"PRAGMA user_version = {version}")
-                self._connection.execute("COMMIT")
+                self._migrate()
         except sqlite3.Error as error:
             self._drop()
-            raise self._translate(error, Unavailable) from error
+            raise self._translate(error, Denied) from error
+
+    def _migrate(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        for version, statements in migrations.missing(str(self._url), SQLITE.name, self._schema()).items():
+            for statement in statements:
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA user_version = {version}")
+        self._connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close, if it was ever opened."""
@@ -236,7 +284,20 @@ class Connection:
             seconds = self._timeout.total_seconds()
             self._opened = sqlite3.connect(self._path, timeout=seconds, isolation_level=None, cached_statements=64)
             self._opened.execute(f"PRAGMA synchronous = {self._synchronous}")
+            if self._file is None:
+                self._file = _identity(self._path)
         return self._opened
+
+    def _check_same_file(self) -> None:
+        """Refuse to go on with a file that is not the one we began with: its other users have never heard of us."""
+        if _identity(self._path) != self._file:
+            raise Invalid(f"store {self._url}: {self._path} was removed or replaced; restart this node")
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._drop()
 
     def _schema(self) -> int:
         ((version,),) = self._connection.execute("PRAGMA user_version").fetchall()
@@ -264,19 +325,29 @@ class Connection:
             opened.close()
 
     def _translate(
-        self, error: sqlite3.Error, otherwise: type[Unavailable] | type[Unknown]
+        self, error: sqlite3.Error, otherwise: type[Unavailable] | type[Unknown] | type[Denied]
     ) -> Unavailable | Unknown | Denied | Invalid:
-        """What a SQLite error means to the caller."""
+        """What a SQLite error means to the caller. `otherwise` is Denied only while a store is opened: later a file
+        that cannot be used is a passing trouble."""
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith("SQLITE_BUSY"):
             wait = durations.render(self._timeout)
             return Unavailable(f"store {self._url}: another process has held the file for {wait}; try again")
         if name.startswith("SQLITE_READONLY"):
-            return Denied(f"store {self._url}: {self._path} is read-only; make it and its folder writable")
+            return otherwise(f"store {self._url}: {self._path} is read-only; make it and its folder writable")
         if name == "SQLITE_NOTADB":
             return Invalid(f"store {self._url}: {self._path} is not a SQLite database; choose another file")
-        if name == "SQLITE_CANTOPEN":
-            return Denied(f"store {self._url}: cannot open {self._path}; may this user write there?")
+        if name.startswith("SQLITE_CANTOPEN"):
+            return otherwise(f"store {self._url}: cannot open {self._path}; may this user write there?")
         if name == "SQLITE_FULL":
             return otherwise(f"store {self._url}: the disk is full; free some space")
         return otherwise(f"store {self._url}: {error}")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost
+from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Rewound
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store.port import At, Change, Commit, Entry, Expect, Listing, Put, Write
 from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps
@@ -23,6 +23,9 @@ ALL = 2**62
 
 PAGE = 256
 """Rows of the log read at once by a watch."""
+
+FORGET_AT_ONCE = 1000
+"""Rows compacted in one transaction: other writers wait no longer than that takes."""
 
 KeysParameter = Callable[[Sequence[str]], object]
 
@@ -76,12 +79,15 @@ Outcome: TypeAlias = Revision | Conflict | LeaseLost
 """What became of a request: the revision it got, or why it was refused."""
 
 
-def commit(requests: Sequence[Request], keys_parameter: KeysParameter) -> Steps[list[Outcome]]:
+def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysParameter) -> Steps[list[Outcome]]:
     """Carry out requests one after the other in one transaction, each under a revision of its own.
 
-    A refused request leaves the others alone: as if each had had its own transaction.
+    A refused request leaves the others alone: as if each had had its own transaction. A store that is behind a
+    revision already `seen` would give out the same revision twice, and every fence with it: Rewound.
     """
     ((top,),) = yield Query("bump", (len(requests),))
+    if top - len(requests) < seen:
+        raise Rewound(Revision(top - len(requests)), seen)
     keys = {part.key for request in requests for part in (*request.writes, *request.expect)}
     rows = yield Query("state_of", (keys_parameter(sorted(keys)),))
     leases = {part.lease for request in requests for part in request.writes if isinstance(part, Put) and part.lease}
@@ -159,7 +165,9 @@ def tail(prefix: Key, after: Revision) -> Steps[Page]:
     ((newest, compacted),) = yield Query("counter")
     if after < compacted:
         raise Compacted(after, compacted)
-    if after >= newest:
+    if after > newest:
+        raise Rewound(newest, after)
+    if after == newest:
         return Page([], after, is_last=True)
     low, high = prefix_range(prefix)
     rows = yield Query("tail", (after, low, high, PAGE))
@@ -248,13 +256,16 @@ def mark_compacted(before: Revision) -> Steps[Revision]:
     return Revision(start)
 
 
-def forget_superseded(start: Revision, count: int) -> Steps[int]:
-    """Drop up to `count` values that later ones replaced before `start`; how many went."""
-    changed = yield Query("forget_superseded", (start, start, count))
-    return int(changed[0][0]) if changed else 0
+def superseded(cleared: Revision, start: Revision) -> Steps[list[Row]]:
+    """A page of the values that were replaced before `start`, and not cleared away yet."""
+    return (yield Query("superseded", (cleared, start, FORGET_AT_ONCE)))
 
 
-def forget_tombstones(start: Revision, count: int) -> Steps[int]:
-    """Drop up to `count` deletions before `start`, once nothing older is left for them to hide."""
-    changed = yield Query("forget_tombstones", (start, count))
-    return int(changed[0][0]) if changed else 0
+def tombstones(cleared: Revision, start: Revision) -> Steps[list[Row]]:
+    """A page of the deletions before `start`; they may go once nothing older is left for them to hide."""
+    return (yield Query("tombstones", (cleared, start, FORGET_AT_ONCE)))
+
+
+def forget(rows: Sequence[Row]) -> Steps[None]:
+    """Drop rows of the log."""
+    yield Batch("forget", rows)
