@@ -24,21 +24,38 @@ MOST_BYTES = 2 * 1024 * 1024
 Write = Callable[[Sequence[Request]], Awaitable[list[Outcome]]]
 
 
+class Waiting:
+    """A request that waits for its turn, and for its outcome."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.future: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
+        self.is_sent = False
+
+    def settle(self, outcome: Outcome | Exception) -> None:
+        """Tell whoever waits, if anybody still does."""
+        if self.future.done():
+            return
+        if isinstance(outcome, Exception):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+
 class Committer:
     """Sends requests in groups, one group at a time."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, timeout: float) -> None:
         self._write = write
-        self._waiting: deque[tuple[Request, asyncio.Future[Revision]]] = deque()
+        self._timeout = timeout
+        self._waiting: deque[Waiting] = deque()
         self._is_busy = False
         self._sending: asyncio.Task[None] | None = None
 
     async def commit(self, request: Request) -> Revision:
         """The revision the request got; its own error if it was refused."""
         if self._is_busy:
-            future: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
-            self._waiting.append((request, future))
-            return await future
+            return await self._queue(Waiting(request))
         self._is_busy = True
         try:
             (outcome,) = await self._write([request])
@@ -51,12 +68,21 @@ class Committer:
     async def close(self) -> None:
         """Stop sending; what still waits was never sent."""
         while self._waiting:
-            _, future = self._waiting.popleft()
-            if not future.done():
-                future.set_exception(Unavailable("store: closed; open it again"))
+            self._waiting.popleft().settle(Unavailable("store: closed; open it again"))
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
+
+    async def _queue(self, waiting: Waiting) -> Revision:
+        """Wait for a turn and for its outcome, together no longer than a commit that goes at once may take."""
+        self._waiting.append(waiting)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await waiting.future
+        except TimeoutError:
+            if waiting.is_sent:
+                raise Unknown("store: no answer in time; read again") from None
+            raise Unavailable("store: too busy; this commit was never sent") from None
 
     def _go_on(self) -> None:
         """Send what gathered meanwhile, in a task of its own: whoever was first is done."""
@@ -65,36 +91,28 @@ class Committer:
             self._sending = asyncio.create_task(self._send(), name="group commit")
 
     async def _send(self) -> None:
+        group = self._take()
         try:
-            group = self._take()
+            outcomes: Sequence[Outcome | Exception] = []
             if group:
-                await self._send_group(group)
-        finally:
-            self._go_on()
-
-    async def _send_group(self, group: Sequence[tuple[Request, asyncio.Future[Revision]]]) -> None:
-        outcomes: Sequence[Outcome | Exception]
-        try:
-            outcomes = await self._write([request for request, _ in group])
+                outcomes = await self._write([waiting.request for waiting in group])
         except asyncio.CancelledError:
             outcomes = [Unknown("store: closed while this commit was under way; read again")] * len(group)
         except Exception as error:  # whatever it is, those who wait must hear of it
             outcomes = [error] * len(group)
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            if future.done():
-                continue
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        finally:
+            self._go_on()
+        for waiting, outcome in zip(group, outcomes, strict=True):
+            waiting.settle(outcome)
 
-    def _take(self) -> list[tuple[Request, asyncio.Future[Revision]]]:
+    def _take(self) -> list[Waiting]:
         """The next group: requests that are still wanted, in the order they came."""
-        group: list[tuple[Request, asyncio.Future[Revision]]] = []
+        group: list[Waiting] = []
         size = 0
         while self._waiting and len(group) < MOST and size < MOST_BYTES:
-            request, future = self._waiting.popleft()
-            if not future.done():
-                group.append((request, future))
-                size += sum(len(getattr(write, "value", b"")) for write in request.writes)
+            waiting = self._waiting.popleft()
+            if not waiting.future.done():
+                waiting.is_sent = True
+                group.append(waiting)
+                size += sum(len(getattr(write, "value", b"")) for write in waiting.request.writes)
         return group

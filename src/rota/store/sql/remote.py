@@ -136,6 +136,7 @@ class RemoteDriver(Generic[L]):
         self._store = store
         self._pool = pool
         self._timeout = timeout
+        self.patience = timeout.total_seconds()
 
     def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
         """What a failure means to the caller."""
@@ -151,7 +152,7 @@ class RemoteDriver(Generic[L]):
 
     async def _settled(self, work: Transaction, steps: Callable[[], Steps[T]], *, write: bool, alone: bool) -> T:
         try:
-            async with asyncio.timeout(self._timeout.total_seconds()), self._pool.borrow() as link:
+            async with asyncio.timeout(self.patience), self._pool.borrow() as link:
                 outcome = await drive_alone(link, steps()) if alone else await work.run(link, steps(), write=write)
         except TimeoutError:
             self._pool.drop_idle()
