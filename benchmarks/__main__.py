@@ -13,12 +13,16 @@ import click
 from benchmarks import report, suite
 
 NOTE = """\
-Ratios are ours / bare, the median over the rounds, each round's sides taking turns; min–max is over the rounds (of
-our own figure where there is no ratio). Other work on the machine moves the figures a good deal, p99 most of all."""
+Ratios are ours / theirs, the median over the rounds, each round's sides taking turns; min–max is over the rounds (of
+our own figure where there is no ratio). What stands beside ours is named in the second column; it is not always a
+driver. A goal with × is for the ratio, any other for our own figure. Other work on the machine moves the figures a
+good deal, p99 most of all."""
 
 
 @click.command()
-@click.option("--only", type=click.Choice(suite.PARTS), help="Measure this part only.")
+@click.option(
+    "--only", type=click.Choice(suite.PARTS), help="Measure this part only; scale is never measured unless asked for."
+)
 @click.option("--store", type=click.Choice(suite.STORES), help="Measure this store only.")
 @click.option("--rounds", type=click.IntRange(min=1), default=suite.ROUNDS, show_default=True)
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here too.")

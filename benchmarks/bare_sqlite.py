@@ -25,14 +25,14 @@ class BareSqlite:
         self._execute, self._executemany = self._connection.execute, self._connection.executemany
         self._execute("PRAGMA journal_mode = WAL")
         self._execute("PRAGMA synchronous = FULL")
-        for statements in migrations.all_migrations().values():
+        for statements in migrations.all_migrations(SQLITE.name).values():
             for statement in statements:
                 self._execute(statement)
 
     def put_if(self, key: str, value: bytes, modified: int) -> int:
         """Put one key if it was last written at `modified`; the new revision."""
         self._execute("BEGIN IMMEDIATE")
-        ((revision,),) = self._execute(_SQL["bump"]).fetchall()
+        ((revision,),) = self._execute(_SQL["bump"], (1,)).fetchall()
         ((_, created, found),) = self._execute(_SQL["state_of"], (SQLITE.keys_parameter([key]),)).fetchall()
         if found != modified:
             self._execute("ROLLBACK")
@@ -45,7 +45,7 @@ class BareSqlite:
     def put_all(self, keys: Sequence[str], value: bytes) -> int:
         """Put all of the keys; the new revision."""
         self._execute("BEGIN IMMEDIATE")
-        ((revision,),) = self._execute(_SQL["bump"]).fetchall()
+        ((revision,),) = self._execute(_SQL["bump"], (1,)).fetchall()
         rows = self._execute(_SQL["state_of"], (SQLITE.keys_parameter(keys),)).fetchall()
         made = {key: created for key, created, _ in rows}
         logged = [(revision, key, value, made.get(key, revision), None) for key in keys]

@@ -72,11 +72,13 @@ async def _round(sides: Mapping[str, Side], turns: int, *, backwards: bool) -> M
     return samples
 
 
-def compare(name: str, unit: str, against: str, bare: Sequence[float], ours: Sequence[float], goal: Goal) -> Row:
+def compare(
+    name: str, unit: str, against: str, bare: Sequence[float], ours: Sequence[float], goal: Goal | None = None
+) -> Row:
     """The row for two sides, from each one's figure in each round."""
     ratios = [our / their for our, their in zip(ours, bare, strict=True)]
     ratio = median(ratios)
-    return Row(
+    row = Row(
         name=name,
         unit=unit,
         against=against,
@@ -85,9 +87,8 @@ def compare(name: str, unit: str, against: str, bare: Sequence[float], ours: Seq
         ratio=ratio,
         low=min(ratios),
         high=max(ratios),
-        goal=f"{goal}×",
-        verdict=goal.verdict(ratio),
     )
+    return row if goal is None else replace(row, goal=f"{goal}×", verdict=goal.verdict(ratio))
 
 
 def alone(name: str, unit: str, ours: Sequence[float], goal: Goal | None = None) -> Row:
@@ -100,6 +101,11 @@ def alone(name: str, unit: str, ours: Sequence[float], goal: Goal | None = None)
 def rate(samples: Samples) -> float:
     """Operations per second."""
     return len(samples) / sum(samples)
+
+
+def milliseconds(samples: Samples) -> float:
+    """The mean."""
+    return sum(samples) / len(samples) * 1000
 
 
 def percentile(percent: int) -> Figure:

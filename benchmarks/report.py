@@ -6,27 +6,25 @@ import sqlite3
 import statistics
 import tempfile
 from collections.abc import Sequence
+from importlib.metadata import version
 from time import perf_counter
-
-import grpc
 
 from benchmarks.measure import Row
 from tests.kit import obtain
 
-HEADINGS = ("what", "bare driver", "bare", "ours", "", "ratio", "min–max", "goal", "verdict")
+HEADINGS = ("what", "beside", "theirs", "ours", "", "ratio", "min–max", "goal", "verdict")
 LEFT = {0, 1, 4, 8}
 """The columns of words."""
 
 
 def facts() -> dict[str, str]:
     """What was measured on."""
-    etcd = "not there" if obtain.missing("etcd") else obtain.obtain(obtain.BACKENDS["etcd"])
     return {
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}, asyncio's own loop",
         "sqlite": sqlite3.sqlite_version,
-        "etcd": etcd,
-        "grpcio": grpc.__version__,
+        **{name: "not there" if obtain.missing(name) else obtain.obtain(of) for name, of in obtain.BACKENDS.items()},
+        "drivers": ", ".join(f"{name} {version(name)}" for name in ("grpcio", "asyncpg", "asyncmy")),
         "load average": ", ".join(f"{load:.1f}" for load in os.getloadavg()),
         "disk": f"{sync_milliseconds():.2f} ms to append and sync 4 KiB (median of 50)",
     }

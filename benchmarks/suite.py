@@ -1,20 +1,27 @@
-"""The order in which things are measured, and the server they need."""
+"""The order in which things are measured, and the servers they need."""
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import store_bench, watch_bench, wheel_bench
+from benchmarks import scale_bench, store_bench, watch_bench, wheel_bench
 from benchmarks.clients import Place
 from benchmarks.measure import Row
 from tests.kit import obtain
-from tests.kit.servers import Etcd
+from tests.kit.harness import HARNESSES
+from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-PARTS = ("store", "watch", "wheel")
-STORES = ("sqlite", "etcd", "memory")
+USUAL = ("store", "watch", "wheel")
+"""What is measured unless told otherwise: filling large stores takes its time."""
+PARTS = (*USUAL, "scale")
+STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
 ROUNDS = 3
+
+KINDS = {kind.name: kind for kind in HARNESSES}
+SERVERS: Mapping[str, Callable[[Path], Server]] = {"etcd": Etcd, "postgresql": Postgres, "mysql": MariaDB}
+MEASURES = {"store": store_bench.rows, "watch": watch_bench.rows, "scale": scale_bench.rows}
 
 Say = Callable[[str], None]
 
@@ -22,31 +29,35 @@ Say = Callable[[str], None]
 def run(
     only: str | None = None, *, store: str | None = None, rounds: int = ROUNDS, say: Say = lambda text: None
 ) -> list[Row]:
-    """Measure one part or all, on one store or all; `say` hears what is under way, and what is left out."""
-    parts = (only,) if only else PARTS
+    """Measure one part or the usual ones, on one store or all; `say` hears what is under way, and what is left out."""
+    stores = [name for name in ((store,) if store else STORES) if not _is_left_out(name, say)]
     rows: list[Row] = []
-    with _places((store,) if store else STORES, say) as places:
-        for part, measure in (("store", store_bench.rows), ("watch", watch_bench.rows)):
-            for name, place in places.items() if part in parts else ():
+    for part in (only,) if only else USUAL:
+        if part in MEASURES:
+            for name in stores if part != "scale" else [name for name in stores if name in scale_bench.FILLS]:
                 say(f"measuring {part}, {name}")
-                rows += asyncio.run(measure(name, place, rounds))
-    if "wheel" in parts and (only or not store):
-        say("measuring wheel")
-        rows += wheel_bench.rows(rounds)
+                with _place(name) as place:
+                    rows += asyncio.run(MEASURES[part](name, place, rounds))
+        elif only or not store:
+            say(f"measuring {part}")
+            rows += wheel_bench.rows(rounds)
     return rows
 
 
+def _is_left_out(store: str, say: Say) -> bool:
+    why = obtain.missing(KINDS[store].backend) if KINDS[store].backend else None
+    if why:
+        say(f"{store} is left out: {why}")
+    return why is not None
+
+
 @contextmanager
-def _places(stores: Sequence[str], say: Say) -> Iterator[dict[str, Place]]:
-    """Where each store can be measured; one whose server is missing is left out."""
+def _place(store: str) -> Iterator[Place]:
+    """Where a store can be measured: no other server runs meanwhile."""
     with tempfile.TemporaryDirectory(prefix="rota-bench-") as folder:
         base = Path(folder)
-        places = {name: Place(base) for name in stores}
-        if "etcd" in stores and (why := obtain.missing("etcd")):
-            say(f"etcd is left out: {why}")
-            del places["etcd"]
-        if "etcd" not in places:
-            yield places
+        if store not in SERVERS:
+            yield Place(KINDS[store], base)
             return
-        with Etcd(base) as server:
-            yield {**places, "etcd": Place(base, f"127.0.0.1:{server.port}")}
+        with SERVERS[store](base) as server:
+            yield Place(KINDS[store], base, server)

@@ -32,7 +32,7 @@ class ServerPool:
         """The running server of a kind that plays a part; tests of one part share it."""
         if (kind, part) not in self._running:
             base = self._base / f"{kind.__name__}-{part}"
-            base.mkdir()
+            base.mkdir(exist_ok=True)  # it may have failed to start for the test before
             self._running[kind, part] = self._stack.enter_context(kind(base))
         return self._running[kind, part]
 

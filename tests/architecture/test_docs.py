@@ -22,7 +22,7 @@ OUTSIDE = re.compile(r"[a-z]+:")
 MAKE_IN_TEXT = re.compile(r"`make ([a-z][\w-]*)")
 MAKE_IN_FENCE = re.compile(r"^(?:\$ )?make ([a-z][\w-]*)", re.MULTILINE)
 TARGET = re.compile(r"^([a-z][\w%-]*):", re.MULTILINE)
-OPTION = re.compile(r"`(--?[a-z][a-z-]*)")
+OPTION = re.compile(r"`(--?[a-z][a-z-]*|[A-Z]+\b)")
 CODE = re.compile(r"^\| (\d+) \|", re.MULTILINE)
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:home|root|work|tmp|Users)/")
 
@@ -102,7 +102,8 @@ def test_decisions_are_numbered_without_a_gap() -> None:
 
 @pytest.mark.parametrize(("path", "command"), list(commands(cli)), ids=lambda value: getattr(value, "name", value))
 def test_the_reference_has_exactly_the_options_of_each_command(path: str, command: click.Command) -> None:
-    options = {spelling for option in command.params for spelling in option.opts}
+    params = [(param, spelling) for param in command.params for spelling in param.opts]
+    options = {spelling.upper() if isinstance(param, click.Argument) else spelling for param, spelling in params}
     told = "\n".join(line for line in sections(DOCS / "reference/cli.md")[path].splitlines() if line.startswith("| `"))
     assert set(OPTION.findall(told)) == options
 

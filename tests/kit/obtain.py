@@ -43,6 +43,8 @@ class Backend:
 
 BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
+    "postgresql": Backend("postgres", ("postgresql",), directories="/usr/lib/postgresql/*/bin"),
+    "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
 }
 
 

@@ -1,13 +1,19 @@
 """Private, real servers on the loopback: no fixed port, no shared directory, no system service.
 
 A server is a context manager; it is ready inside. Each can be killed and restarted, frozen and thawed, like any
-`Process`. To add one: a class with its command line, its `url` and `is_ready`.
+`Process`. To add one: a class with its command line and `is_ready`. Databases sync at each commit as in production:
+what they promise is on the disk, and a test that kills one may hold them to it.
 """
 
 import os
+import pwd
 import random
+import shutil
+import signal
 import socket
 import ssl
+import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +21,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import trustme
 
+from tests.kit import obtain
+from tests.kit.leash import LEASH
 from tests.kit.process import Process
 
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+USER = PASSWORD = "test"
+"""Who may do everything on a database server."""
+
+GUARDED = "guarded"
+"""Who may do everything on a PostgreSQL too, but not without the password."""
+
+CONNECTIONS = 200
+"""How many a database server takes."""
 
 
 def free_port() -> int:
@@ -169,3 +187,194 @@ def etcd_cluster(base: Path, size: int, *, tls: Tls | None = None) -> Iterator[l
         for member in members:
             member.wait_ready()
         yield members
+
+
+class Database(Server):
+    """A server with a folder of data: made at its first start, removed in the end."""
+
+    def __init__(self, argv: Sequence[object], base: Path, name: str, port: int) -> None:
+        super().__init__(argv, base, name, port)
+        self.data = base / "data"
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_running:
+            self.kill()  # whose data go needs no long goodbye
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def start(self) -> None:
+        if not self.data.exists():
+            self._make()
+        super().start()
+
+    def make_data(self) -> None:
+        """Make the folder."""
+        raise NotImplementedError
+
+    def _make(self) -> None:
+        for _ in range(2):
+            with suppress(RuntimeError):  # MariaDB's tool has been seen to crash
+                self.make_data()
+                return
+            shutil.rmtree(self.data, ignore_errors=True)
+        self.make_data()
+
+
+class Postgres(Database):
+    """A PostgreSQL; `test` gets in without a password, `guarded` with one."""
+
+    def __init__(self, base: Path) -> None:
+        port = free_port()
+        self._postgres = _program("postgresql")
+        self._as_postgres = _as_user("postgres")
+        network = ("listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=")
+        settings = (*network, f"max_connections={CONNECTIONS}", "dynamic_shared_memory_type=mmap")  # no segments stay
+        argv = [*self._as_postgres, self._postgres, "-D", base / "data", *(f"--{one}" for one in settings)]
+        super().__init__(argv, base, "postgresql", port)
+
+    def start(self) -> None:
+        if self._as_postgres:
+            _open_way(self.data)
+        super().start()
+
+    def make_data(self) -> None:
+        self.data.mkdir(mode=0o700)
+        if self._as_postgres:
+            shutil.chown(self.data, "postgres", "postgres")
+        initdb = [self._postgres.with_name("initdb"), "-D", self.data, "-U", USER, "--no-sync", "--no-instructions"]
+        _run([*self._as_postgres, *initdb, "--auth", "trust", "--encoding", "UTF8", "--no-locale"])
+        _run(
+            [*self._as_postgres, self._postgres, "--single", "-D", self.data, "postgres"],
+            f"create role {GUARDED} login superuser password '{PASSWORD}'\n",
+        )
+        rules = self.data / "pg_hba.conf"
+        rules.write_text(f"host all {GUARDED} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n")
+
+    def is_ready(self) -> bool:
+        address = ["-h", "127.0.0.1", "-p", self.port, "-U", USER, "-d", "postgres"]
+        return _answers([self._postgres.with_name("psql"), "-X", "-q", *address, "-c", "select 1"])
+
+    def stop(self, *, within: float = 10.0) -> None:
+        if self.is_running:
+            self.thaw()
+            os.kill(self.pid, signal.SIGINT)  # SIGTERM would wait for its clients to leave
+            self._end(signal.SIGCONT, within=within)
+
+    # Each of its processes leads a group of its own, so that one signal does not reach them all. The first is
+    # stopped before the others are counted: it cannot start another meanwhile.
+
+    def freeze(self) -> None:
+        others = self._hold_still()
+        for process in others:
+            LEASH.hold(process.pid)
+        wait_until(lambda: all(_state(process) in STILL for process in others), f"{self.name} to stand still")
+
+    def thaw(self) -> None:
+        for process in psutil.Process(self.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+            LEASH.release(process.pid)
+        super().thaw()
+
+    def kill(self) -> None:
+        others = self._hold_still()
+        for process in others:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+            LEASH.release(process.pid)
+        super().kill()
+        wait_until(lambda: all(_state(process) in GONE for process in others), f"{self.name} to end")
+        # By the time of the restart its number may be another's, and the restart would then refuse.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _hold_still(self) -> list[psutil.Process]:
+        """Stop all; the processes beside the first, which may still be about to stop."""
+        first = psutil.Process(self.pid)
+        first.suspend()
+        wait_until(lambda: _state(first) in STILL, f"{self.name} to stand still")
+        others: list[psutil.Process] = first.children()
+        for process in others:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        return others
+
+
+class MariaDB(Database):
+    """A MariaDB; `test` may do everything, with the password."""
+
+    def __init__(self, base: Path) -> None:
+        port = free_port()
+        self._users = base / "users.sql"
+        # It minds no configuration of the machine, and runs as root only when told so.
+        as_root = ["--user=root"] if os.geteuid() == 0 else []
+        self._common = ["--no-defaults", *as_root, f"--datadir={base / 'data'}", "--innodb-log-file-size=32M"]
+        argv = [
+            *(_program("mariadb"), *self._common, f"--port={port}", "--bind-address=127.0.0.1", "--skip-name-resolve"),
+            *("--socket=socket", "--pid-file=pid", f"--init-file={self._users}"),  # relative: a socket's path is short
+            *(f"--max-connections={CONNECTIONS}", "--innodb-buffer-pool-size=64M"),
+        ]
+        super().__init__(argv, base, "mariadb", port)
+
+    def make_data(self) -> None:
+        _run(["mariadb-install-db", *self._common, "--auth-root-authentication-method=normal", "--skip-test-db"])
+        self._users.write_text(
+            f"create user if not exists '{USER}'@'%' identified by '{PASSWORD}';\n"
+            f"grant all on *.* to '{USER}'@'%' with grant option;\n"
+        )
+
+    def is_ready(self) -> bool:
+        return _answers(self._client("select 1"))
+
+    def make_database(self, name: str) -> None:
+        """A database, empty unless it was there before."""
+        _run(self._client(f"create database if not exists `{name}`"))
+
+    def _client(self, statement: str) -> list[object]:
+        address = ["--protocol=tcp", "--host=127.0.0.1", f"--port={self.port}"]
+        return ["mariadb", "--no-defaults", *address, f"--user={USER}", f"--password={PASSWORD}", "-e", statement]
+
+
+STILL = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+
+
+def _state(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return str(psutil.STATUS_DEAD)
+
+
+def _program(backend: str) -> Path:
+    found = obtain.BACKENDS[backend].find()
+    assert found is not None, obtain.missing(backend)
+    return Path(found).resolve()  # its companions lie beside the program, not beside a link to it
+
+
+def _as_user(name: str) -> list[str]:
+    """What to put before a command that refuses to be run by root, in a folder that `name` may enter."""
+    if os.geteuid() != 0:
+        return []
+    user = pwd.getpwnam(name)
+    return ["env", "--chdir=/", "setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+
+
+def _open_way(path: Path) -> None:
+    """Let every user pass through the folders that lead to `path`; pytest makes its own so that only we can."""
+    for folder in path.relative_to(tempfile.gettempdir()).parents:
+        place = tempfile.gettempdir() / folder
+        if not place.stat().st_mode & 0o001:
+            place.chmod(place.stat().st_mode | 0o011)
+
+
+def _answers(argv: Sequence[object]) -> bool:
+    """Whether a client's command succeeds, soon."""
+    try:
+        return subprocess.run([*map(str, argv)], capture_output=True, timeout=5, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _run(argv: Sequence[object], text: str = "") -> None:
+    done = subprocess.run([*map(str, argv)], input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")

@@ -53,7 +53,8 @@ async def stand(store: Store, node: NodeId, home: str, ttl: timedelta) -> None:
         await asyncio.Event().wait()
 
     async def body(session: Session) -> None:
-        await Candidate(store, session.keeper, node, session.node.session, SYSTEM, lead).run()
+        life = session.node.session
+        await Candidate(store, session.keeper, session.incarnation, node, life, SYSTEM, lead).run()
 
     await in_session(store, Identity(node=node, home=home, role=Role.BOTH, lease_ttl=ttl), SYSTEM, body)
 

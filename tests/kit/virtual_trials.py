@@ -64,7 +64,8 @@ class Contenders:
             await asyncio.Event().wait()
 
         async def body(session: Session) -> None:
-            await Candidate(self._store, session.keeper, node, session.node.session, CLOCK, lead).run()
+            life = session.node.session
+            await Candidate(self._store, session.keeper, session.incarnation, node, life, CLOCK, lead).run()
 
         identity = Identity(node=node, home=node, role=Role.BOTH, lease_ttl=self._ttl)
         await in_session(self._store, identity, CLOCK, body)

@@ -18,6 +18,7 @@ COMMANDS = {
     "node": "Run one node of a fleet.",
     "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
     "status": "Show who leads and which nodes there are.",
+    "store": "Check, copy and clear up a fleet's store.",
 }
 
 

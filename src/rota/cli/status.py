@@ -1,6 +1,7 @@
 """`rota status`: who leads, and who is there."""
 
 import asyncio
+import sys
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,8 +11,9 @@ import msgspec
 from rota.cli import options
 from rota.kit import durations
 from rota.model import codec, keys
+from rota.model.errors import Invalid
 from rota.model.node import Leader, Node
-from rota.store import Store, open_store
+from rota.store import Entry, Store, open_store
 
 
 @click.command()
@@ -34,7 +36,7 @@ async def _look(url: str) -> dict[str, Any]:
         now = await store.now()
         leader = await _leader(store, now)
         listing = await store.scan(keys.NODES)
-        nodes = [_node(codec.decode(Node, entry.value), leader, now) for entry in listing.entries]
+        nodes = [_node(entry, leader, now) for entry in listing.entries]
         return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
 
 
@@ -42,11 +44,18 @@ async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
     entry = await store.get(keys.LEADER)
     if entry is None:
         return None
-    leader = codec.decode(Leader, entry.value)
+    try:
+        leader = codec.decode(Leader, entry.value)
+    except Invalid as error:
+        return {"node": None, "term": entry.created, "session": None, "age_s": None, "broken": str(error)}
     return {"node": leader.node, "term": entry.created, "session": leader.session, "age_s": _age(leader.since, now)}
 
 
-def _node(node: Node, leader: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+def _node(entry: Entry, leader: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+    try:
+        node = codec.decode(Node, entry.value)
+    except Invalid as error:
+        return {"id": entry.key.removeprefix(keys.NODES), "broken": str(error)}
     return {
         "id": node.id,
         "leads": leader is not None and leader["session"] == node.session,
@@ -66,17 +75,28 @@ def _table(seen: dict[str, Any]) -> None:
     from rich.console import Console  # noqa: PLC0415  # only people need it, and it is slow to import
     from rich.table import Table  # noqa: PLC0415
 
-    leader = seen["leader"]
-    console = Console()
-    if leader is None:
-        console.print("leader: none")
-    else:
-        console.print(f"leader: {leader['node']} in term {leader['term']} for {_ago(leader['age_s'])}")
+    # Where nobody looks, nothing is cut to fit a screen.
+    console = Console() if sys.stdout.isatty() else Console(width=1000)
+    console.print(_leads(seen["leader"]), highlight=False)
     table = Table("NODE", "ROLE", "HOST", "PID", "UP", box=None, pad_edge=False)
     for node in seen["nodes"]:
-        name = f"{node['id']} *" if node["leads"] else node["id"]
-        table.add_row(name, node["role"], node["host"], str(node["pid"]), _ago(node["age_s"]))
+        table.add_row(*_cells(node))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
+
+
+def _leads(leader: dict[str, Any] | None) -> str:
+    if leader is None:
+        return "leader: none"
+    if "broken" in leader:
+        return f"leader: not understood ({leader['broken']})"
+    return f"leader: {leader['node']} in term {leader['term']} for {_ago(leader['age_s'])}"
+
+
+def _cells(node: dict[str, Any]) -> tuple[str, ...]:
+    if "broken" in node:
+        return node["id"], "", "", "", f"not understood ({node['broken']})"
+    name = f"{node['id']} *" if node["leads"] else node["id"]
+    return name, node["role"], node["host"], str(node["pid"]), _ago(node["age_s"])
 
 
 def _ago(seconds: int) -> str:

@@ -3,32 +3,38 @@
 `Candidate.run` goes on for as long as its session does. It watches the leader key, asks `decide.election` for its
 stance after every change, and carries it out. A term ends when the key is no longer ours, when the lease gets too
 close to its end, or when what runs in it fails; then everything of the term is cancelled before the next look.
+
+A store that was restored in the meantime is in another incarnation. Then the session is over too, and `run` raises
+LeaseLost: the lease was given by a store that is gone.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import random
-from typing import Any
+from typing import Any, NoReturn
 
 from rota.control.term import Term
 from rota.decide.election import Follow, Lead, Rest, Seen, Stance, Stand, stance
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Conflict, TermOver, Unavailable, Unknown
+from rota.model.errors import Conflict, Invalid, LeaseLost, TermOver, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId, TermNumber
 from rota.model.node import Leader
 from rota.store.follow import follow
 from rota.store.keeper import Keeper
-from rota.store.port import Absent, Entry, Put, Store
+from rota.store.port import Absent, At, Entry, Put, Store
 
 log = logging.getLogger(__name__)
 
 RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 """Shortest and longest wait after a failed try."""
+
+STEP_DOWN = 5.0
+"""Seconds that what runs in a term has to stop."""
 
 
 class Candidate:
@@ -38,6 +44,7 @@ class Candidate:
         self,
         store: Store,
         keeper: Keeper,
+        incarnation: At,
         node: NodeId,
         session: SessionId,
         clock: Clock,
@@ -46,6 +53,7 @@ class Candidate:
     ) -> None:
         self._store = store
         self._keeper = keeper
+        self._incarnation = incarnation
         self._node = node
         self._session = session
         self._clock = clock
@@ -99,28 +107,38 @@ class Candidate:
         record = Leader(node=self._node, session=self._session, since=self._clock.wall())
         put = Put(keys.LEADER, codec.encode(record), self._keeper.lease)
         try:
-            await self._store.commit(put, expect=[Absent(keys.LEADER)])
+            await self._store.commit(put, expect=[Absent(keys.LEADER), self._incarnation])
         except (Conflict, Unavailable, Unknown) as error:
             log.debug("not elected", extra={"node": self._node, "why": str(error)})
+            if isinstance(error, Conflict) and self._incarnation.key in error.keys:
+                self._end_session()
 
     async def _run_term(self, number: TermNumber) -> bool:
         """Lead for as long as the stance holds; False if what ran in the term gave up by itself."""
-        work = asyncio.ensure_future(self._lead(Term(number, self._store, self._keeper)))
+        term = Term(number, self._store, self._keeper, self._incarnation)
+        work = asyncio.ensure_future(self._lead(term))
         try:
             while self.stance == Lead(number) and not work.done():
                 self._news.clear()
                 left = self._keeper.safe_until - self._clock.monotonic()
                 await self._first_of(work, timeout=left)
         finally:
-            has_ended_by_itself = not work.cancel()
-            await asyncio.wait([work])
+            has_ended_by_itself = work.done()
+            await _cancel(work)
             log.info("term ended", extra={"node": self._node, "term": number})
-        if has_ended_by_itself:
-            self._explain(number, work)
+        self._explain(number, work)
+        if term.is_orphaned:
+            self._end_session()
         return not has_ended_by_itself
+
+    def _end_session(self) -> NoReturn:
+        log.warning("store restored", extra={"node": self._node, "session": self._session})
+        raise LeaseLost(self._keeper.lease)
 
     def _explain(self, number: TermNumber, work: asyncio.Future[None]) -> None:
         """A store that is away, or a term that is over, is a fact of life; any other failure is a bug and is raised."""
+        if not work.done() or work.cancelled():
+            return
         try:
             work.result()
         except* (TermOver, Conflict, Unavailable, Unknown) as errors:
@@ -142,16 +160,9 @@ class Candidate:
 
     async def _watch(self) -> None:
         """Keep `_seen` true; for ever."""
-        waits = delays(*RETRY, self._jitter)
-        while True:
-            try:
-                async with aclosing(follow(self._store, keys.LEADER)) as entries:
-                    async for entry in entries:
-                        self._see(_seen(entry))
-                        waits = delays(*RETRY, self._jitter)
-            except Unavailable as error:
-                log.debug("leader key not read", extra={"node": self._node, "why": str(error)})
-            await asyncio.sleep(next(waits).total_seconds())
+        async with aclosing(follow(self._store, keys.LEADER, self._jitter)) as entries:
+            async for entry in entries:
+                self._see(_seen(entry))
 
     def _see(self, seen: Seen | None) -> None:
         self._seen, self._has_looked = seen, True
@@ -173,4 +184,25 @@ class Candidate:
 def _seen(entry: Entry | None) -> Seen | None:
     if entry is None:
         return None
-    return Seen(codec.decode(Leader, entry.value), TermNumber(entry.created))
+    try:
+        return Seen(codec.decode(Leader, entry.value), TermNumber(entry.created))
+    except Invalid as error:  # a newer Rota leads: we cannot tell who it is, only that it is not us
+        log.warning("leader not understood", extra={"why": str(error)})
+        unknown = Leader(node=NodeId("unknown"), session=SessionId("unknown"), since=datetime.min.replace(tzinfo=UTC))
+        return Seen(unknown, TermNumber(entry.created))
+
+
+async def _cancel(work: asyncio.Future[None]) -> None:
+    """Stop `work` and wait until it has stopped, also if we are told to hurry: nothing of a term may outlive it."""
+    work.cancel()
+    hurried = False
+    end = asyncio.get_running_loop().time() + STEP_DOWN
+    while not work.done() and (left := end - asyncio.get_running_loop().time()) > 0:
+        try:
+            await asyncio.wait([work], timeout=left)
+        except asyncio.CancelledError:
+            hurried = True
+    if not work.done():
+        log.error("term does not stop; its writes will be refused")
+    if hurried:
+        raise asyncio.CancelledError

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from rota.control.term import Term
 from rota.decide.membership import moves
 from rota.model import codec, keys
-from rota.model.errors import Compacted
+from rota.model.errors import Compacted, Invalid
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Roster
-from rota.store.port import Commit, Listing, Put
+from rota.store.port import Commit, Entry, Listing, Put
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,11 @@ async def keep_roster(term: Term) -> None:
 async def _last_known(term: Term) -> Sessions:
     """What the leader before us wrote down."""
     entry = await term.store.get(keys.ROSTER)
-    return codec.decode(Roster, entry.value).nodes if entry else {}
+    try:
+        return codec.decode(Roster, entry.value).nodes if entry else {}
+    except Invalid as error:
+        log.warning("roster not read", extra={"why": str(error), "term": term.number})
+        return {}
 
 
 async def _tell(term: Term, before: Sessions, after: Sessions) -> Sessions:
@@ -55,8 +59,8 @@ async def _tell(term: Term, before: Sessions, after: Sessions) -> Sessions:
 
 
 def _load(listing: Listing) -> Sessions:
-    nodes = (codec.decode(Node, entry.value) for entry in listing.entries)
-    return {node.id: node.session for node in nodes}
+    nodes = (_node(entry) for entry in listing.entries)
+    return {node.id: node.session for node in nodes if node is not None}
 
 
 def _fold(known: Sessions, commit: Commit) -> Sessions:
@@ -65,6 +69,16 @@ def _fold(known: Sessions, commit: Commit) -> Sessions:
         if change.entry is None:
             after.pop(NodeId(change.key.removeprefix(keys.NODES)), None)
         else:
-            node = codec.decode(Node, change.entry.value)
-            after[node.id] = node.session
+            node = _node(change.entry)
+            if node is not None:
+                after[node.id] = node.session
     return after
+
+
+def _node(entry: Entry) -> Node | None:
+    """The node, unless a newer Rota wrote it: that must not stop an older leader."""
+    try:
+        return codec.decode(Node, entry.value)
+    except Invalid as error:
+        log.warning("node not understood", extra={"key": entry.key, "why": str(error)})
+        return None

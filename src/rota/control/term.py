@@ -1,8 +1,11 @@
 """A term: one leadership, and the fence around everything it writes.
 
-Every write of a leader goes through `Term.commit`, which expects the leader key at the revision that made this term.
-Once that key is gone or another's, the store refuses the write, however late it arrives and however sure of itself
-the sender is. The look at the lease before sending only spares a useless call.
+Every write of a leader goes through `Term.commit`, which expects the leader key at the revision that made this term,
+and the incarnation it was elected in. Once either is gone or another's, the store refuses the write, however late it
+arrives and however sure of itself the sender is. The look at the lease before sending only spares a useless call.
+
+Revisions are counted by each store for itself. A restored store may come to have a leader key at the very revision of
+a term of the store it was copied from; the incarnation, whose key is named at random, tells them apart.
 """
 
 from collections.abc import Iterable
@@ -17,11 +20,14 @@ from rota.store.port import At, Expect, Store, Write
 class Term:
     """The right to write as leader, while it lasts."""
 
-    def __init__(self, number: TermNumber, store: Store, keeper: Keeper) -> None:
+    def __init__(self, number: TermNumber, store: Store, keeper: Keeper, incarnation: At) -> None:
         self.number = number
         self.store = store
-        self.fence: Expect = At(keys.LEADER, Revision(number))
         self.keeper = keeper
+        self.incarnation = incarnation
+        self.fence: tuple[Expect, ...] = (At(keys.LEADER, Revision(number)), incarnation)
+        self.is_orphaned = False
+        """The store was found in another incarnation: not only the term is over, but the session."""
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         """Write as leader; TermOver if this node is not leader any more."""
@@ -32,8 +38,9 @@ class Term:
     async def insist(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         """Write as leader without looking at the clock first: the fence alone decides."""
         try:
-            return await self.store.commit(*writes, expect=(self.fence, *expect))
+            return await self.store.commit(*writes, expect=(*self.fence, *expect))
         except Conflict as conflict:
-            if keys.LEADER in conflict.keys:
+            self.is_orphaned |= self.incarnation.key in conflict.keys
+            if any(part.key in conflict.keys for part in self.fence):
                 raise TermOver(f"term {self.number} is over; nothing was written") from conflict
             raise

@@ -2,6 +2,9 @@
 
 One prefix per kind of record. The leader key is created and deleted, never rewritten: its create revision is the
 term, and every write of the leader expects it.
+
+So it is with the incarnation: the record says which it is, and a key of its own, named for it, exists exactly while
+it lasts. Who expects that key at its revision writes into this incarnation or not at all.
 """
 
 from rota.model.ids import Key, NodeId
@@ -15,7 +18,21 @@ LEADER: Key = "/leader"
 ROSTER: Key = "/fleet/roster"
 """The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
 
+INCARNATION: Key = "/fleet/incarnation"
+"""Which life of the store this is; written together with the key of that name below INCARNATIONS."""
+
+INCARNATIONS: Key = "/incarnations/"
+"""One key, of the present incarnation; no other incarnation of the store has it."""
+
+CHECK: Key = "/check/"
+"""Scratch keys of `rota store check`, under a lease."""
+
 
 def node(node_id: NodeId) -> Key:
     """The key of one member."""
     return NODES + node_id
+
+
+def incarnation(incarnation_id: str) -> Key:
+    """The key that exists for as long as an incarnation lasts."""
+    return INCARNATIONS + incarnation_id

@@ -1,4 +1,4 @@
-"""A node as the others see it, and the leader among them."""
+"""A node as the others see it, the leader among them, and the incarnation of the store they share."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -52,3 +52,13 @@ class Roster:
     """The nodes the leader last knew, each with its session."""
 
     nodes: dict[NodeId, SessionId]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incarnation:
+    """One life of a store. A restored store begins another, whatever its revisions are."""
+
+    id: str
+    since: datetime
+    is_loading: bool = False
+    """A load has begun and not ended: nobody may work on this store."""

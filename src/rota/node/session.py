@@ -1,8 +1,8 @@
 """A session: one life of a node in the fleet.
 
-`in_session` joins the fleet (a lease, and the node's key under it), runs `body`, and leaves. When the lease is lost
-the body is cancelled and everything begins again with a fresh session id, so that what the fleet gave away meanwhile
-is not mistaken for ours. A store that is out of reach only makes it wait.
+`in_session` joins the fleet (the store's incarnation, a lease, the node's key under it), runs `body`, and leaves. When
+the lease is lost the body is cancelled and everything begins again with a fresh session id, so that what the fleet gave
+away meanwhile is not mistaken for ours. A store that is out of reach only makes it wait.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from random import random
@@ -23,8 +24,10 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Role
+from rota.store import backup
+from rota.store.follow import follow
 from rota.store.keeper import Keeper
-from rota.store.port import Absent, Lease, Put, Store
+from rota.store.port import Absent, At, Lease, Put, Store
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,8 @@ class Session:
 
     node: Node
     keeper: Keeper
+    incarnation: At
+    """The key of the store's incarnation that it joined, as everything its leader writes expects it."""
 
 
 async def in_session(
@@ -62,7 +67,7 @@ async def in_session(
         session = await join(store, identity, clock, jitter)
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
-            await _run(session, body)
+            await _run(store, session, body, jitter)
             return
         except* LeaseLost:
             log.warning("session ended", extra={"node": session.node.id, "session": session.node.session})
@@ -72,7 +77,7 @@ async def in_session(
 
 
 async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:
-    """A new session; Conflict if another node goes on using our name."""
+    """A new session; Conflict if another node goes on using our name, Invalid if the store is half loaded."""
     patience, told = Patience(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
@@ -115,11 +120,13 @@ class Patience:
 async def _try_to_join(
     store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float], patience: Patience
 ) -> Session | None:
+    incarnation = await backup.incarnation(store, clock)
     key = keys.node(identity.node)
     entry = await store.get(key)
     holder = codec.decode(Node, entry.value) if entry else None
     match admission(holder, identity.home, socket.gethostname()):
         case TakeOver(old):
+            log.info("taking over from an earlier life", extra={"node": identity.node, "lease": old})
             await store.revoke(old)
             return None
         case WaitFor(holder):
@@ -129,8 +136,8 @@ async def _try_to_join(
             patience.waits_for(None)
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease, clock)
-    await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key)])
-    return Session(node, Keeper(store, lease, clock, jitter))
+    await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
+    return Session(node, Keeper(store, lease, clock, jitter), incarnation)
 
 
 def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
@@ -147,14 +154,28 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
     )
 
 
-async def _run(session: Session, body: Callable[[Session], Awaitable[None]]) -> None:
-    """The body, beside the keeping of its lease."""
+async def _run(
+    store: Store, session: Session, body: Callable[[Session], Awaitable[None]], jitter: Callable[[], float]
+) -> None:
+    """The body, beside the keeping of its lease and of its place."""
     async with asyncio.TaskGroup() as parts:
-        keeping = parts.create_task(session.keeper.keep(), name="lease")
+        keeping = [
+            parts.create_task(session.keeper.keep(), name="lease"),
+            parts.create_task(_stay(store, session, jitter), name="place"),
+        ]
         try:
             await body(session)
         finally:
-            keeping.cancel()
+            for task in keeping:
+                task.cancel()
+
+
+async def _stay(store: Store, session: Session, jitter: Callable[[], float]) -> None:
+    """Follow our own key; LeaseLost if it is gone or somebody else's, whatever became of the lease."""
+    async with aclosing(follow(store, keys.node(session.node.id), jitter)) as entries:
+        async for entry in entries:
+            if entry is None or entry.lease != session.keeper.lease:
+                raise LeaseLost(session.keeper.lease)
 
 
 async def _leave(store: Store, session: Session) -> None:

@@ -4,8 +4,11 @@ Three to five nodes run the product's own session and election code. Whoever lea
 again and again. Faults rage, then stop. What must hold:
 
 - No write of an older term is ever accepted: at each accepted probe the leader key is that term's.
-- When a term begins, nobody else still takes itself for the leader, by its own clock.
-- Once the faults have stopped, somebody leads within two leases and a little, and its writes are accepted.
+- When a term begins, nobody else still takes itself for the leader by its own clock, and nothing of another term still
+  runs, except on a machine that stands still.
+- Once the faults have stopped, somebody leads within two leases and a little, and its writes are accepted; and every
+  node is back in the fleet.
+- No node dies of anything but a crash.
 
 `broken="fence"` makes leaders write without their fence, `broken="deadline"` makes them trust their lease for ever;
 the scenario must find both.
@@ -68,6 +71,8 @@ class Election:
                 await self._proven.wait()
         except TimeoutError:
             world.violate(f"nobody led within {RECOVERY:.0f} s of the last fault")
+        await asyncio.sleep(RECOVERY)
+        self._check_everybody_is_back()
         await world.end()
 
     async def _program(self, machine: Machine) -> None:
@@ -86,8 +91,8 @@ class Election:
             keeper = session.keeper
             if self._broken == "deadline":
                 keeper.__class__ = Trusting
-            node, name = session.node, NodeId(machine.name)
-            await Candidate(machine.store, keeper, name, node.session, machine.clock, lead, jitter).run()
+            node, name, store = session.node, NodeId(machine.name), machine.store
+            await Candidate(store, keeper, session.incarnation, name, node.session, machine.clock, lead, jitter).run()
 
         identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL)
         await in_session(machine.store, identity, machine.clock, body, jitter)
@@ -121,5 +126,15 @@ class Election:
         self.terms += 1
         self._world.tell(f"term {term} begins")
         for process, (other, keeper) in self._acting.items():
-            if keeper.may_act and not process.is_dead:
-                self._world.violate(f"{process.name} still acts in term {other} when term {term} begins")
+            if process.is_dead:
+                continue
+            if keeper.may_act:
+                self._world.violate(f"{process.name} may still act in term {other} when term {term} begins")
+            if not process.group.is_frozen:
+                self._world.violate(f"{process.name} still runs term {other} when term {term} begins")
+
+    def _check_everybody_is_back(self) -> None:
+        present = {entry.key for entry in self._world.universe.scan(keys.NODES, None, None, None).entries}
+        for machine in self._world.machines:
+            if keys.node(NodeId(machine.name)) not in present:
+                self._world.violate(f"{machine.name} is not back in the fleet")

@@ -28,6 +28,9 @@ from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
 
 T = TypeVar("T")
 
+NEVER_REWRITTEN = (keys.LEADER, keys.INCARNATIONS)
+"""Keys no competitor can have changed: a conflict over them is never made up."""
+
 TIMEOUT = 2.0
 """Seconds a client waits for an answer."""
 
@@ -174,7 +177,7 @@ class SimStore:
             raise unsure("store sim://: no answer in time") from None
 
     def _commit(self, writes: tuple[Write, ...], expect: tuple[Expect, ...]) -> Revision:
-        contested = [expectation.key for expectation in expect if expectation.key != keys.LEADER]
+        contested = [expectation.key for expectation in expect if not expectation.key.startswith(NEVER_REWRITTEN)]
         if contested and self._network.competes():
             raise Conflict(f"{contested[0]}: changed since you read it", contested[:1])
         before = self._universe.revision

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 
 from rota.kit import virtual
 from rota.sim.election import Election
@@ -33,7 +34,8 @@ def run_election(seed: int, broken: str | None = None) -> Verdict:
 
 def run_elections(seeds: Iterable[int], broken: str | None = None) -> Iterator[Verdict]:
     """Many seeds, in order, on all cores."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    # Spawned, not forked: whoever calls us may have threads.
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         yield from pool.map(partial(run_election, broken=broken), seeds, chunksize=8)
 
 

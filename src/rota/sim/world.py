@@ -50,6 +50,7 @@ class Process:
         self.is_dead = False
         with self.group.enter():
             self.task = asyncio.ensure_future(program(machine))
+        self.task.add_done_callback(lambda task: machine.ended(self))
 
 
 class Machine:
@@ -67,6 +68,12 @@ class Machine:
     def process(self) -> Process:
         """The present life."""
         return self.lives[-1]
+
+    def ended(self, process: Process) -> None:
+        """A process came to its end by itself: no fault of ours may cause that."""
+        if not self._world.is_over:
+            error = None if process.task.cancelled() else process.task.exception()
+            self._world.violate(f"{self.name} died by itself: {error!r}")
 
     @property
     def is_up(self) -> bool:
@@ -104,6 +111,7 @@ class World:
         self.story: list[str] = []
         self.violations: list[str] = []
         self.machines: list[Machine] = []
+        self.is_over = False
         self._loop = asyncio.get_running_loop()
         self.store_clock = SimClock(self.random)
         self.universe = Universe(self.store_clock)
@@ -136,6 +144,7 @@ class World:
 
     async def end(self) -> None:
         """Stop everything. What still tries to clean up meets a store that does not answer."""
+        self.is_over = True
         self.network.close()
         tasks = []
         for machine in self.machines:

@@ -18,6 +18,9 @@ MAX_EXPECTATIONS = 128
 
 MAX_VALUE_BYTES = 1024 * 1024
 MAX_KEY_BYTES = 512
+IDLE_MS = 2000
+"""Milliseconds after which a database ends a transaction whose client says nothing: it is frozen or gone."""
+
 MIN_TTL = timedelta(seconds=1)
 MAX_TTL = timedelta(days=1)
 

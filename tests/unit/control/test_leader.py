@@ -15,14 +15,16 @@ from rota.kit.instant import Instant
 from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import TermOver, Unavailable
-from rota.model.ids import NodeId, Revision
-from rota.model.node import Roster
+from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.node import Incarnation, Leader, Roster
 from rota.node.session import Session, in_session
-from rota.store import Put, Store, open_store
+from rota.sim.world import EPOCH
+from rota.store import Delete, Put, Store, backup, open_store
 from tests.kit.virtual_trials import CLOCK
 from tests.unit.node.test_session import TTL, identity
 
 Lead = Callable[[Term], Awaitable[None]]
+SOMEBODY = Leader(node=NodeId("z"), session=SessionId("z"), since=EPOCH)
 
 
 async def forever(term: Term) -> None:
@@ -33,7 +35,8 @@ def start(store: Store, name: str, lead: Lead, group: Group | None = None) -> as
     """A node that stands for election."""
 
     async def body(session: Session) -> None:
-        await Candidate(store, session.keeper, NodeId(name), session.node.session, CLOCK, lead).run()
+        life = session.node.session
+        await Candidate(store, session.keeper, session.incarnation, NodeId(name), life, CLOCK, lead).run()
 
     async def run() -> None:
         await in_session(store, identity(name, home=name), CLOCK, body)
@@ -64,7 +67,7 @@ def play(story: Callable[[Store, Callable[..., asyncio.Task[None]]], Awaitable[N
 
 async def leader(store: Store) -> str | None:
     entry = await store.get(keys.LEADER)
-    return codec.decode(codec.Leader, entry.value).node if entry else None
+    return codec.decode(Leader, entry.value).node if entry else None
 
 
 def test_one_of_two_leads_and_the_other_takes_over_at_once_when_it_leaves() -> None:
@@ -149,6 +152,61 @@ def test_a_bug_in_a_term_is_not_hidden() -> None:
         assert await leader(store) is None
 
     play(story)
+
+
+def test_a_leader_of_a_restored_store_joins_again_in_the_new_incarnation() -> None:
+    """Restored under its feet: the leader key is as it was, but the incarnation is another."""
+
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        terms: list[Term] = []
+
+        async def lead(term: Term) -> None:
+            terms.append(term)
+            while True:
+                await term.commit(Put("/x", b""))
+                await asyncio.sleep(1)
+
+        node("a", lead)
+        await asyncio.sleep(2)
+        await restore(store)
+        with pytest.raises(TermOver):
+            await terms[0].insist(Put("/x", b"late"))
+        await asyncio.sleep(2)
+        assert len(terms) == 2
+        assert terms[1].number > terms[0].number
+        assert terms[1].incarnation == await backup.incarnation(store, CLOCK)
+        await terms[1].commit(Put("/x", b""))
+
+    play(story)
+
+
+def test_a_candidate_is_not_elected_into_another_incarnation() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        terms: list[Term] = []
+
+        async def lead(term: Term) -> None:
+            terms.append(term)
+            await forever(term)
+
+        lease = await store.grant(TTL)
+        await store.commit(Put(keys.LEADER, codec.encode(SOMEBODY), lease.id))
+        node("a", lead)
+        await asyncio.sleep(1)
+        await restore(store)
+        await store.revoke(lease.id)
+        await asyncio.sleep(2)
+        assert [term.incarnation for term in terms] == [await backup.incarnation(store, CLOCK)]
+
+    play(story)
+
+
+async def restore(store: Store) -> None:
+    """What a load does to the incarnation."""
+    before = await store.get(keys.INCARNATION)
+    assert before is not None
+    old = codec.decode(Incarnation, before.value)
+    await store.commit(Delete(keys.INCARNATION), Delete(keys.incarnation(old.id)))
+    await backup.incarnation(store, CLOCK)
 
 
 def test_the_roster_is_written_down() -> None:

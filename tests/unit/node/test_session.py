@@ -2,17 +2,18 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from rota.kit import virtual
 from rota.model import codec, keys
-from rota.model.errors import Conflict
+from rota.model.errors import Conflict, Invalid
 from rota.model.ids import NodeId
-from rota.model.node import Node, Role
+from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
-from rota.store import Store, open_store
+from rota.store import Absent, At, Put, Store, backup, open_store
 from tests.kit.virtual_trials import CLOCK
 
 TTL = timedelta(seconds=10)
@@ -96,3 +97,53 @@ def test_a_name_in_use_is_refused_in_the_end() -> None:
 
     with pytest.raises(Conflict, match='node id "a" is in use by pid'):
         virtual.run(main())
+
+
+def test_the_first_to_join_begins_the_incarnation_and_the_others_find_it() -> None:
+    async def main() -> list[At]:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            names = [identity(name, home=name) for name in "abc"]
+            found = [session.incarnation for session in await asyncio.gather(*(join(store, n, CLOCK) for n in names))]
+            entry = await store.get(found[0].key)
+            assert entry is not None
+            assert entry.modified == found[0].revision
+            assert len((await store.scan(keys.INCARNATIONS)).entries) == 1
+            return found
+
+    first, *others = virtual.run(main())
+    assert others == [first, first]
+
+
+def test_nobody_joins_a_store_that_is_half_loaded() -> None:
+    async def main() -> None:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            loading = Incarnation(id="x", since=CLOCK.wall(), is_loading=True)
+            await store.commit(Put(keys.INCARNATION, codec.encode(loading)), expect=[Absent(keys.INCARNATION)])
+            with pytest.raises(Invalid, match="the store is half loaded"):
+                await join(store, identity(), CLOCK)
+            assert await present(store) is None
+
+    virtual.run(main())
+
+
+def test_nobody_joins_an_incarnation_that_ended_while_it_did() -> None:
+    """Between looking and joining a load begins: the commit is refused, and the next look says why."""
+
+    async def main() -> None:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await backup.incarnation(store, CLOCK)
+            grant = store.grant
+
+            async def grant_while_a_load_begins(ttl: timedelta) -> object:
+                before = await store.get(keys.INCARNATION)
+                assert before is not None
+                new = replace(codec.decode(Incarnation, before.value), id="new")
+                await backup._declare(store, new, before)
+                return await grant(ttl)
+
+            store.grant = grant_while_a_load_begins  # type: ignore[assignment,method-assign]
+            with pytest.raises(Invalid, match="the store is half loaded"):
+                await join(store, identity(), CLOCK)
+            assert await present(store) is None
+
+    virtual.run(main())

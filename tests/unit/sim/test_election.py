@@ -20,7 +20,7 @@ def test_a_hundred_seeds_break_no_rule() -> None:
     ("broken", "words"),
     [
         pytest.param("fence", "was accepted in term", id="a write without a fence is caught"),
-        pytest.param("deadline", "still acts in term", id="a leader without a deadline is caught"),
+        pytest.param("deadline", "may still act in term", id="a leader without a deadline is caught"),
     ],
 )
 def test_a_missing_safeguard_is_found(broken: str, words: str) -> None:

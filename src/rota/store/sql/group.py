@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from rota.model.errors import Unavailable, Unknown
+from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.ids import Revision
 from rota.store.sql.transactions import Outcome, Request
 
@@ -30,7 +30,6 @@ class Waiting:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.future: asyncio.Future[Revision] = asyncio.get_running_loop().create_future()
-        self.is_sent = False
 
     def settle(self, outcome: Outcome | Exception) -> None:
         """Tell whoever waits, if anybody still does."""
@@ -45,9 +44,8 @@ class Waiting:
 class Committer:
     """Sends requests in groups, one group at a time."""
 
-    def __init__(self, write: Write, timeout: float) -> None:
+    def __init__(self, write: Write) -> None:
         self._write = write
-        self._timeout = timeout
         self._waiting: deque[Waiting] = deque()
         self._is_busy = False
         self._sending: asyncio.Task[None] | None = None
@@ -55,10 +53,15 @@ class Committer:
     async def commit(self, request: Request) -> Revision:
         """The revision the request got; its own error if it was refused."""
         if self._is_busy:
-            return await self._queue(Waiting(request))
+            waiting = Waiting(request)
+            self._waiting.append(waiting)
+            return await waiting.future
         self._is_busy = True
         try:
             (outcome,) = await self._write([request])
+        except RotaError as error:
+            self._refuse_waiting(error)
+            raise
         finally:
             self._go_on()
         if isinstance(outcome, Exception):
@@ -66,23 +69,17 @@ class Committer:
         return outcome
 
     async def close(self) -> None:
-        """Stop sending; what still waits was never sent."""
-        while self._waiting:
-            self._waiting.popleft().settle(Unavailable("store: closed; open it again"))
+        """Stop sending."""
+        self._refuse_waiting(Unavailable("store: closed; open it again"))
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
 
-    async def _queue(self, waiting: Waiting) -> Revision:
-        """Wait for a turn and for its outcome, together no longer than a commit that goes at once may take."""
-        self._waiting.append(waiting)
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await waiting.future
-        except TimeoutError:
-            if waiting.is_sent:
-                raise Unknown("store: no answer in time; read again") from None
-            raise Unavailable("store: too busy; this commit was never sent") from None
+    def _refuse_waiting(self, error: RotaError) -> None:
+        """The store fails: who waits behind that would only wait as long again. None of them was sent."""
+        told = Unavailable(str(error)) if isinstance(error, Unknown) else error
+        while self._waiting:
+            self._waiting.popleft().settle(told)
 
     def _go_on(self) -> None:
         """Send what gathered meanwhile, in a task of its own: whoever was first is done."""
@@ -92,14 +89,17 @@ class Committer:
 
     async def _send(self) -> None:
         group = self._take()
+        outcomes: Sequence[Outcome | Exception] = []
         try:
-            outcomes: Sequence[Outcome | Exception] = []
             if group:
                 outcomes = await self._write([waiting.request for waiting in group])
         except asyncio.CancelledError:
             outcomes = [Unknown("store: closed while this commit was under way; read again")] * len(group)
-        except Exception as error:  # whatever it is, those who wait must hear of it
+        except RotaError as error:
             outcomes = [error] * len(group)
+            self._refuse_waiting(error)
+        except Exception as bug:  # those who wait must hear of it
+            outcomes = [bug] * len(group)
         finally:
             self._go_on()
         for waiting, outcome in zip(group, outcomes, strict=True):
@@ -112,7 +112,6 @@ class Committer:
         while self._waiting and len(group) < MOST and size < MOST_BYTES:
             waiting = self._waiting.popleft()
             if not waiting.future.done():
-                waiting.is_sent = True
                 group.append(waiting)
                 size += sum(len(getattr(write, "value", b"")) for write in waiting.request.writes)
         return group

@@ -75,7 +75,7 @@ class LogStore:
         self._seen = Revision(0)
         self._rewound: Rewound | None = None
         self._cleared = Revision(0)  # a process that has just begun looks through the whole log once
-        self._committer = Committer(self._commit, driver.patience)
+        self._committer = Committer(self._commit)
         self._chores: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

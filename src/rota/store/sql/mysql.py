@@ -32,6 +32,7 @@ TEXT = frozenset({"key", "id", "lease"})
 
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 NO_DATABASE = 1049
+UNKNOWN_VARIABLE = 1193
 
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
@@ -137,7 +138,28 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         return otherwise(f"store {self._store}: {words}; is the server well?")
 
     async def _connect(self) -> MysqlLink:
-        return MysqlLink(await asyncmy.connect(**self._arguments))
+        link = MysqlLink(await asyncmy.connect(**self._arguments))
+        try:
+            await link.cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            # What we have given up the server should give up too, and a process that was frozen in the middle of a
+            # commit must not hold the counter against all others.
+            wait = max(1, round(self._timeout.total_seconds()))
+            await link.cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {wait}")
+            await self._limit_idleness(link.cursor)
+        except BaseException:
+            link.abandon()
+            raise
+        return link
+
+    async def _limit_idleness(self, cursor: Any) -> None:
+        """MariaDB can end an idle transaction; MySQL only an idle connection, which costs us a new one now and then."""
+        seconds = rules.IDLE_MS // 1000
+        try:
+            await cursor.execute(f"SET SESSION idle_transaction_timeout = {seconds}")
+        except asyncmy.errors.MySQLError as error:
+            if not error.args or error.args[0] != UNKNOWN_VARIABLE:
+                raise
+            await cursor.execute(f"SET SESSION wait_timeout = {seconds}")
 
     async def _migrate(self, cursor: Any, *, create: bool) -> None:
         if not await self._missing(cursor):

@@ -31,6 +31,8 @@ from rota.store.url import Options, StoreUrl
 log = logging.getLogger(__name__)
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError)
+BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 MIGRATION_LOCK = 0x726F7461  # "rota"
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
 _CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
@@ -56,7 +58,7 @@ class PostgresLink:
         self.connection = connection
 
     async def begin(self, *, write: bool) -> None:
-        await self.connection.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        await self.connection.execute(BEGIN_WRITE if write else BEGIN_READ)
 
     async def run(self, query: Query | Batch) -> list[Row]:
         text = POSTGRESQL.queries[query.name]
@@ -203,7 +205,14 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schem
         "timeout": timeout.total_seconds(),
         "ssl": tls.context(url, options) or False,
         "statement_cache_size": options.number("statement_cache_size", 100),
-        "server_settings": {"search_path": f'"{schema}"', "application_name": "rota"},
+        "server_settings": {
+            "application_name": "rota",
+            "search_path": f'"{schema}"',
+            # What we have given up the server should give up too, and a process that was frozen in the middle of a
+            # commit must not hold the counter against all others.
+            "statement_timeout": str(round(timeout.total_seconds() * 1000)),
+            "idle_in_transaction_session_timeout": str(rules.IDLE_MS),
+        },
     }
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from rota.kit import durations
@@ -95,14 +96,16 @@ class Refusal:
 
 
 class Transaction:
-    """Steps under way on a link; knows whether COMMIT was sent."""
+    """Steps under way on a link; knows whether they have begun, and whether COMMIT was sent."""
 
     def __init__(self) -> None:
+        self.has_begun = False
         self.is_committing = False
 
     async def run(self, link: Link, steps: Steps[T], *, write: bool) -> T | Refusal:
         """The result, committed; or what the steps raised, rolled back."""
         await link.begin(write=write)
+        self.has_begun = True
         try:
             result = await drive(link, steps)
         except Nothing as nothing:
@@ -136,7 +139,7 @@ class RemoteDriver(Generic[L]):
         self._store = store
         self._pool = pool
         self._timeout = timeout
-        self.patience = timeout.total_seconds()
+        self._patience = timeout.total_seconds()
 
     def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
         """What a failure means to the caller."""
@@ -144,16 +147,30 @@ class RemoteDriver(Generic[L]):
 
     async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         """Run steps on one snapshot."""
-        return await self._settled(Transaction(), steps, write=False, alone=alone)
+        return await self._settled(partial(self._alone if alone else self._read, steps))
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:
         """Run steps in one transaction."""
-        return await self._settled(Transaction(), steps, write=True, alone=False)
+        return await self._settled(partial(self._write, steps))
 
-    async def _settled(self, work: Transaction, steps: Callable[[], Steps[T]], *, write: bool, alone: bool) -> T:
+    async def _alone(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+        async with self._pool.borrow() as link:
+            return await drive_alone(link, steps())
+
+    async def _read(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+        async with self._pool.borrow() as link:
+            return await work.run(link, steps(), write=False)
+
+    async def _write(self, steps: Callable[[], Steps[T]], work: Transaction) -> T | Refusal:
+        async with self._pool.borrow() as link:
+            return await work.run(link, steps(), write=True)
+
+    async def _settled(self, call: Callable[[Transaction], Awaitable[T | Refusal]]) -> T:
+        """What came of a call, in time and in our words."""
+        work = Transaction()
         try:
-            async with asyncio.timeout(self.patience), self._pool.borrow() as link:
-                outcome = await drive_alone(link, steps()) if alone else await work.run(link, steps(), write=write)
+            async with asyncio.timeout(self._patience):
+                outcome = await self._tried_twice(call, work)
         except TimeoutError:
             self._pool.drop_idle()
             wait = durations.render(self._timeout)
@@ -164,6 +181,18 @@ class RemoteDriver(Generic[L]):
         if isinstance(outcome, Refusal):
             raise outcome.error
         return outcome
+
+    async def _tried_twice(
+        self, call: Callable[[Transaction], Awaitable[T | Refusal]], work: Transaction
+    ) -> T | Refusal:
+        """The call; once more if its link turned out to be dead before anything had begun, as idle ones do."""
+        try:
+            return await call(work)
+        except self.failures:
+            if work.has_begun:
+                raise
+        self._pool.drop_idle()
+        return await call(work)
 
     def _unsure(self, work: Transaction) -> type[Unavailable] | type[Unknown]:
         return Unknown if work.is_committing else Unavailable

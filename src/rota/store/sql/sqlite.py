@@ -95,7 +95,7 @@ class SqliteDriver:
     def __init__(self, url: StoreUrl, path: Path, timeout: timedelta, synchronous: str) -> None:
         self._url = url
         self._timeout = timeout
-        self.patience = timeout.total_seconds() + 0.5
+        self._patience = timeout.total_seconds() + 0.5
         self._writer = Worker("rota sqlite writer", Connection(url, path, timeout, synchronous))
         self._reader = Worker("rota sqlite reader", Connection(url, path, timeout, synchronous))
         self._nudges = Nudges(path)
@@ -128,7 +128,7 @@ class SqliteDriver:
         # calls that waited behind one.
         job = worker.submit(call)
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self._patience):
                 return await job.future
         except TimeoutError:
             wait = durations.render(self._timeout)

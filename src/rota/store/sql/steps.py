@@ -43,9 +43,6 @@ class Driver(Protocol):
     A query that returns no rows gives one row with the number of rows it changed, or none if it changed none.
     """
 
-    patience: float
-    """Seconds after which a call has been answered or given up."""
-
     poll: float
     """Seconds between looks for commits that nobody told us of."""
 
