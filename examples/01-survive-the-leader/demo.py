@@ -188,8 +188,11 @@ async def main() -> None:
         up.callback(fleet.stop)
         up.enter_context(shown(view))
         looking = asyncio.create_task(fleet.look())
-        await story(fleet)
-        looking.cancel()
+        try:
+            await story(fleet)
+        finally:
+            looking.cancel()
+            await asyncio.wait([looking])
     print("demo: one fleet, two lost leaders, never two at once")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 from pathlib import Path
 
 from tests.kit.cli import rota
@@ -67,3 +68,14 @@ def test_simulate_prints_the_seed_that_failed_and_how_to_replay_it(tmp_path: Pat
     assert "VIOLATION" in again.out
     assert answer.out.splitlines()[0] in again.out
     assert rota("simulate", "election", "--seeds", 10, cwd=tmp_path).code == 0
+
+
+async def test_a_node_can_be_stopped_while_it_waits_for_its_store(tmp_path: Path) -> None:
+    database = tmp_path / "rota.db"
+    blocker = sqlite3.connect(database, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    with rota_node(f"sqlite:///{database}?timeout=60s", "a", tmp_path, "5s") as node:
+        await eventually((tmp_path / "a" / "node").exists)
+        node.send(signal.SIGTERM)
+        await eventually(lambda: not node.is_running, within=15)
+    blocker.close()

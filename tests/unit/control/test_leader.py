@@ -237,3 +237,69 @@ def test_history_is_given_out_once_it_is_old_enough() -> None:
     assert history.older_than(Instant(-1.0)) is None
     assert history.older_than(Instant(130.0)) == 20
     assert history.older_than(Instant(130.0)) is None
+
+
+def test_a_node_record_of_a_newer_release_does_not_stop_the_leader() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        running = node("a", keep_roster)
+        await asyncio.sleep(1)
+        await store.commit(Put("/nodes/newer", b'{"v":99,"id":"newer"}'), Put(keys.ROSTER, b"no roster"))
+        node("b", keep_roster)
+        await asyncio.sleep(5)
+        assert not running.done()
+        assert await leader(store) == "a"
+
+    play(story)
+
+
+def test_a_leader_of_a_newer_release_is_followed() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        await store.commit(Put(keys.LEADER, b'{"v":99}'))
+        running = node("a")
+        await asyncio.sleep(30)
+        assert not running.done()
+        await store.commit(Delete(keys.LEADER))
+        await asyncio.sleep(5)
+        assert await leader(store) == "a"
+
+    play(story)
+
+
+def test_nothing_of_a_term_outlives_it_however_often_one_hurries() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        ended: list[float] = []
+
+        async def slow(term: Term) -> None:
+            try:
+                await forever(term)
+            finally:
+                await asyncio.sleep(2)
+                ended.append(asyncio.get_running_loop().time())
+
+        running = node("a", slow)
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.sleep(0.5)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert ended == [pytest.approx(asyncio.get_running_loop().time(), abs=0.1)]
+
+    play(story)
+
+
+def test_what_fails_while_a_term_is_stopped_is_not_hidden() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        async def clumsy(term: Term) -> None:
+            try:
+                await forever(term)
+            finally:
+                raise ZeroDivisionError
+
+        running = node("a", clumsy)
+        await asyncio.sleep(1)
+        await store.commit(Delete(keys.LEADER))
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await running
+        assert caught.value.subgroup(ZeroDivisionError) is not None
+
+    play(story)

@@ -13,7 +13,7 @@ from rota.model.errors import Conflict, Invalid
 from rota.model.ids import NodeId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
-from rota.store import Absent, At, Put, Store, backup, open_store
+from rota.store import Absent, At, Delete, Put, Store, backup, open_store
 from tests.kit.virtual_trials import CLOCK
 
 TTL = timedelta(seconds=10)
@@ -147,3 +147,33 @@ def test_nobody_joins_an_incarnation_that_ended_while_it_did() -> None:
             assert await present(store) is None
 
     virtual.run(main())
+
+
+def test_a_node_whose_key_was_deleted_begins_a_new_session() -> None:
+    async def main() -> list[Session]:
+        lives: list[Session] = []
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def body(session: Session) -> None:
+                lives.append(session)
+                if len(lives) == 1:
+                    await store.commit(Delete(keys.node(session.node.id)))
+                    await asyncio.sleep(1000)
+
+            await in_session(store, identity(), CLOCK, body)
+        return lives
+
+    first, second = virtual.run(main())
+    assert first.node.session != second.node.session
+
+
+def test_a_holder_that_waits_longer_than_we_do_is_waited_for() -> None:
+    async def main() -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            slow = Identity(node=NodeId("a"), home="h1", role=Role.BOTH, lease_ttl=timedelta(seconds=60))
+            await join(store, slow, CLOCK)  # and then dies
+            quick = Identity(node=NodeId("a"), home="h2", role=Role.BOTH, lease_ttl=timedelta(seconds=2))
+            await join(store, quick, CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert 60 <= virtual.run(main()) < 65
