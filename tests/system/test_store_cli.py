@@ -12,7 +12,7 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import Revision
 from rota.model.node import Incarnation
-from rota.store import Put, backup, open_store
+from rota.store import Put, backup, dumpfile, incarnation, open_store
 from tests.conftest import ServerPool
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.harness import HARNESSES, StoreHarness, params
@@ -43,7 +43,7 @@ async def source(tmp_path: Path) -> str:
     """A store with all kinds of entries."""
     url = f"sqlite:///{tmp_path / 'source.db'}"
     async with open_store(url) as store:
-        await backup.incarnation(store, SYSTEM)
+        await incarnation.current(store, SYSTEM)
         for batch in backup.batches(Put(key, value) for key, value in sorted(ENTRIES.items())):
             await store.commit(*batch)
     return url
@@ -213,7 +213,7 @@ async def test_a_killed_load_can_be_repeated(dump: Path, tmp_path: Path) -> None
     assert rota("store", "load", url, dump, "--force", cwd=tmp_path).code == 0
     async with open_store(url) as store:
         assert {
-            entry.key: entry.value async for entry in backup.entries(store) if backup.is_restored(entry.key)
+            entry.key: entry.value async for entry in backup.entries(store) if dumpfile.is_restored(entry.key)
         } == ENTRIES
 
 

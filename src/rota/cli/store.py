@@ -19,7 +19,7 @@ from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError
 from rota.model.ids import Revision
-from rota.store import backup, open_store, probe
+from rota.store import backup, dumpfile, history, open_store, probe
 from rota.store import url as urls
 
 STORE_VARIABLE = "ROTA_STORE"
@@ -91,12 +91,12 @@ def dump(url: str, file: str | None, force: bool) -> None:
     Example: rota store dump sqlite:///rota.db rota.dump
     """
     url, file = _sorted_out(url, file)
-    with _stdout() if file == "-" else backup.fresh_file(Path(file), force=force) as out:
+    with _stdout() if file == "-" else dumpfile.fresh_file(Path(file), force=force) as out:
         footer = asyncio.run(_dump(url, out))
     click.echo(f"dumped {_count(footer.entries, 'entry', 'entries')} of {urls.parse(url)}", err=True)
 
 
-async def _dump(url: str, out: BinaryIO) -> backup.Footer:
+async def _dump(url: str, out: BinaryIO) -> dumpfile.Footer:
     async with open_store(url, create=False) as store:
         return await backup.dump(store, out)
 
@@ -125,7 +125,7 @@ def load(url: str, file: str | None, force: bool) -> None:
     """
     url, file = _sorted_out(url, file)
     with _source(file) as source:
-        whole = backup.Dump(source, "stdin" if file == "-" else file)
+        whole = dumpfile.Dump(source, "stdin" if file == "-" else file)
         done = asyncio.run(_load(url, whole, force=force))
     loaded = _count(done.entries, "entry", "entries")
     replaced = f", in place of {_count(done.removed, 'key', 'keys')}" if done.removed else ""
@@ -135,7 +135,7 @@ def load(url: str, file: str | None, force: bool) -> None:
     )
 
 
-async def _load(url: str, whole: backup.Dump, *, force: bool) -> backup.Loaded:
+async def _load(url: str, whole: dumpfile.Dump, *, force: bool) -> backup.Loaded:
     async with open_store(url) as store:
         return await backup.load(store, whole, SYSTEM, force=force)
 
@@ -178,12 +178,12 @@ def compact(url: str, keep: timedelta | None, before: int | None) -> None:
 async def _compact(url: str, keep: timedelta, before: int | None) -> tuple[Revision, Revision]:
     async with open_store(url, create=False) as store:
         if before is not None:
-            return await backup.compact(store, Revision(before))
+            return await history.compact(store, Revision(before))
         present = await store.revision()
         if keep:
             click.echo(f"revision {present} is the present; it will be compacted in {durations.render(keep)}", err=True)
         await asyncio.sleep(keep.total_seconds())
-        return await backup.compact(store, present)
+        return await history.compact(store, present)
 
 
 def _sorted_out(url: str, file: str | None) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Role
-from rota.store import backup
+from rota.store import incarnation as incarnations
 from rota.store.follow import follow
 from rota.store.keeper import Keeper
 from rota.store.port import Absent, At, Lease, Put, Store
@@ -120,7 +120,7 @@ class Patience:
 async def _try_to_join(
     store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float], patience: Patience
 ) -> Session | None:
-    incarnation = await backup.incarnation(store, clock)
+    incarnation = await incarnations.current(store, clock)
     key = keys.node(identity.node)
     entry = await store.get(key)
     holder = codec.decode(Node, entry.value) if entry else None

@@ -20,7 +20,7 @@ from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.errors import Conflict, Denied, LeaseLost, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
-from rota.store import backup
+from rota.store import backup, history, incarnation
 from rota.store.port import Absent, At, Commit, Expect, Lease, Listing, Put, Store, Write
 
 ROUNDS = 10
@@ -237,7 +237,7 @@ async def _clock(scratch: Scratch) -> Said:
 
 
 async def _history(scratch: Scratch) -> Said:
-    start, end = await backup.history_start(scratch.store), await scratch.store.revision()
+    start, end = await history.history_start(scratch.store), await scratch.store.revision()
     return f"revision {end}, history from {start}", {"revision": end, "from": start}
 
 
@@ -253,7 +253,7 @@ async def _incarnation(scratch: Scratch) -> Said:
     entry = await scratch.store.get(keys.INCARNATION)
     if entry is None:
         return "none yet; the first node to join begins one", {"id": None}
-    found = backup.whole(entry)
+    found = incarnation.whole(entry)
     return f"{found.id} since {found.since:%Y-%m-%d %H:%M:%S} UTC", {"id": found.id}
 
 

@@ -19,7 +19,7 @@ from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.node import Incarnation, Leader, Roster
 from rota.node.session import Session, in_session
 from rota.sim.world import EPOCH
-from rota.store import Delete, Put, Store, backup, open_store
+from rota.store import Delete, Put, Store, incarnation, open_store
 from tests.kit.virtual_trials import CLOCK
 from tests.unit.node.test_session import TTL, identity
 
@@ -174,7 +174,7 @@ def test_a_leader_of_a_restored_store_joins_again_in_the_new_incarnation() -> No
         await asyncio.sleep(2)
         assert len(terms) == 2
         assert terms[1].number > terms[0].number
-        assert terms[1].incarnation == await backup.incarnation(store, CLOCK)
+        assert terms[1].incarnation == await incarnation.current(store, CLOCK)
         await terms[1].commit(Put("/x", b""))
 
     play(story)
@@ -195,7 +195,7 @@ def test_a_candidate_is_not_elected_into_another_incarnation() -> None:
         await restore(store)
         await store.revoke(lease.id)
         await asyncio.sleep(2)
-        assert [term.incarnation for term in terms] == [await backup.incarnation(store, CLOCK)]
+        assert [term.incarnation for term in terms] == [await incarnation.current(store, CLOCK)]
 
     play(story)
 
@@ -206,7 +206,7 @@ async def restore(store: Store) -> None:
     assert before is not None
     old = codec.decode(Incarnation, before.value)
     await store.commit(Delete(keys.INCARNATION), Delete(keys.incarnation(old.id)))
-    await backup.incarnation(store, CLOCK)
+    await incarnation.current(store, CLOCK)
 
 
 def test_the_roster_is_written_down() -> None:

@@ -11,7 +11,7 @@ from rota.model.errors import Conflict, TermOver
 from rota.model.ids import NodeId, SessionId, TermNumber
 from rota.model.node import Leader
 from rota.node.session import join
-from rota.store import Absent, At, Put, Store, backup, open_store
+from rota.store import Absent, At, Put, Store, backup, dumpfile, open_store
 from tests.unit.node.test_session import identity
 
 
@@ -36,7 +36,7 @@ async def test_a_term_from_before_the_restore_is_refused_although_the_leader_key
         await old.commit(Put("/x", b"1"))
         file = io.BytesIO()
         await backup.dump(original, file)
-        await backup.load(restored, backup.Dump(file, "x"), SYSTEM)
+        await backup.load(restored, dumpfile.Dump(file, "x"), SYSTEM)
         await waste_revisions(restored, old.number - 2)
         new = await elected(restored)
         assert new.number == old.number

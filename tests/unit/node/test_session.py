@@ -13,7 +13,7 @@ from rota.model.errors import Conflict, Invalid
 from rota.model.ids import NodeId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
-from rota.store import Absent, At, Delete, Put, Store, backup, open_store
+from rota.store import Absent, At, Delete, Put, Store, backup, incarnation, open_store
 from tests.kit.virtual_trials import CLOCK
 
 TTL = timedelta(seconds=10)
@@ -131,7 +131,7 @@ def test_nobody_joins_an_incarnation_that_ended_while_it_did() -> None:
 
     async def main() -> None:
         async with open_store("memory://s", clock=CLOCK) as store:
-            await backup.incarnation(store, CLOCK)
+            await incarnation.current(store, CLOCK)
             grant = store.grant
 
             async def grant_while_a_load_begins(ttl: timedelta) -> object:

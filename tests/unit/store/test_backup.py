@@ -16,8 +16,9 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, Revision
 from rota.model.node import Incarnation
-from rota.store import Absent, Delete, Put, Store, backup, open_store, rules
-from rota.store.backup import Dump, batches, line_of, put_of
+from rota.store import Absent, Delete, Put, Store, backup, dumpfile, history, incarnation, open_store, rules
+from rota.store.backup import batches
+from rota.store.dumpfile import Dump, line_of, put_of
 from rota.store.port import Expect, Write
 
 MIB = rules.MAX_VALUE_BYTES
@@ -48,7 +49,7 @@ async def loaded(store: Store, data: bytes, *, force: bool = False) -> backup.Lo
 
 async def content(store: Store) -> dict[Key, bytes]:
     """What a dump would take along."""
-    return {entry.key: entry.value async for entry in backup.entries(store) if backup.is_restored(entry.key)}
+    return {entry.key: entry.value async for entry in backup.entries(store) if dumpfile.is_restored(entry.key)}
 
 
 def sealed(*lines: bytes) -> bytes:
@@ -95,7 +96,7 @@ async def test_a_dump_is_a_header_a_line_per_key_and_a_footer(store: Store) -> N
     ],
 )
 def test_a_value_comes_back_byte_by_byte(value: bytes, is_plain: bool) -> None:
-    data = sealed(HEADER, backup._encoded(line_of("/k", value)).rstrip(b"\n"))
+    data = sealed(HEADER, dumpfile.encoded(line_of("/k", value)).rstrip(b"\n"))
     assert (b'"value":' in data) is is_plain
     assert list(Dump(io.BytesIO(data), "x").puts()) == [Put("/k", value)]
 
@@ -127,7 +128,7 @@ async def test_a_dump_is_of_one_revision_although_somebody_writes(store: Store) 
 
 async def test_leased_keys_the_incarnation_and_scratch_keys_stay_behind(store: Store) -> None:
     lease = await store.grant(timedelta(minutes=1))
-    await backup.incarnation(store, SYSTEM)
+    await incarnation.current(store, SYSTEM)
     await store.commit(Put("/nodes/a", b"1", lease.id), Put("/leader", b"1", lease.id), Put("/check/x/y", b"1"))
     await store.commit(Put("/fleet/roster", b"1"))
     header, *lines, _ = (await dumped(store)).splitlines()
@@ -235,10 +236,10 @@ async def test_huge_values_are_loaded(store: Store, copy: Store) -> None:
 
 
 async def test_a_load_begins_a_new_incarnation(store: Store, copy: Store) -> None:
-    old = await backup.incarnation(store, SYSTEM)
+    old = await incarnation.current(store, SYSTEM)
     await store.commit(Put("/a", b"1"))
     done = await loaded(copy, await dumped(store))
-    new = await backup.incarnation(copy, SYSTEM)
+    new = await incarnation.current(copy, SYSTEM)
     assert new.key == keys.incarnation(done.incarnation) != old.key
     entry = await copy.get(new.key)
     assert entry is not None
@@ -248,7 +249,7 @@ async def test_a_load_begins_a_new_incarnation(store: Store, copy: Store) -> Non
 
 async def test_a_store_with_keys_is_refused_unless_forced(store: Store, copy: Store) -> None:
     await store.commit(Put("/a", b"1"))
-    old = await backup.incarnation(copy, SYSTEM)
+    old = await incarnation.current(copy, SYSTEM)
     await copy.commit(*(Put(f"/old/{number}", b"2") for number in range(100)))
     before = await copy.revision()
     with pytest.raises(Invalid, match=r"the store has keys, such as /fleet/incarnation; .* --force"):
@@ -312,13 +313,13 @@ async def test_an_interrupted_load_is_declared_and_can_be_repeated(
     hindered: Store = Hindered(copy, failing_at(number, error("no answer")))  # type: ignore[assignment]
     with pytest.raises(error, match="no answer; the store may be half loaded now, so load it again"):
         await loaded(hindered, data)
-    for refused in (backup.incarnation(copy, SYSTEM), dumped(copy)):
+    for refused in (incarnation.current(copy, SYSTEM), dumped(copy)):
         with pytest.raises(Invalid, match=r"the store is half loaded: .* repeat it with rota store load"):
             await refused
     done = await loaded(copy, data)
     assert (done.entries, done.removed) == (300, 100 * (number - 2))
     assert await content(copy) == await content(store)
-    assert (await backup.incarnation(copy, SYSTEM)).key == keys.incarnation(done.incarnation)
+    assert (await incarnation.current(copy, SYSTEM)).key == keys.incarnation(done.incarnation)
 
 
 async def test_of_two_loads_at_once_the_later_one_wins_and_the_other_stops(store: Store, copy: Store) -> None:
@@ -339,7 +340,7 @@ async def test_of_two_loads_at_once_the_later_one_wins_and_the_other_stops(store
 
 
 async def test_nodes_that_join_while_a_load_begins_go_on_in_a_new_incarnation(store: Store, copy: Store) -> None:
-    old = await backup.incarnation(copy, SYSTEM)
+    old = await incarnation.current(copy, SYSTEM)
     await copy.commit(Put("/kept", b"1"))
     lease = await copy.grant(timedelta(minutes=1))
 
@@ -352,7 +353,7 @@ async def test_nodes_that_join_while_a_load_begins_go_on_in_a_new_incarnation(st
     with pytest.raises(Conflict, match="nodes are on this store: a; stop them"):
         await loaded(Joined(copy, lambda count: None), await dumped(store), force=True)  # type: ignore[arg-type]
     assert await copy.get("/kept") is not None
-    assert (await backup.incarnation(copy, SYSTEM)).key != old.key
+    assert (await incarnation.current(copy, SYSTEM)).key != old.key
 
 
 # Files
@@ -360,7 +361,7 @@ async def test_nodes_that_join_while_a_load_begins_go_on_in_a_new_incarnation(st
 
 def test_a_file_appears_when_it_is_complete_and_only_for_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "dump"
-    with backup.fresh_file(path, force=False) as file:
+    with dumpfile.fresh_file(path, force=False) as file:
         file.write(b"whole")
         assert not path.exists()
     assert path.read_bytes() == b"whole"
@@ -371,7 +372,7 @@ def test_a_file_appears_when_it_is_complete_and_only_for_its_owner(tmp_path: Pat
 def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
     path = tmp_path / "dump"
     path.write_bytes(b"old")
-    with suppress(ZeroDivisionError), backup.fresh_file(path, force=True) as file:
+    with suppress(ZeroDivisionError), dumpfile.fresh_file(path, force=True) as file:
         file.write(b"half")
         raise ZeroDivisionError
     assert path.read_bytes() == b"old"
@@ -382,8 +383,8 @@ def test_a_file_is_replaced_only_on_demand(tmp_path: Path) -> None:
     path = tmp_path / "dump"
     path.write_bytes(b"old")
     with pytest.raises(Invalid, match="dump exists; choose another name, or --force to replace it"):
-        backup.fresh_file(path, force=False).__enter__()
-    with backup.fresh_file(path, force=True) as file:
+        dumpfile.fresh_file(path, force=False).__enter__()
+    with dumpfile.fresh_file(path, force=True) as file:
         file.write(b"new")
     assert path.read_bytes() == b"new"
 
@@ -391,12 +392,12 @@ def test_a_file_is_replaced_only_on_demand(tmp_path: Path) -> None:
 def test_what_is_no_plain_file_is_never_replaced(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/dev/null")):
         with pytest.raises(Invalid, match="is not a plain file"):
-            backup.fresh_file(path, force=True).__enter__()
+            dumpfile.fresh_file(path, force=True).__enter__()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RotaError, match=r"cannot write .*nowhere/dump: No such file"):
-        backup.fresh_file(tmp_path / "nowhere/dump", force=False).__enter__()
+        dumpfile.fresh_file(tmp_path / "nowhere/dump", force=False).__enter__()
 
 
 # Compaction
@@ -405,9 +406,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 async def test_compaction_says_from_where_to_where(store: Store) -> None:
     for _ in range(5):
         await store.commit(Put("/a", b"1"))
-    assert await backup.compact(store, Revision(3)) == (0, 3)
-    assert await backup.compact(store, Revision(2)) == (3, 3)
-    assert await backup.compact(store, Revision(99)) == (3, 5)
+    assert await history.compact(store, Revision(3)) == (0, 3)
+    assert await history.compact(store, Revision(2)) == (3, 3)
+    assert await history.compact(store, Revision(99)) == (3, 5)
 
 
 def test_put_of_refuses_what_no_store_takes() -> None:
