@@ -47,7 +47,7 @@ class BareMysql:
             await execute("ROLLBACK")
             raise LookupError(key)
         await execute(_SQL["append"], (revision, key, value, created, None))
-        await execute(_SQL["place"], (key, created, revision, None))
+        await execute(_SQL["place"], (key, value, created, revision, None))
         await execute("COMMIT")
         return revision
 
@@ -60,7 +60,7 @@ class BareMysql:
         await execute(_SQL["state_of"], (MYSQL.keys_parameter(keys),))
         made = {key.decode(): created for key, created, _ in await self.cursor.fetchall()}
         await executemany(_SQL["append"], [(revision, key, value, made.get(key, revision), None) for key in keys])
-        await executemany(_SQL["place"], [(key, made.get(key, revision), revision, None) for key in keys])
+        await executemany(_SQL["place"], [(key, value, made.get(key, revision), revision, None) for key in keys])
         await execute("COMMIT")
         return revision
 
@@ -69,9 +69,10 @@ class BareMysql:
         low, high = prefix_range(prefix)
         while True:
             await self.cursor.execute(_SQL["tail"], (after, low, high, PAGE))
-            for revision, *_ in await self.cursor.fetchall():
-                seen[revision] = monotonic()
-                after = revision
+            for _, _, revision, *_ in await self.cursor.fetchall():
+                if revision is not None:  # the counter stands there alone when there is nothing new
+                    seen[revision] = monotonic()
+                    after = revision
             await asyncio.sleep(POLL)
 
     async def close(self) -> None:

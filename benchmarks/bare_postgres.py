@@ -44,7 +44,7 @@ class BarePostgres:
             await execute("ROLLBACK")
             raise LookupError(key)
         await execute(_SQL["append"], revision, key, value, created, None)
-        await execute(_SQL["place"], key, created, revision, None)
+        await execute(_SQL["place"], key, value, created, revision, None)
         await execute("COMMIT")
         return int(revision)
 
@@ -56,7 +56,7 @@ class BarePostgres:
         rows = await fetch(_SQL["state_of"], POSTGRESQL.keys_parameter(keys))
         made = {key: created for key, created, _ in rows}
         await executemany(_SQL["append"], [(revision, key, value, made.get(key, revision), None) for key in keys])
-        await executemany(_SQL["place"], [(key, made.get(key, revision), revision, None) for key in keys])
+        await executemany(_SQL["place"], [(key, value, made.get(key, revision), revision, None) for key in keys])
         await execute("COMMIT")
         return int(revision)
 
@@ -67,9 +67,10 @@ class BarePostgres:
         await self.connection.add_listener(f"rota_{self._schema}", lambda *_: told.set())
         while True:
             told.clear()
-            for revision, *_ in await self.connection.fetch(_SQL["tail"], after, low, high, PAGE):
-                seen[revision] = monotonic()
-                after = revision
+            for _, _, revision, *_ in await self.connection.fetch(_SQL["tail"], after, low, high, PAGE):
+                if revision is not None:  # the counter stands there alone when there is nothing new
+                    seen[revision] = monotonic()
+                    after = revision
             await told.wait()
 
     async def close(self) -> None:

@@ -38,7 +38,7 @@ class BareSqlite:
             self._execute("ROLLBACK")
             raise LookupError(key)
         self._execute(_SQL["append"], (revision, key, value, created, None))
-        self._execute(_SQL["place"], (key, created, revision, None))
+        self._execute(_SQL["place"], (key, value, created, revision, None))
         self._execute("COMMIT")
         return int(revision)
 
@@ -49,7 +49,7 @@ class BareSqlite:
         rows = self._execute(_SQL["state_of"], (SQLITE.keys_parameter(keys),)).fetchall()
         made = {key: created for key, created, _ in rows}
         logged = [(revision, key, value, made.get(key, revision), None) for key in keys]
-        placed = [(key, made.get(key, revision), revision, None) for key in keys]
+        placed = [(key, value, made.get(key, revision), revision, None) for key in keys]
         self._executemany(_SQL["append"], logged)
         self._executemany(_SQL["place"], placed)
         self._execute("COMMIT")
@@ -85,8 +85,9 @@ class Poller:
         connection = sqlite3.connect(self._path, isolation_level=None)
         while not self._is_over.is_set():
             rows = connection.execute(_SQL["tail"], (self._after, low, high, PAGE)).fetchall()
-            for revision, *_ in rows:
-                self.saw(revision)
+            for _, _, revision, *_ in rows:
+                if revision is not None:  # the counter stands there alone when there is nothing new
+                    self.saw(revision)
             sleep(POLL)
         connection.close()
 

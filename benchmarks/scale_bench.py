@@ -70,9 +70,9 @@ class Content:
             for key in keys:
                 yield revision, key, VALUE, revision, None
 
-    def live(self) -> list[tuple[str, int, int, None]]:
+    def live(self) -> list[tuple[str, bytes, int, int, None]]:
         """The rows of `rota_live`."""
-        return sorted((key, revision, revision, None) for revision, key, *_ in self.log())
+        return sorted((key, VALUE, revision, revision, None) for revision, key, *_ in self.log())
 
     @property
     def newest(self) -> int:
@@ -100,7 +100,7 @@ async def fill_postgresql(store: StoreHarness, content: Content) -> None:
         copy, execute = bare.connection.copy_records_to_table, bare.connection.execute
         await execute("SET statement_timeout = 0")  # the store's own is short
         await copy("rota_log", records=content.log(), columns=("revision", "key", "value", "created", "lease"))
-        await copy("rota_live", records=content.live(), columns=("key", "created", "modified", "lease"))
+        await copy("rota_live", records=content.live(), columns=("key", "value", "created", "modified", "lease"))
         await execute(f"UPDATE rota_counter SET revision = {content.newest}")
         await execute("VACUUM ANALYZE")
         await execute("CHECKPOINT")

@@ -61,7 +61,8 @@ class Dialect:
 
 RETURNING_BUMP = "UPDATE rota_counter SET revision = revision + ? WHERE id = 1 RETURNING revision"
 ON_CONFLICT = (
-    "ON CONFLICT (key) DO UPDATE SET created = excluded.created, modified = excluded.modified, lease = excluded.lease"
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value, "
+    "created = excluded.created, modified = excluded.modified, lease = excluded.lease"
 )
 
 SQLITE = Dialect(
@@ -89,7 +90,10 @@ MYSQL = Dialect(
     name="mysql",
     now_ms="CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
     bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
-    or_update="ON DUPLICATE KEY UPDATE created = VALUES(created), modified = VALUES(modified), lease = VALUES(lease)",
+    or_update=(
+        "ON DUPLICATE KEY UPDATE value = VALUES(value), "
+        "created = VALUES(created), modified = VALUES(modified), lease = VALUES(lease)"
+    ),
     keys="?",
     keys_parameter=tuple,
     placeholders=lambda: iter(lambda: "%s", None),

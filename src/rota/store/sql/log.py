@@ -20,7 +20,7 @@ from rota.kit.clock import Clock
 from rota.model.errors import Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
-from rota.store.port import Commit, Entry, Expect, Lease, Listing, Write
+from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
 from rota.store.sql import transactions
 from rota.store.sql.group import Committer
 from rota.store.sql.steps import Driver, Steps
@@ -65,6 +65,18 @@ class Pulse:
         return bool(self._waiting)
 
 
+async def open_log(driver: Driver, clock: Clock, *, create: bool) -> Store:
+    """The store a driver leads to, reached once and with the schema this code knows."""
+    try:
+        await driver.prepare(create=create)
+    except BaseException:
+        await driver.close()
+        raise
+    store = LogStore(driver, clock)
+    store.start()
+    return store
+
+
 class LogStore:
     """A store on a SQL database."""
 
@@ -104,7 +116,7 @@ class LogStore:
         rules.check_prefix(prefix)
         while True:
             beat = self._pulse.count
-            page = await persistently(partial(self._read, partial(transactions.tail, prefix, after)))
+            page = await persistently(partial(self._read, partial(transactions.tail, prefix, after), alone=True))
             self._see(page.reached)
             for commit in page.commits:
                 yield commit
@@ -144,8 +156,12 @@ class LogStore:
         start = await self._write(partial(transactions.mark_compacted, before))
         # First the values that were replaced, then the deletions: the other way round an old value would reappear.
         for find in (transactions.superseded, transactions.tombstones):
-            while rows := await self._read(partial(find, self._cleared, start), alone=True):
-                await self._write(partial(transactions.forget, rows))
+            for after in range(self._cleared, start, transactions.WINDOW):
+                until = min(start, after + transactions.WINDOW)
+                rows = await self._read(partial(find, Revision(after), Revision(until)), alone=True)
+                for first in range(0, len(rows), transactions.FORGET_AT_ONCE):
+                    page = rows[first : first + transactions.FORGET_AT_ONCE]
+                    await self._write(partial(transactions.forget, page))
         self._cleared = start
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from rota.store import rules
 from rota.store.port import Store
 from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import MYSQL
-from rota.store.sql.log import LogStore
+from rota.store.sql.log import open_log
 from rota.store.sql.remote import Pool, RemoteDriver
 from rota.store.sql.steps import Batch, Query, Row
 from rota.store.url import Options, StoreUrl
@@ -37,15 +37,7 @@ UNKNOWN_VARIABLE = 1193
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     """The store in a database, reached once and with the schema this code knows."""
-    driver = MysqlDriver(url)
-    try:
-        await driver.prepare(create=create)
-    except BaseException:
-        await driver.close()
-        raise
-    store = LogStore(driver, clock)
-    store.start()
-    return store
+    return await open_log(MysqlDriver(url), clock, create=create)
 
 
 class MysqlLink:
@@ -103,20 +95,6 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
     def keys_parameter(keys: Sequence[str]) -> object:
         return MYSQL.keys_parameter(keys)
 
-    async def prepare(self, *, create: bool) -> None:
-        """Bring the schema up to date, unless another process is just doing so or it is newer than this code."""
-        try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                link = await self._connect()
-                try:
-                    await self._migrate(link.cursor, create=create)
-                finally:
-                    link.abandon()
-        except TimeoutError:
-            raise Unavailable(f"store {self._store}: no answer in time; is the server running there?") from None
-        except FAILURES as error:
-            raise self.translate(error, Unavailable) from error
-
     def listen(self, heard: Callable[[], None]) -> None:
         """Nobody can tell us."""
 
@@ -161,18 +139,20 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
                 raise
             await cursor.execute(f"SET SESSION wait_timeout = {seconds}")
 
-    async def _migrate(self, cursor: Any, *, create: bool) -> None:
+    async def migrate(self, link: MysqlLink, *, create: bool) -> None:
+        cursor = link.cursor
         if not await self._missing(cursor):
             return
         if not create and await self._version(cursor) == 0:
             raise rules.nothing_there(self._store)
-        # The lock goes with the connection, so nobody has to give it back.
+        # If anything goes wrong the connection is dropped, and the lock with it.
         await cursor.execute("SELECT GET_LOCK(CONCAT('rota ', DATABASE()), %s)", (self._timeout.total_seconds(),))
         await cursor.execute("CREATE TABLE IF NOT EXISTS rota_schema (version INTEGER PRIMARY KEY) ENGINE=InnoDB")
         for version, statements in (await self._missing(cursor)).items():
             for statement in statements:
                 await cursor.execute(statement)
             await cursor.execute("INSERT INTO rota_schema (version) VALUES (%s)", (version,))
+        await cursor.execute("SELECT RELEASE_LOCK(CONCAT('rota ', DATABASE()))")
 
     async def _missing(self, cursor: Any) -> dict[int, list[str]]:
         return migrations.missing(self._store, MYSQL.name, await self._version(cursor))

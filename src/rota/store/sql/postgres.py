@@ -23,7 +23,7 @@ from rota.store import rules
 from rota.store.port import Store
 from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import POSTGRESQL
-from rota.store.sql.log import LogStore
+from rota.store.sql.log import open_log
 from rota.store.sql.remote import Pool, RemoteDriver
 from rota.store.sql.steps import Batch, Query, Row
 from rota.store.url import Options, StoreUrl
@@ -40,15 +40,7 @@ _CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     """The store in a database, reached once and with the schema this code knows."""
-    driver = PostgresDriver(url)
-    try:
-        await driver.prepare(create=create)
-    except BaseException:
-        await driver.close()
-        raise
-    store = LogStore(driver, clock)
-    store.start()
-    return store
+    return await open_log(PostgresDriver(url), clock, create=create)
 
 
 class PostgresLink:
@@ -106,20 +98,6 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
     def keys_parameter(keys: Sequence[str]) -> object:
         return POSTGRESQL.keys_parameter(keys)
 
-    async def prepare(self, *, create: bool) -> None:
-        """Bring the schema up to date, unless another process is just doing so or it is newer than this code."""
-        try:
-            async with asyncio.timeout(self._timeout.total_seconds()):
-                link = await self._connect()
-                try:
-                    await self._migrate(link.connection, create=create)
-                finally:
-                    link.abandon()
-        except TimeoutError:
-            raise Unavailable(f"store {self._store}: no answer in time; is PostgreSQL running there?") from None
-        except FAILURES as error:
-            raise self.translate(error, Unavailable) from error
-
     def listen(self, heard: Callable[[], None]) -> None:
         self._listening = asyncio.create_task(self._listen(heard), name="store listen")
 
@@ -148,7 +126,8 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
     async def _connect(self) -> PostgresLink:
         return PostgresLink(await asyncpg.connect(**self._arguments))
 
-    async def _migrate(self, connection: Any, *, create: bool) -> None:
+    async def migrate(self, link: PostgresLink, *, create: bool) -> None:
+        connection = link.connection
         if not await self._missing(connection):
             return
         if not create and await self._version(connection) == 0:

@@ -15,14 +15,10 @@ SELECT revision, compacted FROM rota_counter WHERE id = 1 {for_update}
 UPDATE rota_counter SET revision = ? WHERE id = 1
 
 -- name: get
-SELECT live.key, log.value, live.created, live.modified, live.lease
-FROM rota_live AS live JOIN rota_log AS log ON log.revision = live.modified AND log.key = live.key
-WHERE live.key = ?
+SELECT key, value, created, modified, lease FROM rota_live WHERE key = ?
 
 -- name: scan
-SELECT live.key, log.value, live.created, live.modified, live.lease
-FROM rota_live AS live JOIN rota_log AS log ON log.revision = live.modified AND log.key = live.key
-WHERE live.key >= ? AND live.key < ? ORDER BY live.key LIMIT ?
+SELECT key, value, created, modified, lease FROM rota_live WHERE key >= ? AND key < ? ORDER BY key LIMIT ?
 
 -- name: scan_at
 SELECT log.key, log.value, log.created, log.revision, log.lease
@@ -36,9 +32,15 @@ ORDER BY log.key LIMIT ?
 -- name: state_of
 SELECT key, created, modified FROM rota_live WHERE key IN {keys}
 
+-- The counter stands before each row, and alone if there is none: one statement is one snapshot, and one round trip.
+
 -- name: tail
-SELECT revision, key, value, created, lease FROM rota_log
-WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, key LIMIT ?
+SELECT counter.revision, counter.compacted, page.revision, page.key, page.value, page.created, page.lease
+FROM rota_counter AS counter LEFT JOIN (
+    SELECT revision, key, value, created, lease FROM rota_log
+    WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, key LIMIT ?
+) AS page ON 1 = 1
+WHERE counter.id = 1 ORDER BY page.revision, page.key
 
 -- name: one_revision
 SELECT revision, key, value, created, lease FROM rota_log
@@ -48,7 +50,7 @@ WHERE revision = ? AND key >= ? AND key < ? ORDER BY key
 INSERT INTO rota_log (revision, key, value, created, lease) VALUES (?, ?, ?, ?, ?)
 
 -- name: place
-INSERT INTO rota_live (key, created, modified, lease) VALUES (?, ?, ?, ?)
+INSERT INTO rota_live (key, value, created, modified, lease) VALUES (?, ?, ?, ?, ?)
 {or_update}
 
 -- name: remove
@@ -90,10 +92,10 @@ UPDATE rota_counter SET compacted = ? WHERE id = 1
 -- name: superseded
 SELECT DISTINCT older.revision, older.key
 FROM rota_log AS newer JOIN rota_log AS older ON older.key = newer.key AND older.revision < newer.revision
-WHERE newer.revision > ? AND newer.revision <= ? LIMIT ?
+WHERE newer.revision > ? AND newer.revision <= ?
 
 -- name: tombstones
-SELECT revision, key FROM rota_log WHERE revision > ? AND revision <= ? AND value IS NULL LIMIT ?
+SELECT revision, key FROM rota_log WHERE revision > ? AND revision <= ? AND value IS NULL
 
 -- name: forget
 DELETE FROM rota_log WHERE revision = ? AND key = ?

@@ -145,6 +145,19 @@ class RemoteDriver(Generic[L]):
         """What a failure means to the caller."""
         raise NotImplementedError
 
+    async def migrate(self, link: L, *, create: bool) -> None:
+        """Bring the schema up to date, unless another process is just doing so."""
+        raise NotImplementedError
+
+    async def prepare(self, *, create: bool) -> None:
+        """Reach the database and bring its schema up to date."""
+
+        async def call(work: Transaction) -> None:
+            async with self._pool.borrow() as link:
+                await self.migrate(link, create=create)
+
+        await self._settled(call)
+
     async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         """Run steps on one snapshot."""
         return await self._settled(partial(self._alone if alone else self._read, steps))

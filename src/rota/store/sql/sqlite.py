@@ -26,7 +26,7 @@ from rota.store import rules
 from rota.store.port import Store
 from rota.store.sql import migrations
 from rota.store.sql.dialect import SQLITE
-from rota.store.sql.log import LogStore
+from rota.store.sql.log import open_log
 from rota.store.sql.nudge import Nudges
 from rota.store.sql.steps import Batch, Nothing, Row, Steps
 from rota.store.url import Options, StoreUrl
@@ -48,15 +48,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     options.done()
     path = database_path(url)
     check_file(url, path)
-    driver = SqliteDriver(url, path, timeout, synchronous)
-    try:
-        await driver.prepare(create=create)
-    except BaseException:
-        await driver.close()
-        raise
-    store = LogStore(driver, clock)
-    store.start()
-    return store
+    return await open_log(SqliteDriver(url, path, timeout, synchronous), clock, create=create)
 
 
 def database_path(url: StoreUrl) -> Path:

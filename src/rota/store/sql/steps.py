@@ -49,10 +49,14 @@ class Driver(Protocol):
     def keys_parameter(self, keys: Sequence[str]) -> object:
         """The one parameter that stands for a list of keys."""
 
+    async def prepare(self, *, create: bool) -> None:
+        """Reach the database and bring its schema up to date; Invalid if it is newer than this code or, without
+        `create`, if there is none."""
+
     async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         """Run steps on one snapshot; Unavailable if the database cannot be reached in time.
 
-        `alone` promises that there is only one query, which is a snapshot by itself.
+        `alone` says that the queries need not show the same state: one query is a snapshot by itself.
         """
 
     async def write(self, steps: Callable[[], Steps[T]]) -> T:

@@ -1,8 +1,7 @@
 """The log algorithm: what each operation of the store does to the tables, as driver-free steps.
 
-State is kept twice over. `rota_log` has every change under its revision; `rota_live` has the keys that exist now and
-points at the log row with the value. Reading the present is one look-up however long the history is; watching, and
-pages that hold still, read the log.
+State is kept twice over. `rota_log` has every change under its revision; `rota_live` has the keys that exist now.
+Reading the present is one look-up however long the history is; watching, and pages that hold still, read the log.
 
 Key order is the order of UTF-8 bytes. No key contains a control character or U+10FFFF, so a prefix is the range from
 itself to itself + U+10FFFF, and the first key behind K is not before K + U+0001.
@@ -26,6 +25,9 @@ PAGE = 256
 
 FORGET_AT_ONCE = 1000
 """Rows compacted in one transaction: other writers wait no longer than that takes."""
+
+WINDOW = 500
+"""Revisions looked through at once by a compaction."""
 
 KeysParameter = Callable[[Sequence[str]], object]
 
@@ -114,7 +116,7 @@ class Ledger:
         self.logged: list[Row] = []
         self._live: dict[Key, tuple[int, int]] = {key: (created, modified) for key, created, modified in live}
         self._leases = leases
-        self._touched: dict[Key, LeaseId | None] = {}
+        self._touched: dict[Key, Put | None] = {}
 
     def carry_out(self, request: Request) -> Outcome:
         """Write a request down under the next revision; or say why not, and leave everything as it is."""
@@ -134,12 +136,12 @@ class Ledger:
     @property
     def placed(self) -> list[Row]:
         """The rows of the keys that were written and are there in the end."""
-        return [(key, *self._live[key], lease) for key, lease in self._touched.items() if key in self._live]
+        return [(key, put.value, *self._live[key], put.lease) for key, put in self._touched.items() if put]
 
     @property
     def removed(self) -> list[Key]:
         """The keys that were written and are gone in the end."""
-        return [key for key in self._touched if key not in self._live]
+        return [key for key, put in self._touched.items() if put is None]
 
     def _holds(self, expectation: Expect) -> bool:
         there = self._live.get(expectation.key)
@@ -152,7 +154,7 @@ class Ledger:
         if isinstance(write, Put):
             created = there[0] if there else revision
             self._live[key] = (created, revision)
-            self._touched[key] = write.lease
+            self._touched[key] = write
             self.logged.append((revision, key, write.value, created, write.lease))
         elif there:
             del self._live[key]
@@ -162,21 +164,22 @@ class Ledger:
 
 def tail(prefix: Key, after: Revision) -> Steps[Page]:
     """Commits past `after`: one page of them, cut between commits."""
-    ((newest, compacted),) = yield Query("counter")
+    low, high = prefix_range(prefix)
+    rows = yield Query("tail", (after, low, high, PAGE))
+    newest, compacted = rows[0][:2]
     if after < compacted:
         raise Compacted(after, compacted)
     if after > newest:
         raise Rewound(newest, after)
-    if after == newest:
-        return Page([], after, is_last=True)
-    low, high = prefix_range(prefix)
-    rows = yield Query("tail", (after, low, high, PAGE))
-    if len(rows) < PAGE:
-        return Page(list(commits_of(rows)), newest, is_last=True)
-    cut = rows[-1][0]
-    whole = [row for row in rows if row[0] < cut]
+    found = [row[2:] for row in rows if row[2] is not None]
+    if len(found) < PAGE:
+        return Page(list(commits_of(found)), newest, is_last=True)
+    cut = found[-1][0]
+    whole = [row for row in found if row[0] < cut]
     if not whole:  # one commit larger than a page: the end of a lease with very many keys
         whole = yield Query("one_revision", (cut, low, high))
+        if len(whole) < len(found):  # compacted away under our eyes
+            raise Compacted(after, cut)
     return Page(list(commits_of(whole)), whole[-1][0], is_last=False)
 
 
@@ -256,14 +259,14 @@ def mark_compacted(before: Revision) -> Steps[Revision]:
     return Revision(start)
 
 
-def superseded(cleared: Revision, start: Revision) -> Steps[list[Row]]:
-    """A page of the values that were replaced before `start`, and not cleared away yet."""
-    return (yield Query("superseded", (cleared, start, FORGET_AT_ONCE)))
+def superseded(after: Revision, until: Revision) -> Steps[list[Row]]:
+    """The values that were replaced between two revisions."""
+    return (yield Query("superseded", (after, until)))
 
 
-def tombstones(cleared: Revision, start: Revision) -> Steps[list[Row]]:
-    """A page of the deletions before `start`; they may go once nothing older is left for them to hide."""
-    return (yield Query("tombstones", (cleared, start, FORGET_AT_ONCE)))
+def tombstones(after: Revision, until: Revision) -> Steps[list[Row]]:
+    """The deletions between two revisions; they may go once nothing older is left for them to hide."""
+    return (yield Query("tombstones", (after, until)))
 
 
 def forget(rows: Sequence[Row]) -> Steps[None]:

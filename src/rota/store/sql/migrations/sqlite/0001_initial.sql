@@ -19,9 +19,11 @@ CREATE TABLE rota_log (
 
 CREATE INDEX rota_log_by_key ON rota_log (key, revision);
 
--- The keys that exist now, and the log row that holds each one's value.
+-- The keys that exist now. Their values stand here a second time: looking each one up in the log, where neighbours by
+-- key are strangers by revision, made a scan several times slower once the log was larger than the cache.
 CREATE TABLE rota_live (
     key TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
     lease TEXT
