@@ -36,7 +36,7 @@ bench: setup     ## measure the store and the wheel beside bare drivers (never f
 simulate: setup  ## deep run of the simulator: 10,000 seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
 
-chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 5 minutes)
+chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 8 minutes)
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.chaos
 

@@ -1,5 +1,6 @@
 """The form of a show: a line per item, `ok` or `short`, the item, the figure; exit code 1 where any is short."""
 
+import logging
 import sys
 import time
 import traceback
@@ -18,6 +19,7 @@ class Line:
 
 def show(parts: Sequence[Callable[[], Iterable[Line]]]) -> None:
     """Run the parts, print their lines as they come, and exit."""
+    logging.getLogger("rota").addHandler(logging.NullHandler())  # what is lost in here is lost on purpose
     short, count, started = 0, 0, time.monotonic()
     for part in parts:
         try:

@@ -204,5 +204,7 @@ async def _cancel(work: asyncio.Future[None]) -> None:
             hurried = True
     if not work.done():
         log.error("term does not stop; its writes will be refused")
+    elif not work.cancelled() and (error := work.exception()):
+        log.debug("term failed while it was stopped", extra={"why": repr(error)})
     if hurried:
         raise asyncio.CancelledError

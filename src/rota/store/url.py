@@ -105,13 +105,13 @@ class Options:
             raise Invalid(f"store {self._url}: {name}={value} is unknown; choose {' or '.join(allowed)}")
         return value
 
-    def number(self, name: str, default: int) -> int:
-        """A whole number, not negative."""
+    def number(self, name: str, default: int, *, least: int = 0) -> int:
+        """A whole number."""
         value = self.text(name)
         if value is None:
             return default
-        if not value.isdigit():
-            raise Invalid(f"store {self._url}: {name}={value} is not a whole number")
+        if not value.isdigit() or int(value) < least:
+            raise Invalid(f"store {self._url}: {name}={value}; it must be a whole number from {least}")
         return int(value)
 
     def duration(self, name: str, default: timedelta) -> timedelta:

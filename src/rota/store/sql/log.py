@@ -106,7 +106,9 @@ class LogStore:
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
         rules.check_scan(prefix, after, limit)
-        return await self._read(partial(transactions.scan, prefix, after, limit, at))
+        listing = await self._read(partial(transactions.scan, prefix, after, limit, at))
+        self._see(listing.revision)
+        return listing
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         request = transactions.Request(writes, rules.check_commit(writes, expect))
@@ -150,7 +152,10 @@ class LogStore:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
     async def revision(self) -> Revision:
-        return await self._read(transactions.counter, alone=True)
+        newest = await self._read(transactions.counter, alone=True)
+        if newest >= self._seen:  # if not, the next commit or watch says what that means
+            self._see(newest)
+        return newest
 
     async def compact(self, before: Revision) -> None:
         start = await self._write(partial(transactions.mark_compacted, before))

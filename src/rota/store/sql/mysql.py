@@ -87,7 +87,7 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         options = Options(url)
         timeout = options.timeout()
         self._arguments = connect_arguments(url, options, timeout)
-        size = options.number("pool", 5)
+        size = options.number("pool", 5, least=1)
         options.done()
         super().__init__(str(url), Pool(self._connect, size), timeout)
 

@@ -87,7 +87,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         timeout = options.timeout()
         self._schema = options.text("schema") or "public"
         self._arguments = connect_arguments(url, options, timeout, self._schema)
-        size = options.number("pool", 5)
+        size = options.number("pool", 5, least=1)
         options.done()
         if not _NAME.fullmatch(self._schema):
             raise Invalid(f"store {url}: schema={self._schema}; use letters, digits and _")
@@ -136,7 +136,9 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
             wait = round(self._timeout.total_seconds() * 1000)
             await connection.execute(f"SET LOCAL lock_timeout = {wait}")
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-            await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
+            # Looked for first: "if not exists" asks for the right to create even where there is nothing to do.
+            if not await connection.fetchval("SELECT COUNT(*) FROM pg_namespace WHERE nspname = $1", self._schema):
+                await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._schema}"')
             await connection.execute("CREATE TABLE IF NOT EXISTS rota_schema (version INTEGER PRIMARY KEY)")
             for version, statements in (await self._missing(connection)).items():
                 for statement in statements:

@@ -9,6 +9,8 @@ from rota.store.url import Options, StoreUrl
 def context(url: StoreUrl, options: Options) -> ssl.SSLContext | None:
     """What the options ask for: None for no TLS. Naming a file asks for it."""
     ca, cert, key = options.text("ca"), options.text("cert"), options.text("key")
+    if key and not cert:
+        raise Invalid(f"store {url}: key= without cert=; give both, or neither")
     is_on = options.choice("tls", ("on", "off") if ca or cert else ("off", "on")) == "on"
     if not is_on:
         return None
