@@ -1,4 +1,4 @@
-"""`make show-ground`: what the ground floor must show. Takes about six minutes."""
+"""`make show-ground`: what the ground floor must show. Takes about eleven minutes."""
 
 import asyncio
 import os
