@@ -69,6 +69,11 @@ class Pool(Generic[L]):
                 raise
             self._take_back(link)
 
+    @property
+    def has_idle(self) -> bool:
+        """Would the next borrower get a link that was used before?"""
+        return bool(self._idle)
+
     def drop_idle(self) -> None:
         """Forget the idle links: when one connection broke, the others probably did."""
         idle, self._idle = self._idle, []
@@ -198,11 +203,15 @@ class RemoteDriver(Generic[L]):
     async def _tried_twice(
         self, call: Callable[[Transaction], Awaitable[T | Refusal]], work: Transaction
     ) -> T | Refusal:
-        """The call; once more if its link turned out to be dead before anything had begun, as idle ones do."""
+        """The call; once more if it got an idle link that turned out to be dead before anything had begun.
+
+        A fresh connection that fails is not tried again: a wrong password stays wrong, and may lock its user out.
+        """
+        may_be_dead = self._pool.has_idle
         try:
             return await call(work)
         except self.failures:
-            if work.has_begun:
+            if work.has_begun or not may_be_dead:
                 raise
         self._pool.drop_idle()
         return await call(work)
