@@ -246,10 +246,16 @@ async def test_a_writer_frozen_in_the_middle_of_a_commit_does_not_stop_the_other
                 writer.thaw()
                 written = len(writer.lines())
                 await eventually(lambda written=written: len(writer.lines()) > written)
-            await eventually(lambda: store.commit(Put("/k", b"")), despite=(Unavailable,), within=15)
+            unsure = 0
+            while True:  # the lock may come free in the moment of the time-out: Unknown is then the true answer
+                try:
+                    await eventually(lambda: store.commit(Put("/k", b"")), despite=(Unavailable,), within=15)
+                    break
+                except Unknown:
+                    unsure += 1
             promised = [int(line.split()[1]) for line in writer.lines()]
             assert await logged(harness) == list(range(1, await store.revision() + 1))
-            assert await store.revision() <= len(promised) + 2
+            assert await store.revision() <= len(promised) + 2 + unsure
             writer.kill()
 
 
