@@ -1,0 +1,228 @@
+"""Crew: which worker processes a node should start, drain and kill.
+
+`plan` compares the pools a node wants with the members it has, and returns actions with their reasons and when to look
+again. It is level-triggered: after any event, or none, the same state gives the same actions, and carrying them out
+leaves nothing to do but wait.
+
+A pool has slots; each wants one ready member of the target generation. Replacing is make-before-break: an older
+generation drains only when *every* slot of its pool has a ready successor, so a pool never serves with two generations
+mixed for longer than the flip; a worn member (recycling) drains when its own successor is ready, one slot of a pool at
+a time. A pool that breaks first is the other way round: nothing starts while anything old of its slot still lives.
+
+Time arrives as an argument; the node's shell (`node.crew`) carries the actions out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from rota.decide.restart import Falls, RestartPolicy
+from rota.kit.instant import Instant
+
+
+class Phase(StrEnum):
+    """Where a member stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers of one sort."""
+
+    name: str
+    count: int
+    breaks_first: bool = False
+    """Must the old one be gone before the new one starts?"""
+
+    generation: int | None = None
+    """The generation it wants, if not the target: a canary's."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker process."""
+
+    id: int
+    pool: str
+    slot: int
+    generation: int
+    phase: Phase
+    since: Instant
+    """When it came into its phase."""
+
+    worn: str = ""
+    """Why it should be replaced, if it should."""
+
+    drain: timedelta = timedelta(seconds=10)
+    """How long it may take to end; its pool may be gone by then."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What a node has and wants."""
+
+    pools: Mapping[str, Pool]
+    target: int
+    members: tuple[Member, ...]
+    loaders: frozenset[int]
+    """Generations that can fork now."""
+
+    falls: Mapping[tuple[str, int], Falls] = field(default_factory=dict)
+    start_timeout: timedelta = timedelta(seconds=30)
+    restart: RestartPolicy = RestartPolicy()
+
+
+@dataclass(frozen=True)
+class Start:
+    """Fork a worker."""
+
+    pool: str
+    slot: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Let a worker finish what it has, and end."""
+
+    member: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Kill:
+    """End a worker now."""
+
+    member: int
+    why: str
+
+
+Action = Start | Drain | Kill
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do now, and when to look again if nothing happens before."""
+
+    actions: tuple[Action, ...]
+    look_again: Instant | None
+
+
+def plan(crew: Crew, now: Instant) -> Plan:
+    """What brings the members closer to the pools."""
+    by_pool: dict[str, list[Member]] = defaultdict(list)
+    for member in crew.members:
+        by_pool[member.pool].append(member)
+    actions: list[Action] = []
+    waits: list[Instant] = []
+    for name, members in by_pool.items():
+        if name not in crew.pools:
+            actions += (Drain(member.id, "not wanted any more") for member in members if member.phase != Phase.DRAINING)
+    for pool in crew.pools.values():
+        actions += _for_pool(crew, pool, by_pool.get(pool.name, []), now, waits)
+    drained = {action.member for action in actions if isinstance(action, Drain)}
+    for member in crew.members:
+        if member.id not in drained and (late := _late(crew, member, now, waits)):
+            actions.append(Kill(member.id, late))
+    return Plan(tuple(actions), min(waits, default=None))
+
+
+def is_settled(crew: Crew, generation: int) -> bool:
+    """Does every pool have all it wants, ready and of this generation, and nothing else but what drains?"""
+    wanted = {(pool.name, slot) for pool in crew.pools.values() for slot in range(pool.count) if not pool.generation}
+    there = {(m.pool, m.slot) for m in crew.members if m.generation == generation and m.phase == Phase.READY}
+    older = [m for m in crew.members if m.generation != generation and m.phase != Phase.DRAINING]
+    return wanted <= there and not older
+
+
+def _for_pool(
+    crew: Crew, pool: Pool, members: list[Member], now: Instant, waits: list[Instant]
+) -> Iterator[Start | Drain]:
+    generation = pool.generation or crew.target
+    by_slot: dict[int, list[Member]] = defaultdict(list)
+    for member in members:
+        by_slot[member.slot].append(member)
+    fit = {slot: _fitting(by_slot[slot], generation) for slot in range(pool.count)}
+    renewing = _slot_to_renew(pool, by_slot, generation)
+    yield from _starts(crew, pool, by_slot, fit, renewing, generation, now, waits)
+    yield from _drains(pool, by_slot, fit, generation)
+
+
+def _starts(
+    crew: Crew,
+    pool: Pool,
+    by_slot: Mapping[int, list[Member]],
+    fit: Mapping[int, list[Member]],
+    renewing: int | None,
+    generation: int,
+    now: Instant,
+    waits: list[Instant],
+) -> Iterator[Start]:
+    if generation not in crew.loaders:
+        return  # the loader's return is an event
+    for slot in range(pool.count):
+        worn_ones_turn_has_not_come = slot != renewing and any(
+            member.worn and member.generation == generation and member.phase == Phase.READY for member in by_slot[slot]
+        )
+        if fit[slot] or worn_ones_turn_has_not_come or (pool.breaks_first and by_slot[slot]):
+            continue
+        start_at = crew.falls.get((pool.name, slot), Falls()).start_at(crew.restart)
+        if start_at <= now:
+            yield Start(pool.name, slot, generation)
+        else:
+            waits.append(start_at)
+
+
+def _drains(
+    pool: Pool, by_slot: Mapping[int, list[Member]], fit: Mapping[int, list[Member]], generation: int
+) -> Iterator[Drain]:
+    has_flipped = all(_is_ready(fit[slot]) for slot in range(pool.count))
+    for slot, members in sorted(by_slot.items()):
+        for member in members:
+            if member.phase == Phase.DRAINING:
+                continue
+            if slot >= pool.count:
+                yield Drain(member.id, "the pool became smaller")
+            elif member.generation != generation and (has_flipped or pool.breaks_first):
+                yield Drain(member.id, f"generation {generation} took over")
+            elif member.worn and (pool.breaks_first or (member not in fit[slot] and _is_ready(fit[slot]))):
+                yield Drain(member.id, member.worn)
+
+
+def _fitting(members: Iterable[Member], generation: int) -> list[Member]:
+    """Those that a slot may keep."""
+    return [m for m in members if m.generation == generation and m.phase != Phase.DRAINING and not m.worn]
+
+
+def _is_ready(members: Iterable[Member]) -> bool:
+    return any(member.phase == Phase.READY for member in members)
+
+
+def _slot_to_renew(pool: Pool, by_slot: Mapping[int, list[Member]], generation: int) -> int | None:
+    """The one slot of a pool whose worn member is replaced now."""
+    for slot in range(pool.count):
+        members = by_slot.get(slot, [])
+        if any(m.worn and m.generation == generation and m.phase == Phase.READY for m in members):
+            return slot
+    return None
+
+
+def _late(crew: Crew, member: Member, now: Instant, waits: list[Instant]) -> str:
+    """Why a member has had its time, or nothing."""
+    match member.phase:
+        case Phase.STARTING:
+            limit, why = crew.start_timeout, "did not register in time"
+        case Phase.DRAINING:
+            limit, why = member.drain, "did not end in time"
+        case Phase.READY:
+            return ""
+    ends = Instant(member.since + limit.total_seconds())
+    if now >= ends:
+        return why
+    waits.append(ends)
+    return ""
