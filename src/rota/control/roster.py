@@ -5,6 +5,7 @@ the names and sessions are kept under one key, so that the next leader can tell 
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import TypeAlias
 
@@ -21,16 +22,21 @@ log = logging.getLogger(__name__)
 Sessions: TypeAlias = dict[NodeId, SessionId]
 
 
-async def keep_roster(term: Term) -> None:
-    """Follow the nodes for as long as the term lasts."""
+def _say(kind: str, subject: str, **fields: int) -> None:
+    level = logging.WARNING if kind == "node.left" else logging.INFO
+    log.log(level, kind.replace(".", " "), extra={"node": subject, **fields})
+
+
+async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
+    """Follow the nodes for as long as the term lasts; `tell` is called for each arrival and departure."""
     known = await _last_known(term)
     while True:
         listing = await term.store.scan(keys.NODES)
-        known = await _tell(term, known, _load(listing))
+        known = await _tell(term, tell, known, _load(listing))
         try:
             async with aclosing(term.store.watch(keys.NODES, listing.revision)) as commits:
                 async for commit in commits:
-                    known = await _tell(term, known, _fold(known, commit))
+                    known = await _tell(term, tell, known, _fold(known, commit))
         except Compacted:
             log.warning("roster fell behind, reading it anew", extra={"term": term.number})
 
@@ -45,14 +51,15 @@ async def _last_known(term: Term) -> Sessions:
         return {}
 
 
-async def _tell(term: Term, before: Sessions, after: Sessions) -> Sessions:
+async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: Sessions) -> Sessions:
     change = moves(before, after)
-    for node in change.joined:
-        log.info("node joined", extra={"node": node, "term": term.number})
-    for node in change.restarted:
-        log.info("node restarted", extra={"node": node, "term": term.number})
-    for node in change.left:
-        log.warning("node left", extra={"node": node, "term": term.number})
+    for kind, nodes in (
+        ("node.joined", change.joined),
+        ("node.restarted", change.restarted),
+        ("node.left", change.left),
+    ):
+        for node in nodes:
+            tell(kind, node, term=term.number)
     if before != after:
         await term.commit(Put(keys.ROSTER, codec.encode(Roster(nodes=dict(sorted(after.items()))))))
     return after

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
-from rota.model.node import Incarnation, Leader, Node, Roster
+from rota.model.event import Event
+from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
 
 R = TypeVar("R")
 
-VERSIONS: Mapping[type, int] = {Incarnation: 1, Leader: 1, Node: 1, Roster: 1}
+VERSIONS: Mapping[type, int] = {Assignment: 1, Event: 1, Incarnation: 1, Leader: 1, Node: 1, NodeStatus: 1, Roster: 1}
 """The version each record is written in."""
 
 UPGRADES: Mapping[tuple[type, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}

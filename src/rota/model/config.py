@@ -1,55 +1,222 @@
 """Configuration: one frozen section per part, checked when it is made.
 
-Each part is handed its own section, never the whole. The texts below the fields are the reference.
+Each part is handed its own section, never the whole. A field is the one place where an option is declared: its name
+makes the flag (`--lease-ttl`), the variable (`ROTA_LEASE_TTL`) and the key in `rota.toml` (`lease_ttl` in `[node]`),
+its type says how it is written, and the text below it is the help and the reference. `cli.settings` reads all that.
+Where a command asks in a way of its own (`APP`), the field's metadata name it.
+
+Nothing here reads a file or the environment.
 """
 
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NewType, TypeAlias
 
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.model.node import Role
 
+# The second part of an Annotated type is the word that help and reference have for the value.
+Url: TypeAlias = Annotated[str, "URL"]
+Address: TypeAlias = Annotated[str, "HOST:PORT"]
+Host: TypeAlias = Annotated[str, "HOST"]
+AppName: TypeAlias = Annotated[str, "APP"]
+
+Size = NewType("Size", int)
+"""An amount of memory, in bytes; written as 512MiB."""
+
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})
+LOOPBACK = "127.0.0.1"
+
+
+class Section:
+    """What every section has: a table of `rota.toml`, and a beginning for the names of its flags and variables."""
+
+    table: ClassVar[str]
+    prefix: ClassVar[str] = ""
+
+    @classmethod
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Defaults that follow from the values that were given."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeConfig:
-    """One node."""
+class NodeConfig(Section):
+    """One node: its name, its places, and what it offers."""
 
-    store: str
-    """URL of the fleet's store."""
+    table: ClassVar[str] = "node"
 
-    data: Path
+    store: Url
+    """The fleet's store: sqlite:///file.db, etcd://host:2379,…"""
+
+    data: Path = field(metadata={"default": ".rota/nodes/ID, or .rota/node without an id"})
     """Folder for what this node keeps on its own disk; one node per folder."""
 
-    id: NodeId | None = None
-    """Name of the node in the fleet; without one the data folder remembers a name made from the host's."""
+    id: NodeId | None = field(default=None, metadata={"default": "made from the host's name, and kept"})
+    """Name of the node in the fleet."""
 
     role: Role = Role.BOTH
     """What the node does: supervise, work, or both."""
 
     lease_ttl: timedelta = timedelta(seconds=10)
-    """How long the fleet waits for a silent node before it gives its work to others."""
+    """How long the fleet waits for a silent node; 2 s to 1 h."""
+
+    http: Address = "127.0.0.1:7700"
+    """Where the node answers HTTP; port 0 takes any free one."""
+
+    grpc: Address = "127.0.0.1:7701"
+    """Where the node answers gRPC, also to the other nodes; port 0 takes any free one."""
+
+    advertise: Host | None = field(default=None, metadata={"default": "the host of grpc, or of http"})
+    """The host under which the other nodes reach this one."""
+
+    labels: Mapping[str, str] = field(default_factory=dict, metadata={"flag": "--label"})
+    """What the node tells the fleet of itself, such as zone=a,disk=ssd."""
+
+    slots: int = 100
+    """How many resource tasks the node has room for."""
+
+    app: AppName | None = field(default=None, metadata={"flag": "APP"})
+    """The program whose work this node runs: a file (app.py) or a module (shop.work), with :name if it has several."""
+
+    @classmethod
+    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The data folder of a node with this name, or of the only one here."""
+        name = given.get("id")
+        return {"data": Path(".rota/nodes") / name if name else Path(".rota/node")}
+
+    @property
+    def advertised(self) -> str:
+        """The host the others are told; loopback if all that is known is that we listen everywhere."""
+        hosts = (self.advertise, split_address(self.grpc)[0], split_address(self.http)[0])
+        return next((host for host in hosts if host and host not in _EVERYWHERE), LOOPBACK)
 
     def __post_init__(self) -> None:
         if self.id is not None:
             check_node_id(self.id)
         if not timedelta(seconds=2) <= self.lease_ttl <= timedelta(hours=1):
             raise Invalid(f"lease_ttl is {self.lease_ttl}; it must be from 2 s to 1 h")
+        _check_address("http", self.http)
+        _check_address("grpc", self.grpc)
+        _check_labels(self.labels)
+        _check_count("slots", self.slots, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetentionConfig:
-    """How much history the store keeps for watchers that fell behind."""
+class RuntimeConfig(Section):
+    """How a node runs the processes of its app."""
+
+    table: ClassVar[str] = "runtime"
+
+    drain: timedelta = timedelta(seconds=10)
+    """How long work may go on once its worker or node is to stop."""
+
+    reload_timeout: timedelta = timedelta(seconds=30)
+    """How long a reload may take before the old generation stays."""
+
+    start_timeout: timedelta = timedelta(seconds=30)
+    """How long a new worker may take to register."""
+
+    stall_after: timedelta = timedelta(seconds=30)
+    """How long a worker's event loop may be blocked before the worker is killed and replaced."""
+
+    hosts: int = 1
+    """How many host workers share the resource tasks that need no process of their own."""
+
+    executors: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1), metadata={"default": "4 for each core"})
+    """How many job attempts run at a time."""
+
+    recycle_age: timedelta | None = None
+    """Replace a worker that is older than this."""
+
+    recycle_count: int | None = None
+    """Replace a worker that has done this many pieces of work."""
+
+    recycle_memory: Size | None = None
+    """Replace a worker that uses more memory than this."""
+
+    canary: timedelta = timedelta(milliseconds=200)
+    """How long the first worker of each sort must live in a new generation before that gets the work."""
+
+    grace: timedelta = timedelta(seconds=5)
+    """From asking a worker to stop until it is killed."""
+
+    def __post_init__(self) -> None:
+        for name in ("reload_timeout", "start_timeout", "stall_after", "grace"):
+            _check_positive(name, getattr(self, name))
+        if self.recycle_age is not None:
+            _check_positive("recycle_age", self.recycle_age)
+        _check_count("hosts", self.hosts, least=1)
+        _check_count("executors", self.executors, least=0)
+        if self.recycle_count is not None:
+            _check_count("recycle_count", self.recycle_count, least=1)
+        if self.recycle_memory is not None:
+            _check_count("recycle_memory", self.recycle_memory, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig(Section):
+    """What a node says on stderr."""
+
+    table: ClassVar[str] = "log"
+    prefix: ClassVar[str] = "log_"
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe lines to show."""
+
+    format: Literal["text", "json"] = "text"
+    """Lines for people, or one JSON object per line for programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsConfig(Section):
+    """How many events the store keeps. The leader's own settings count."""
+
+    table: ClassVar[str] = "events"
+    prefix: ClassVar[str] = "events_"
+
+    keep: timedelta = timedelta(days=7)
+    """Events younger than this stay."""
+
+    entries: int = 100_000
+    """At most this many stay; the oldest go first."""
+
+    every: timedelta = timedelta(minutes=1)
+    """How often the others are cleared away."""
+
+    def __post_init__(self) -> None:
+        _check_positive("events.keep", self.keep)
+        _check_count("events.entries", self.entries, least=1)
+        _check_positive("events.every", self.every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionConfig(Section):
+    """How much history the store keeps for watchers that fell behind. The leader's own settings count."""
+
+    table: ClassVar[str] = "retention"
+    prefix: ClassVar[str] = "retention_"
 
     keep: timedelta = timedelta(minutes=10)
     """Changes younger than this stay."""
 
     every: timedelta = timedelta(minutes=1)
     """How often older ones are cleared away."""
+
+    def __post_init__(self) -> None:
+        _check_positive("retention.keep", self.keep)
+        _check_positive("retention.every", self.every)
+
+
+SECTIONS: tuple[type[Section], ...] = (NodeConfig, RuntimeConfig, LogConfig, EventsConfig, RetentionConfig)
+"""Every section there is, as `rota.toml` and `rota config view` have them."""
 
 
 def check_node_id(node: str) -> None:
@@ -58,3 +225,37 @@ def check_node_id(node: str) -> None:
         raise Invalid(
             f'node id "{node}": use letters, digits, ".", "_" and "-", at most 63, beginning with a letter or digit'
         )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:7700`, `[::1]:7700` or `:7700`, which is loopback; Invalid says how to write one."""
+    host, colon, port = address.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not is_bracketed):
+        raise Invalid(f'"{address}" is not an address; write host:port, such as 127.0.0.1:7700 or [::1]:7700')
+    return (host[1:-1] if is_bracketed else host) or LOOPBACK, int(port)
+
+
+def _check_address(name: str, address: str) -> None:
+    try:
+        split_address(address)
+    except Invalid as error:
+        raise Invalid(f"{name}: {error}") from None
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    for name, value in labels.items():
+        if not _LABEL.fullmatch(name):
+            raise Invalid(f'labels: "{name}" cannot be a label; use letters, digits, ".", "_", "-" and "/", at most 63')
+        if not value.isprintable() or len(value) > 255:
+            raise Invalid(f"labels: the value of {name} must be printable, and at most 255 characters long")
+
+
+def _check_positive(name: str, duration: timedelta) -> None:
+    if duration <= timedelta():
+        raise Invalid(f"{name} is {duration}; it must be above zero")
+
+
+def _check_count(name: str, count: int, *, least: int) -> None:
+    if count < least:
+        raise Invalid(f"{name} is {count}; it must be at least {least}")

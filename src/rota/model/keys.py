@@ -12,6 +12,9 @@ from rota.model.ids import Key, NodeId
 NODES: Key = "/nodes/"
 """One key per member, under that member's lease."""
 
+STATUS: Key = "/node-status/"
+"""What each member runs, as it says itself; under that member's lease."""
+
 LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
 
@@ -24,6 +27,12 @@ INCARNATION: Key = "/fleet/incarnation"
 INCARNATIONS: Key = "/incarnations/"
 """One key, of the present incarnation; no other incarnation of the store has it."""
 
+ASSIGNMENTS: Key = "/assign/"
+"""Below it one folder per node, and in that one key per task the node has to run."""
+
+EVENTS: Key = "/events/"
+"""One key per event; its id begins with its time, so keys are in the order of time."""
+
 CHECK: Key = "/check/"
 """Scratch keys of `rota store check`, under a lease."""
 
@@ -31,6 +40,21 @@ CHECK: Key = "/check/"
 def node(node_id: NodeId) -> Key:
     """The key of one member."""
     return NODES + node_id
+
+
+def status(node_id: NodeId) -> Key:
+    """What one member runs."""
+    return STATUS + node_id
+
+
+def assignments(node_id: NodeId) -> Key:
+    """Where the tasks of one node are; each key ends in the task's id."""
+    return f"{ASSIGNMENTS}{node_id}/"
+
+
+def event(event_id: str) -> Key:
+    """The key of one event."""
+    return EVENTS + event_id
 
 
 def incarnation(incarnation_id: str) -> Key:

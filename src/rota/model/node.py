@@ -1,6 +1,6 @@
 """A node as the others see it, the leader among them, and the incarnation of the store they share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -19,6 +19,11 @@ class Role(StrEnum):
         """May such a node stand for election?"""
         return self is not Role.WORK
 
+    @property
+    def may_work(self) -> bool:
+        """May such a node run an app's work?"""
+        return self is not Role.SUPERVISE
+
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
@@ -36,6 +41,44 @@ class Node:
     since: datetime
     lease_ttl: timedelta
     """How long its key outlives it."""
+
+    http: str = ""
+    """Where it answers HTTP; empty if nowhere."""
+
+    grpc: str = ""
+    """Where the other nodes reach it; empty if nowhere."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    slots: int = 0
+    version: str = ""
+    """Which Rota it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStatus:
+    """Workers of one sort on a node."""
+
+    name: str
+    role: str
+    want: int
+    ready: int
+    starting: int
+    draining: int
+    crash_loop: str | None = None
+    """Why they keep falling, if they do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeStatus:
+    """What a node runs; written by the node when it changes, under its lease."""
+
+    app: str | None
+    generation: int
+    previous: int | None
+    reloading: str | None
+    pools: list[PoolStatus]
+    tasks_ordered: int
+    tasks_running: int
 
 
 @dataclass(frozen=True, kw_only=True)

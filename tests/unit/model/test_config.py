@@ -1,10 +1,23 @@
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rota.model.config import NodeConfig, check_node_id
+from rota.model.config import (
+    EventsConfig,
+    NodeConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    Size,
+    check_node_id,
+    split_address,
+)
 from rota.model.errors import Invalid
+
+
+def node(**given: Any) -> NodeConfig:
+    return NodeConfig(**{"store": "memory://", "data": Path("x"), **given})
 
 
 @pytest.mark.parametrize("name", ["a", "web-1", "A.b_c", "0", "x" * 63])
@@ -22,3 +35,65 @@ def test_bad_node_ids(name: str) -> None:
 def test_a_lease_ttl_nobody_can_keep_is_refused(ttl: timedelta) -> None:
     with pytest.raises(Invalid, match="lease_ttl"):
         NodeConfig(store="memory://", data=Path("x"), lease_ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("127.0.0.1:7700", ("127.0.0.1", 7700)),
+        ("[::1]:7700", ("::1", 7700)),
+        ("localhost:0", ("localhost", 0)),
+        (":0", ("127.0.0.1", 0)),
+    ],
+)
+def test_addresses(address: str, expected: tuple[str, int]) -> None:
+    assert split_address(address) == expected
+
+
+@pytest.mark.parametrize("address", ["", "7700", "host", "host:", "host:x", "host:65536", "::1:7700", "host:-1", "h:²"])
+def test_bad_addresses(address: str) -> None:
+    with pytest.raises(Invalid, match=r"http: .*write host:port"):
+        node(http=address)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, "127.0.0.1", id="loopback"),
+        pytest.param({"grpc": "10.0.0.5:1"}, "10.0.0.5", id="where gRPC listens"),
+        pytest.param({"grpc": "0.0.0.0:1", "http": "box:2"}, "box", id="everywhere is no place"),
+        pytest.param({"grpc": "[::]:1", "http": "0.0.0.0:2"}, "127.0.0.1", id="nothing is known"),
+        pytest.param({"grpc": "10.0.0.5:1", "advertise": "box.example"}, "box.example", id="said so"),
+    ],
+)
+def test_the_host_that_others_are_told(given: dict[str, str], expected: str) -> None:
+    assert node(**given).advertised == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [({"": "x"}, "cannot be a label"), ({"a b": "x"}, "cannot be a label"), ({"zone": "a\nb"}, "value of zone")],
+)
+def test_bad_labels(labels: dict[str, str], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        node(labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("section", "given"),
+    [
+        (RuntimeConfig, {"hosts": 0}),
+        (RuntimeConfig, {"executors": -1}),
+        (RuntimeConfig, {"grace": timedelta()}),
+        (RuntimeConfig, {"recycle_count": 0}),
+        (RuntimeConfig, {"recycle_memory": Size(0)}),
+        (RuntimeConfig, {"recycle_age": timedelta()}),
+        (EventsConfig, {"entries": 0}),
+        (EventsConfig, {"keep": timedelta()}),
+        (RetentionConfig, {"every": timedelta()}),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named(section: type, given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(Invalid, match=f"{name} is .*; it must be"):
+        section(**given)

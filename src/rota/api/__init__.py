@@ -1,0 +1,1 @@
+"""The doors: how the world outside asks a node."""

@@ -1,0 +1,237 @@
+"""The HTTP door of a node: health, metrics, and what the node knows of itself.
+
+`door` makes the application, `serve` serves it inside the caller's event loop on a socket that the caller has bound
+and keeps. Cancelling `serve` stops it: nobody new is let in, answers under way are finished within a few seconds, and
+then connections are cut. It touches no signal, writes no access log and costs nothing while nobody calls.
+
+Whatever goes wrong is answered in JSON with a sentence that says what to do: `{"error": "…"}`.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import format_datetime
+from http import HTTPStatus
+
+import msgspec
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.api.health import Health, Verdict
+from rota.kit.clock import SYSTEM, Clock
+from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
+
+log = logging.getLogger(__name__)
+
+STOP = 3
+"""Seconds that answers under way may take when the door closes."""
+
+KEEP_ALIVE = 15
+"""Seconds a connection may stay open without a request."""
+
+HEADERS = 16 * 1024
+"""Bytes of headers whose end has not come yet."""
+
+CONNECTIONS = 200
+"""Connections at a time; the next ones are told to come later (503)."""
+
+STATUS: dict[type[RotaError], HTTPStatus] = {
+    Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Denied: HTTPStatus.FORBIDDEN,
+    Conflict: HTTPStatus.CONFLICT,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    Unknown: HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""What each family of errors is in HTTP; any other is 500."""
+
+
+def door(
+    health: Health,
+    registry: CollectorRegistry,
+    node: Callable[[], object],
+    *,
+    more: Sequence[BaseRoute] = (),
+    clock: Clock = SYSTEM,
+) -> Starlette:
+    """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers."""
+
+    async def healthz(request: Request) -> Response:
+        return _verdict(health.healthy())
+
+    async def readyz(request: Request) -> Response:
+        return _verdict(health.ready())
+
+    async def livez(request: Request) -> Response:
+        return _json({"ok": True})  # that there is an answer is the answer
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": content_type})
+
+    async def this_node(request: Request) -> Response:
+        return _json(node())
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/livez", livez),
+        Route("/metrics", metrics),
+        Route("/v1/node", this_node),
+        *more,
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_Manners, clock=clock)],
+        exception_handlers={HTTPException: _refusal(routes)},
+    )
+
+
+async def serve(sock: socket.socket, app: ASGIApp) -> None:
+    """Answer on a listening socket until cancelled. The socket stays open: it is the caller's."""
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=STOP,
+            h11_max_incomplete_event_size=HEADERS,
+        )
+    )
+    serving = asyncio.create_task(server.serve([sock.dup()]), name="http")
+    try:
+        await asyncio.wait([serving])
+        serving.result()
+    finally:
+        server.leave()
+        # A little more than uvicorn takes at the worst; then it is not asked any more.
+        await asyncio.wait([serving], timeout=STOP + 2)
+        serving.cancel()
+        server.cut()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn as a part of a node: it leaves signals alone, and sleeps while nobody calls."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        """Stop in order."""
+        self.should_exit = True
+        self._leaving.set()
+
+    def cut(self) -> None:
+        """Drop the connections that did not end."""
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
+
+    async def main_loop(self) -> None:
+        """Wait until it is time to go; uvicorn's own loop wakes ten times a second."""
+        await self._leaving.wait()
+        # A connection that asyncio accepts in the very moment its server is closed is neither served nor closed
+        # (before 3.13). So stop accepting, let what was accepted arrive, and be closed after that.
+        for server in self.servers:
+            for sock in server.sockets:
+                asyncio.get_running_loop().remove_reader(sock.fileno())
+        await asyncio.sleep(0)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the node's."""
+        yield
+
+
+class _Manners:
+    """What every answer has: a date, no guessing, no keeping; and a sentence when something failed."""
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self._app, self._clock = app, clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def polite(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                message["headers"] = [*message["headers"], *self._headers()]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, polite)
+        except Exception as error:
+            if has_begun:
+                raise
+            await _failed(error, scope)(scope, receive, polite)
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        return [
+            (b"date", format_datetime(self._clock.wall(), usegmt=True).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+        ]
+
+
+def _failed(error: Exception, scope: Scope) -> Response:
+    """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
+    if isinstance(error, RotaError):
+        status = next((code for family, code in STATUS.items() if isinstance(error, family)), None)
+        if status is not None:
+            return _json({"error": str(error)}, status)
+    log.error("request failed", extra={"method": scope["method"], "path": scope["path"]}, exc_info=error)
+    sentence = "something went wrong in this node, not in your request; its log has the traceback"
+    return _json({"error": sentence}, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Response]:
+    """How requests are refused that no route wants."""
+
+    def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path, method = request.url.path, request.method
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            known = ", ".join(route.path for route in routes if isinstance(route, Route))
+            sentence = f"there is nothing at {path}; known are {known}"
+        elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            sentence = f"{path} does not take {method}; use {headers.get('Allow') or 'GET'}"
+        else:
+            sentence = error.detail
+        return _json({"error": sentence}, error.status_code, headers)
+
+    return refuse
+
+
+def _verdict(verdict: Verdict) -> Response:
+    """200, or 503 with the reasons by name."""
+    if verdict.is_well:
+        return _json({"ok": True})
+    return _json({"ok": False, "reasons": dict(verdict.reasons)}, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _json(content: object, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")

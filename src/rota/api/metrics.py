@@ -1,0 +1,100 @@
+"""Metrics: a node's figures in the words of Prometheus.
+
+Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
+as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
+
+Counters count since the node's process began.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rota import __version__
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One metric: its name, what it is, its labels and what it means."""
+
+    name: str
+    type: Literal["gauge", "counter"]
+    labels: tuple[str, ...]
+    doc: str
+
+
+BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
+WORKERS = Declared("rota_workers", "gauge", ("pool", "state"), "Workers of this node.")
+EXITS = Declared("rota_worker_exits_total", "counter", ("pool", "reason"), "Workers that ended.")
+RELOADS = Declared("rota_reloads_total", "counter", ("outcome",), "Reloads of the app.")
+LEADER = Declared("rota_leader", "gauge", (), "1 on the node that leads, 0 on the others.")
+LEASE = Declared(
+    "rota_lease_safe_seconds", "gauge", (), "Seconds this node may still act unless its lease is renewed; 0 if none."
+)
+DROPPED = Declared(
+    "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
+)
+
+METRICS: tuple[Declared, ...] = (BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED)
+"""Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What a node knows of itself at one moment."""
+
+    workers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By pool and state."""
+
+    exits: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By pool and reason."""
+
+    reloads: Mapping[str, int] = field(default_factory=dict)
+    """By outcome."""
+
+    events_dropped: Mapping[str, int] = field(default_factory=dict)
+    """By reason."""
+
+    leads: bool = False
+    lease_safe_s: float = 0.0
+
+
+def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
+    """A registry with the node's figures and those of its process."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(_Figures(ask))
+    ProcessCollector(registry=made)
+    return made
+
+
+class _Figures(Collector):
+    """Asks when somebody scrapes."""
+
+    def __init__(self, ask: Callable[[], Figures]) -> None:
+        self._ask = ask
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked before the first scrape."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        seen = self._ask()
+        yield _metric(BUILD, [([__version__], 1)])
+        yield _metric(WORKERS, seen.workers.items())
+        yield _metric(EXITS, seen.exits.items())
+        yield _metric(RELOADS, (([outcome], count) for outcome, count in seen.reloads.items()))
+        yield _metric(LEADER, [([], int(seen.leads))])
+        yield _metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
+        yield _metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
+
+
+def _metric(declared: Declared, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    family = CounterMetricFamily if declared.type == "counter" else GaugeMetricFamily
+    metric: GaugeMetricFamily | CounterMetricFamily = family(declared.name, declared.doc, labels=declared.labels)
+    for labels, value in samples:
+        metric.add_metric(labels, value)
+    return metric

@@ -1,0 +1,21 @@
+"""An assignment: a task that a node has to run.
+
+The leader writes it below the node's prefix; the revision of that commit is the task's epoch. The node runs the
+difference to what it has, so a leader may die between deciding and telling.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """One replica of a resource, on one node."""
+
+    kind: str
+    """Name of the resource's declaration in the app."""
+
+    resource: str
+    slot: int
+    spec: dict[str, Any] = field(default_factory=dict)
+    exclusive: bool = False

@@ -1,0 +1,195 @@
+"""Events: what happened in the fleet, for people who ask later.
+
+An event is one sentence about one thing (its subject), with fields for programs. `KINDS` is the schema: every kind
+there is, how severe it is, the sentence it makes, and the fields it has; `docs/reference/events.md` is checked against
+it. A kind may get more fields in a later release.
+
+An event's id begins with its time, so that ids sort as events happened; the time is by the clock of the node that saw
+it, and clocks may disagree. Ids are unique: a number and the node's name follow the time.
+
+Nothing here writes anywhere; `store.events` does.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId
+
+Value: TypeAlias = str | int | float | bool | None
+"""What a field may hold."""
+
+LONGEST = 1000
+"""Characters of a text or a field; what is longer is cut."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_DIGITS = 15
+"""Of the time in an id, in milliseconds: enough for thirty thousand years."""
+
+
+class Severity(StrEnum):
+    """Who should look."""
+
+    INFO = "info"
+    """Somebody will ask about it tomorrow."""
+
+    WARNING = "warning"
+    """Somebody should look."""
+
+    ERROR = "error"
+    """Something was given up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened."""
+
+    id: str
+    at: datetime
+    """When, by the clock of the node that saw it."""
+
+    kind: str
+    subject: str
+    """What it happened to: a node, a worker, an app."""
+
+    node: NodeId
+    """Who saw it."""
+
+    severity: Severity
+    text: str
+    """A sentence for people."""
+
+    fields: dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of event."""
+
+    severity: Severity
+    says: str
+    """The sentence; a field `why`, if there is one, follows behind a colon."""
+
+    doc: str
+    fields: Mapping[str, str]
+    """What its fields mean."""
+
+
+_WHY = {"why": "the reason"}
+_TERM = {"term": "the leader's term"}
+_POOL = {"pool": "what the worker belongs to"}
+_GENERATION = {"generation": "the number of its generation"}
+_PREVIOUS = {"previous": "the generation before"}
+
+KINDS: Mapping[str, Kind] = {
+    "node.joined": Kind(Severity.INFO, "node {subject} joined", "A node came into the fleet.", _TERM),
+    "node.restarted": Kind(Severity.INFO, "node {subject} began a new session", "A node came back.", _TERM),
+    "node.left": Kind(Severity.WARNING, "node {subject} left", "A node went, or its lease ended.", _TERM),
+    "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
+    "worker.exited": Kind(
+        Severity.WARNING,
+        "worker {subject} exited",
+        "A worker, or the loader, ended without being asked to.",
+        {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
+    ),
+    "worker.crash_loop": Kind(
+        Severity.ERROR,
+        "worker {subject} keeps failing",
+        "A worker failed several times in a row; it is started again, after longer and longer waits.",
+        {**_POOL, "falls": "how often it failed in a row", **_WHY},
+    ),
+    "worker.stalled": Kind(
+        Severity.WARNING,
+        "worker {subject} is blocked, and is killed and replaced",
+        "A worker's event loop did not turn for `stall_after`.",
+        {"pid": "its process", **_WHY},
+    ),
+    "worker.recycled": Kind(
+        Severity.INFO, "worker {subject} is replaced", "A worker reached its age, its count or its memory.", _WHY
+    ),
+    "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
+    "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
+    "reload.failed": Kind(
+        Severity.ERROR,
+        "{subject} failed; the old generation serves on",
+        "A new generation could not be loaded or would not run, or the previous one could not be gone back to.",
+        _WHY,
+    ),
+    "reload.rolled_back": Kind(
+        Severity.WARNING, "the app is back at {subject}", "Somebody went back to the previous generation.", _PREVIOUS
+    ),
+    "app.failed": Kind(
+        Severity.ERROR, "app {subject} cannot be loaded", "Importing the app failed.", {**_GENERATION, **_WHY}
+    ),
+    "events.dropped": Kind(
+        Severity.WARNING,
+        "events of node {subject} were lost",
+        "There were more events than the store took meanwhile.",
+        {"count": "how many", **_WHY},
+    ),
+}
+"""Every kind of event. The word before the dot says what its subject is."""
+
+
+def make(
+    kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime, number: int, text: str = ""
+) -> Event:
+    """An event; Invalid for a kind nobody knows. `number` must not repeat within a millisecond of this node."""
+    known = KINDS.get(kind)
+    if known is None:
+        raise Invalid(f'event kind "{kind}" is unknown; add it to KINDS in model/event.py')
+    said = text or _sentence(known, subject, fields)
+    return Event(
+        id=identify(at, number, node),
+        at=at,
+        kind=kind,
+        subject=_cut(subject),
+        node=node,
+        severity=known.severity,
+        text=_cut(said),
+        fields={name: _cut(value) if isinstance(value, str) else value for name, value in fields.items()},
+    )
+
+
+def identify(at: datetime, number: int, node: NodeId) -> str:
+    """An id: time, number, node."""
+    return f"{moment(at)}-{number % 1_000_000:06d}-{node}"
+
+
+def moment(at: datetime) -> str:
+    """How ids of this time begin; text order is time order."""
+    return f"{max(0, (at - _EPOCH) // _MILLISECOND):0{_DIGITS}d}"
+
+
+def time_of(event_id: str) -> datetime | None:
+    """The time an id begins with, or None if it is no event's."""
+    digits = event_id[:_DIGITS]
+    if len(digits) < _DIGITS or not digits.isascii() or not digits.isdigit():
+        return None
+    try:
+        return _EPOCH + int(digits) * _MILLISECOND
+    except OverflowError:
+        return None
+
+
+def matches(event: Event, kinds: Iterable[str] = (), node: str | None = None) -> bool:
+    """Is the event of one of these kinds (`worker.*`), and of this node? No kinds: of any."""
+    patterns = tuple(kinds)
+    is_kind = not patterns or any(fnmatchcase(event.kind, pattern) for pattern in patterns)
+    return is_kind and (node is None or event.node == node)
+
+
+def _sentence(kind: Kind, subject: str, fields: Mapping[str, Value]) -> str:
+    # Not str.format: a subject may hold braces.
+    said = kind.says.replace("{subject}", subject)
+    why = fields.get("why")
+    return f"{said}: {why}" if why else said
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

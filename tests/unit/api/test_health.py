@@ -1,0 +1,82 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rota.api.health import Health, Progress, judge
+from rota.kit.instant import Instant
+
+LIMIT = timedelta(seconds=30)
+
+
+class HandClock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def monotonic(self) -> Instant:
+        return Instant(self.time)
+
+    def wall(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("progress", "answers", "expected"),
+    [
+        pytest.param({}, {}, {}, id="nothing is expected"),
+        pytest.param({"tick": Progress(Instant(70.0), LIMIT)}, {"store": None}, {}, id="just in time"),
+        pytest.param(
+            {"tick": Progress(Instant(69.0), LIMIT)},
+            {},
+            {"tick": "no progress for 31s, at most 30s is expected"},
+            id="a loop stands still",
+        ),
+        pytest.param({}, {"store": "it is away", "disk": None}, {"store": "it is away"}, id="a check says no"),
+    ],
+)
+def test_judging(progress: dict[str, Progress], answers: dict[str, str | None], expected: dict[str, str]) -> None:
+    verdict = judge(progress, answers, Instant(100.0))
+    assert verdict.reasons == expected
+    assert verdict.is_well is not bool(expected)
+
+
+def test_a_loop_that_stamps_is_healthy_and_one_that_stops_is_not() -> None:
+    clock = HandClock()
+    health = Health(clock)
+    stamp = health.expect("tick", LIMIT)
+    assert health.healthy().is_well
+    clock.time += 31
+    assert not health.healthy().is_well
+    stamp()
+    assert health.healthy().is_well
+
+
+def test_a_loop_that_ended_in_order_is_not_missed() -> None:
+    clock = HandClock()
+    health = Health(clock)
+    stamp = health.expect("reload", LIMIT)
+    health.forget("reload")
+    stamp()
+    clock.time += 1000
+    assert health.healthy().is_well
+
+
+def test_readiness_asks_for_more_than_health() -> None:
+    health = Health(HandClock())
+    health.check("store", lambda: None)
+    health.check_ready("app", lambda: "not loaded yet")
+    assert health.healthy().is_well
+    assert health.ready().reasons == {"app": "not loaded yet"}
+    health.check("store", lambda: "away")
+    assert health.healthy().reasons == {"store": "away"}
+    assert health.ready().reasons == {"store": "away", "app": "not loaded yet"}
+
+
+def test_a_check_that_fails_does_not_hide_the_others() -> None:
+    health = Health(HandClock())
+    health.check("bad", lambda: str(1 // 0))
+    health.check("store", lambda: "away")
+    reasons = health.healthy().reasons
+    assert reasons["store"] == "away"
+    assert "ZeroDivisionError" in reasons["bad"]

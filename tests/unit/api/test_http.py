@@ -1,0 +1,144 @@
+"""What the HTTP door answers, asked without a socket."""
+
+import json
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
+from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
+from rota.model.ids import LeaseId
+from tests.unit.api.test_health import HandClock
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+
+async def ask(app: Starlette, path: str, method: str = "GET", accept: str = "") -> Answer:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(b"accept", accept.encode())], "http_version": "1.1", "scheme": "http", "root_path": "",
+        "server": ("127.0.0.1", 7700), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    await app(scope, receive, send)
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], headers, b"".join(part["body"] for part in sent[1:]))
+
+
+def made(health: Health | None = None, error: Exception | None = None) -> Starlette:
+    def node() -> object:
+        return {"id": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)}
+
+    async def fail(request: Request) -> Response:
+        assert error is not None
+        raise error
+
+    clock = HandClock()
+    return door(health or Health(clock), registry(Figures), node, more=[Route("/v1/fail", fail)], clock=clock)
+
+
+async def test_a_node_that_gets_on_is_healthy_ready_and_alive() -> None:
+    for path in ("/healthz", "/readyz", "/livez"):
+        answer = await ask(made(), path)
+        assert (answer.status, answer.json) == (200, {"ok": True})
+
+
+async def test_a_node_that_stands_still_says_why_and_is_alive() -> None:
+    clock = HandClock()
+    health = Health(clock)
+    health.expect("tick", timedelta(seconds=30))
+    health.check_ready("app", lambda: "not loaded yet")
+    clock.time += 60
+    answer = await ask(made(health), "/healthz")
+    late = "no progress for 1m, at most 30s is expected"
+    assert (answer.status, answer.json) == (503, {"ok": False, "reasons": {"tick": late}})
+    answer = await ask(made(health), "/readyz")
+    assert (answer.status, answer.json["reasons"]) == (503, {"tick": late, "app": "not loaded yet"})
+    assert (await ask(made(health), "/livez")).status == 200
+
+
+async def test_metrics_come_in_the_form_that_was_asked_for() -> None:
+    answer = await ask(made(), "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert b"rota_leader 0.0" in answer.body
+    answer = await ask(made(), "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.body.endswith(b"# EOF\n")
+
+
+async def test_the_node_tells_of_itself() -> None:
+    answer = await ask(made(), "/v1/node")
+    assert (answer.status, answer.json) == (200, {"id": "a", "since": "2026-01-01T00:00:00Z"})
+
+
+async def test_every_answer_has_its_date_and_is_not_kept() -> None:
+    for path in ("/healthz", "/nowhere"):
+        headers = (await ask(made(), path)).headers
+        assert headers["date"] == "Thu, 01 Jan 2026 00:00:00 GMT"
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+async def test_what_is_not_there_is_refused_with_what_is() -> None:
+    answer = await ask(made(), "/v1/nod")
+    assert answer.status == 404
+    assert answer.json["error"].startswith("there is nothing at /v1/nod; known are /healthz, /readyz")
+
+
+async def test_a_wrong_method_is_refused_with_the_right_ones() -> None:
+    answer = await ask(made(), "/v1/node", "DELETE")
+    assert answer.status == 405
+    assert answer.json == {"error": f"/v1/node does not take DELETE; use {answer.headers['allow']}"}
+    assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Invalid("it is wrong; correct it"), 422),
+        (Denied("not yours"), 403),
+        (Conflict("taken"), 409),
+        (Unavailable("away"), 503),
+        (Unknown("perhaps"), 504),
+    ],
+)
+async def test_an_error_of_ours_explains_itself(error: Exception, status: int) -> None:
+    answer = await ask(made(error=error), "/v1/fail")
+    assert (answer.status, answer.json) == (status, {"error": str(error)})
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("secret"), LeaseLost(LeaseId("secret"))])
+async def test_a_bug_is_logged_and_not_shown(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    answer = await ask(made(error=error), "/v1/fail")
+    assert answer.status == 500
+    assert answer.json["error"].startswith("something went wrong in this node")
+    assert b"secret" not in answer.body
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert (record.message, vars(record)["path"]) == ("request failed", "/v1/fail")

@@ -1,0 +1,86 @@
+"""Log lines for people and for programs."""
+
+import io
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rota.cli.logs import JsonLines, Lines, wants_colour
+
+NOON = 1767268801.25  # 2026-01-01 12:00:01.250 UTC
+
+
+def record(message: str = "leading", level: int = logging.INFO, **extra: Any) -> logging.LogRecord:
+    made = logging.getLogger("rota.control").makeRecord("rota.control", level, "f", 1, message, (), None, extra=extra)
+    made.created = NOON
+    return made
+
+
+def failed() -> logging.LogRecord:
+    try:
+        raise ZeroDivisionError("oh")
+    except ZeroDivisionError as error:
+        made = record("term failed", logging.ERROR, term=3)
+        made.exc_info = (type(error), error, error.__traceback__)
+        return made
+
+
+def test_a_line_for_people() -> None:
+    line = Lines().format(record(node="a", why="no answer", empty=""))
+    assert line.endswith(':01 INFO    leading node=a why="no answer" empty=""')
+
+
+def test_a_traceback_stands_below_its_line() -> None:
+    first, *rest = Lines().format(failed()).splitlines()
+    assert first.endswith("ERROR   term failed term=3")
+    assert rest[0] == "Traceback (most recent call last):"
+    assert rest[-1] == "ZeroDivisionError: oh"
+
+
+def test_only_what_deserves_it_has_colour() -> None:
+    lines = Lines(has_colour=True)
+    assert "\x1b" not in lines.format(record())
+    assert "\x1b[33mWARNING\x1b[0m leading" in lines.format(record(level=logging.WARNING))
+
+
+def test_a_line_for_programs() -> None:
+    text = JsonLines().format(record(node="a", safe_for_s=1.5, term=3, where=("x", 1)))
+    assert "\n" not in text
+    assert json.loads(text) == {
+        "time": "2026-01-01T12:00:01.250Z", "level": "info", "event": "leading", "logger": "rota.control",
+        "node": "a", "safe_for_s": 1.5, "term": 3, "where": ["x", 1],
+    }  # fmt: skip
+
+
+def test_an_exception_is_a_field() -> None:
+    line = json.loads(JsonLines().format(failed()))
+    assert line["event"] == "term failed"
+    assert line["exception"].endswith("ZeroDivisionError: oh")
+
+
+def test_what_json_cannot_say_is_said_in_words() -> None:
+    line = json.loads(JsonLines().format(record(error=ValueError("bad"), event="x", time="y")))
+    assert line["error"] == "bad"
+    assert (line["event"], line["event_"], line["time_"]) == ("leading", "x", "y")
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "expected"),
+    [
+        pytest.param(Screen(), {}, True, id="a screen"),
+        pytest.param(io.StringIO(), {}, False, id="a file"),
+        pytest.param(Screen(), {"NO_COLOR": "1"}, False, id="NO_COLOR"),
+        pytest.param(Screen(), {"NO_COLOR": ""}, True, id="NO_COLOR that is empty"),
+        pytest.param(Screen(), {"TERM": "dumb"}, False, id="a screen that has none"),
+    ],
+)
+def test_when_there_is_colour(stream: io.StringIO, environ: Mapping[str, str], expected: bool) -> None:
+    assert wants_colour(stream, environ) is expected
