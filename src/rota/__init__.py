@@ -1,7 +1,69 @@
-"""Rota keeps Python work running on a fleet of machines, without losing or doubling it."""
+"""Rota keeps Python work running on a fleet of machines, without losing or doubling it.
+
+The names below are the promise. Those that apps are written with are imported when first used, so that programs which
+only talk to a fleet do not pay for them.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 
-__all__ = ["Conflict", "Denied", "Invalid", "RotaError", "Unavailable", "Unknown", "__version__"]
+if TYPE_CHECKING:
+    import rota.testing as testing  # noqa: PLR0402  # a module cannot import from itself, says mypy
+    from rota.sdk.app import App
+    from rota.sdk.service import Routes
+    from rota.workloads.context import Batch, Message, Record, Reply, Request, Run, SyncTask, Task
+    from rota.workloads.resources.spec import Resource
+
+__all__ = [
+    "App",
+    "Batch",
+    "Conflict",
+    "Denied",
+    "Invalid",
+    "Message",
+    "Record",
+    "Reply",
+    "Request",
+    "Resource",
+    "RotaError",
+    "Routes",
+    "Run",
+    "SyncTask",
+    "Task",
+    "Unavailable",
+    "Unknown",
+    "__version__",
+    "testing",
+]
 
 __version__ = "0.1.0"
+
+_CONTEXT = "rota.workloads.context"
+_LATER = {
+    "App": "rota.sdk.app",
+    "Batch": _CONTEXT,
+    "Message": _CONTEXT,
+    "Record": _CONTEXT,
+    "Reply": _CONTEXT,
+    "Request": _CONTEXT,
+    "Resource": "rota.workloads.resources.spec",
+    "Routes": "rota.sdk.service",
+    "Run": _CONTEXT,
+    "SyncTask": _CONTEXT,
+    "Task": _CONTEXT,
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("rota.testing")
+    if name not in _LATER:
+        raise AttributeError(f"module 'rota' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,368 @@
+"""The app: a register of what a user's file declares.
+
+A decorator checks its options at once, so that a mistake stops the import with a sentence about it, and stores a frozen
+spec. Nothing is started, no loop, no thread, no connection: a loader forks after importing this. What refers to
+something declared further down (`after=`) is checked by `check`, which `load` and `summary` call.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from rota.sdk.declared import Command, Job, ResourceKind, Stream
+from rota.sdk.functions import Function, check_function, name_of
+from rota.sdk.options import checked
+from rota.sdk.service import Service
+from rota.workloads.checks import Check, Duration, did_you_mean
+from rota.workloads.jobs.spec import CommandSpec
+from rota.workloads.services.spec import ServiceSpec
+from rota.workloads.summary import AppSummary, ResourceSummary, ServiceSummary
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D")
+H = TypeVar("H", bound=Callable[[], Awaitable[None] | None])
+After = str | Job[Any, Any] | Command | Sequence[str | Job[Any, Any] | Command]
+
+
+class App:
+    """Everything one file, or package, wants to keep running."""
+
+    def __init__(self, name: str, *, start: Literal["fork", "spawn"] = "fork") -> None:
+        check = Check("app", name)
+        self.name = check.name(name)
+        self.start = check.choice("start", start, ("fork", "spawn"))
+        self.resources: dict[str, ResourceKind] = {}
+        self.services: dict[str, Service] = {}
+        self.jobs: dict[str, Job[Any, Any]] = {}
+        self.commands: dict[str, Command] = {}
+        self.streams: dict[str, Stream[Any, Any]] = {}
+        self.worker_start_hooks: list[Function] = []
+
+    @overload
+    def resource(self, function: Function, /) -> ResourceKind: ...
+
+    @overload
+    def resource(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        replicas: int = 1,
+        exclusive: bool = False,
+        silent_after: Duration = "30s",
+        start_within: Duration = "30s",
+        sink: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Callable[[Function], ResourceKind]: ...
+
+    @checked("resource")
+    def resource(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        name: str | None = None,
+        replicas: int = 1,
+        exclusive: bool = False,
+        silent_after: Duration = "30s",
+        start_within: Duration = "30s",
+        sink: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Decorates the function that holds one resource of a kind, until it is stopped.
+
+        It takes a `Task`, or a `SyncTask` if it is not async. Every resource is held by `replicas` such tasks.
+        """
+        options = {
+            "name": name,
+            "replicas": replicas,
+            "exclusive": exclusive,
+            "silent_after": silent_after,
+            "start_within": start_within,
+            "sink": sink,
+            "labels": labels,
+        }
+        return _decorate(function, lambda it: _register("resource", self.resources, ResourceKind(it, options)))
+
+    @checked("service")
+    def service(
+        self,
+        name: str,
+        *,
+        port: int,
+        host: str | Sequence[str] = "127.0.0.1",
+        tcp: bool = True,
+        udp: bool = False,
+        groups: Mapping[int, int] | None = None,
+        concurrency: int = 1,
+        timeout: Duration | None = None,
+        queue: int = 1000,
+        max_frame: int = 1 << 20,
+        client_timeout: Duration | None = None,
+        auto_answer_on_fail: bool = True,
+    ) -> Service:
+        """A listener; `groups` says how many workers each group has. Declare handlers with its `on`."""
+        spec = ServiceSpec.parse(
+            name=name,
+            port=port,
+            host=host,
+            tcp=tcp,
+            udp=udp,
+            groups=groups,
+            concurrency=concurrency,
+            timeout=timeout,
+            queue=queue,
+            max_frame=max_frame,
+            client_timeout=client_timeout,
+            auto_answer_on_fail=auto_answer_on_fail,
+        )
+        service = _register("service", self.services, Service(spec))
+        self._check_ports(spec)
+        return service
+
+    @overload
+    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+
+    @overload
+    def job(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str | None = None,
+        timeout: Duration | None = None,
+        retries: int = 0,
+        misfire: str | None = None,
+        concurrency: int | None = 1,
+        after: After | None = None,
+        labels: Mapping[str, str] | None = None,
+        jitter: Duration | None = None,
+    ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
+
+    @checked("job")
+    def job(
+        self,
+        function: Callable[P, R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str | None = None,
+        timeout: Duration | None = None,
+        retries: int = 0,
+        misfire: str | None = None,
+        concurrency: int | None = 1,
+        after: After | None = None,
+        labels: Mapping[str, str] | None = None,
+        jitter: Duration | None = None,
+    ) -> Any:
+        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand."""
+        options = {
+            "name": name,
+            "cron": cron,
+            "every": every,
+            "tz": tz,
+            "timeout": timeout,
+            "retries": retries,
+            "misfire": misfire,
+            "concurrency": concurrency,
+            "after": after,
+            "labels": labels,
+            "jitter": jitter,
+        }
+        return _decorate(function, lambda it: self._register_job("job", self.jobs, Job(it, options)))
+
+    @checked("command")
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str | None = None,
+        timeout: Duration | None = None,
+        retries: int = 0,
+        misfire: str | None = None,
+        concurrency: int | None = 1,
+        after: After | None = None,
+        labels: Mapping[str, str] | None = None,
+        jitter: Duration | None = None,
+    ) -> Command:
+        """A job whose work is a program."""
+        spec = CommandSpec.parse(
+            name=name,
+            argv=argv,
+            env=env,
+            cwd=cwd,
+            cron=cron,
+            every=every,
+            tz=tz,
+            timeout=timeout,
+            retries=retries,
+            misfire=misfire,
+            concurrency=concurrency,
+            after=after,
+            labels=labels,
+            jitter=jitter,
+        )
+        return self._register_job("command", self.commands, Command(spec))
+
+    @checked("stream")
+    def stream(
+        self,
+        *,
+        source: str,
+        sink: str,
+        name: str | None = None,
+        tasks: int = 1,
+        replicas: int = 1,
+        duration: Duration = "1h",
+        completion_timeout: Duration = "30m",
+        start: Literal["earliest", "latest"] = "latest",
+        vanished: Literal["halt", "earliest", "latest"] = "halt",
+        labels: Mapping[str, str] | None = None,
+    ) -> Callable[[Callable[P, R]], Stream[P, R]]:
+        """Decorates a function that makes rows of a batch of records."""
+        options = {
+            "name": name,
+            "source": source,
+            "sink": sink,
+            "tasks": tasks,
+            "replicas": replicas,
+            "duration": duration,
+            "completion_timeout": completion_timeout,
+            "start": start,
+            "vanished": vanished,
+            "labels": labels,
+        }
+        return lambda function: _register("stream", self.streams, Stream(function, options))
+
+    def on_worker_start(self, function: H) -> H:
+        """Decorates a function () that runs in every worker after the fork, before the worker takes any work."""
+        check_function(Check("on_worker_start", name_of(function)), function)
+        self.worker_start_hooks.append(function)
+        return function
+
+    def check(self) -> None:
+        """Invalid if a declaration refers to something that there is not."""
+        jobs: dict[str, Job[Any, Any] | Command] = {**self.jobs, **self.commands}
+        for name, job in jobs.items():
+            for other in job.spec.after:
+                if other not in jobs:
+                    guess = did_you_mean(other, jobs) or f"; there are {', '.join(jobs)}"
+                    self._check_job(name).fail(f'after names "{other}", which is no job of this app{guess}')
+        for name in jobs:
+            if circle := _circle(name, {each: jobs[each].spec.after for each in jobs}):
+                self._check_job(name).fail(f"after goes in a circle: {' after '.join(circle)}; break it")
+
+    def summary(self) -> AppSummary:
+        """This app in data."""
+        self.check()
+        return AppSummary(
+            name=self.name,
+            start=self.start,
+            resources=tuple(_resource_summary(kind) for kind in self.resources.values()),
+            services=tuple(_service_summary(service) for service in self.services.values()),
+            jobs=tuple(job.spec for job in self.jobs.values()),
+            commands=tuple(command.spec for command in self.commands.values()),
+            streams=tuple(stream.spec for stream in self.streams.values()),
+        )
+
+    def _register_job(self, kind: str, register: dict[str, D], declared: D) -> D:
+        name: str = declared.name  # type: ignore[attr-defined]  # a Job or a Command
+        if name in self.jobs or name in self.commands:
+            Check(kind, name).fail("there is a job or command of that name already; give one of them another")
+        return _register(kind, register, declared)
+
+    def _check_job(self, name: str) -> Check:
+        return Check("job" if name in self.jobs else "command", name)
+
+    def _check_ports(self, spec: ServiceSpec) -> None:
+        for other in self.services.values():
+            shares = set(spec.hosts) & set(other.spec.hosts)
+            clash = (spec.tcp and other.spec.tcp) or (spec.udp and other.spec.udp)
+            if other.name != spec.name and spec.port and spec.port == other.spec.port and shares and clash:
+                del self.services[spec.name]
+                Check("service", spec.name).fail(f'port {spec.port} is that of service "{other.name}"; choose another')
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}>"
+
+
+def _decorate(function: Function | None, declare: Callable[[Function], D]) -> D | Callable[[Function], D]:
+    """For `@app.job` and `@app.job(…)` alike."""
+    return declare if function is None else declare(function)
+
+
+def _register(kind: str, register: dict[str, D], declared: D) -> D:
+    name: str = declared.name  # type: ignore[attr-defined]  # every declaration has one
+    if name in register:
+        Check(kind, name).fail("there is one of that name already; give one of them another")
+    register[name] = declared
+    return declared
+
+
+def _circle(start: str, after: Mapping[str, Sequence[str]]) -> list[str]:
+    """The way from `start` back to itself; empty if there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        for other in after[way[-1]]:
+            if other == start:
+                return [*way, other]
+            if other not in seen:
+                seen.add(other)
+                ways.append([*way, other])
+    return []
+
+
+def _resource_summary(kind: ResourceKind) -> ResourceSummary:
+    spec, source = kind.spec, kind.own_source
+    return ResourceSummary(
+        name=spec.name,
+        replicas=spec.replicas,
+        exclusive=spec.exclusive,
+        is_async=spec.is_async,
+        runs_alone=spec.runs_alone,
+        silent_after=spec.silent_after,
+        start_within=spec.start_within,
+        sink=spec.sink,
+        labels=spec.labels,
+        source_every=source.spec.every if source else None,
+        source_timeout=source.spec.timeout if source else None,
+    )
+
+
+def _service_summary(service: Service) -> ServiceSummary:
+    spec, handlers = service.spec, service.handlers.values()
+    timeouts: dict[str, timedelta] = {}
+    for handler in handlers:
+        timeout = handler.spec.timeout or spec.timeout
+        if timeout is not None:
+            timeouts[str(handler.spec.cmd)] = timeout
+    return ServiceSummary(
+        name=spec.name,
+        hosts=spec.hosts,
+        port=spec.port,
+        tcp=spec.tcp,
+        udp=spec.udp,
+        groups={str(group): count for group, count in spec.groups.items()},
+        routes={str(handler.spec.cmd): str(handler.spec.group) for handler in handlers},
+        timeouts=timeouts,
+        idempotent=tuple(handler.spec.cmd for handler in handlers if handler.spec.idempotent),
+        concurrency=spec.concurrency,
+        queue=spec.queue,
+        max_frame=spec.max_frame,
+        client_timeout=spec.client_timeout,
+        auto_answer_on_fail=spec.auto_answer_on_fail,
+    )

@@ -1,0 +1,181 @@
+"""What the decorators return: a declaration that is still the user's function.
+
+Calling one plainly runs the function, so it can be tested and used as if nothing had happened. Everything Rota knows of
+it is in `spec`; nothing is started by declaring.
+"""
+
+import functools
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from rota.model.errors import Invalid
+from rota.sdk.functions import Function, check_function, first_annotation, is_async, name_of
+from rota.sdk.options import checked
+from rota.sdk.specs import spec_type
+from rota.workloads.checks import Check, Duration
+from rota.workloads.context import Batch, Request, Run, SyncTask, Task
+from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.resources import spec as resources
+from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
+from rota.workloads.streams.spec import StreamSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Listed = AsyncIterable[Resource | str] | Iterable[Resource | str] | Awaitable[Iterable[Resource | str]]
+"""What a source gives: resources, or their ids; yielded or returned, async or not."""
+
+SourceFunction = Callable[[], Listed]
+F = TypeVar("F", bound=SourceFunction)
+
+
+class Source:
+    """Where the resources of a kind are listed."""
+
+    def __init__(self, function: SourceFunction, spec: SourceSpec) -> None:
+        self.function, self.spec = function, spec
+        self.is_async = spec.is_async
+
+
+class ResourceKind:
+    """A kind of resource. `room(task)` runs its function; `room("21452505", priority=1)` makes a `Resource`."""
+
+    def __init__(self, function: Function, options: Mapping[str, Any]) -> None:
+        name = options.get("name") or name_of(function)
+        check = Check(resources.KIND, name)
+        check_function(check, function, "task")
+        self.is_async = is_async(function)
+        self.spec = ResourceSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.name = self.spec.name
+        self.function = function
+        self.spec_type = spec_type(check, first_annotation(check, function), is_async=self.is_async)
+        self.own_source: Source | None = None
+        """Its source, if it has one."""
+
+        functools.update_wrapper(self, function)
+
+    @overload
+    def __call__(self, first: str, /, **fields: Any) -> Resource: ...
+
+    @overload
+    def __call__(self, first: Task[Any], /) -> Awaitable[None]: ...
+
+    @overload
+    def __call__(self, first: SyncTask[Any], /) -> None: ...
+
+    @overload
+    def __call__(self, first: object, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __call__(self, first: object, /, *args: Any, **kwargs: Any) -> Any:
+        """A resource if the first argument is a str, its id; otherwise what the function returns.
+
+        `priority`, `replicas` and `labels` are the resource's own; every other field is for the function, in
+        `task.spec`.
+        """
+        if isinstance(first, str) and not args:
+            return self._resource(first, kwargs)
+        return self.function(first, *args, **kwargs)
+
+    def decode(self, fields: Mapping[str, Any], id: str | None = None) -> Any:
+        """What `task.spec` is for a resource with these fields; Invalid names the one that is wrong."""
+        return self.spec_type.decode(Check(self.name, id) if id else Check("resource", self.name), fields, id)
+
+    @checked("source of resource")
+    def source(self, *, every: Duration = "30m", timeout: Duration = "60s") -> Callable[[F], F]:
+        """Decorates the function that lists the resources: it is asked when a term begins, and every so often."""
+
+        def declare(function: F) -> F:
+            check = Check("source of resource", self.name)
+            if self.own_source is not None:
+                check.fail(f"it has {name_of(self.own_source.function)} already, and now {name_of(function)}; keep one")
+            check_function(check, function, may_yield=True)
+            spec = SourceSpec.parse(kind=self.name, every=every, timeout=timeout, is_async=is_async(function))
+            self.own_source = Source(function, spec)
+            return function
+
+        return declare
+
+    def listed(self, item: object) -> Resource:
+        """One item of a source as a resource; Invalid if it is none of this kind."""
+        if isinstance(item, str):
+            return self._resource(item, {})
+        if isinstance(item, Resource) and item.kind == self.name:
+            return item
+        shown = f'a resource of kind "{item.kind}"' if isinstance(item, Resource) else repr(item)
+        raise Invalid(f'source of resource "{self.name}": it lists {shown}; list {self.name}(…), or ids as str')
+
+    def _resource(self, id: str, fields: Mapping[str, Any]) -> Resource:
+        own = {name: fields[name] for name in ("priority", "replicas", "labels") if name in fields}
+        rest = {name: value for name, value in fields.items() if name not in own}
+        resource = Resource.parse(kind=self.name, id=id, **own, spec=rest)
+        self.spec_type.decode(Check(self.name, id), resource.spec, id, strict=True)
+        return resource
+
+    def __repr__(self) -> str:
+        return f"<resource {self.name}>"
+
+
+class Job(Generic[P, R]):
+    """A job. Calling it runs its function, here and now."""
+
+    def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
+        name = options.get("name") or name_of(function)
+        check = Check("job", name)
+        check_function(check, function, "run")
+        _check_argument(check, function, Run)
+        self.is_async = is_async(function)
+        self.spec = JobSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.name = self.spec.name
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}>"
+
+
+class Command:
+    """A job whose work is a program."""
+
+    def __init__(self, spec: CommandSpec) -> None:
+        self.spec = spec
+        self.name = spec.name
+
+    def __repr__(self) -> str:
+        return f"<command {self.name}>"
+
+
+class Stream(Generic[P, R]):
+    """A stream. Calling it runs its function on one batch."""
+
+    def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
+        name = options.get("name") or name_of(function)
+        check = Check("stream", name)
+        check_function(check, function, "batch", may_yield=True)
+        _check_argument(check, function, Batch)
+        self.is_async = is_async(function)
+        self.spec = StreamSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.name = self.spec.name
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<stream {self.name}>"
+
+
+def check_handler(check: Check, function: Function) -> None:
+    """Invalid unless `function` can answer a request."""
+    check_function(check, function, "request")
+    _check_argument(check, function, Request)
+
+
+def _check_argument(check: Check, function: Function, given: type) -> None:
+    """Invalid if the function says that it takes one of our other things."""
+    annotation = first_annotation(check, function)
+    if annotation in {Task, SyncTask, Run, Request, Batch} - {given}:
+        name = getattr(annotation, "__name__", annotation)
+        check.fail(f"its argument is a {name}; it is given a {given.__name__}: annotate it so")

@@ -1,0 +1,55 @@
+"""Options of decorators: a mistyped or missing one is told by name, and of which function.
+
+`@app.resource(replcas=2)` is evaluated before the function below it is seen. So that the message can name the function,
+`checked` lets such a call return a decorator that refuses it. Type checkers see the method as it is written.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar, cast
+
+from rota.sdk.functions import name_of
+from rota.workloads.checks import Check, check_options
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def checked(kind: str) -> Callable[[M], M]:
+    """For a method that takes options: Invalid for those it does not have, and for those it must have."""
+
+    def wrap(method: M) -> M:
+        parameters = inspect.signature(method).parameters
+        known = [name for name, it in parameters.items() if it.kind is it.KEYWORD_ONLY]
+        needed = [name for name in known if parameters[name].default is inspect.Parameter.empty]
+        takes_name = "name" in parameters and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if takes_name:
+                name = args[1] if len(args) > 1 else kwargs.get("name")
+                _check(kind, name, kwargs, [*known, "name", "argv"], needed)
+            elif _is_wrong(kwargs, known, needed):
+
+                def refuse(function: object) -> None:
+                    _check(kind, kwargs.get("name") or name_of(function), kwargs, known, needed)
+
+                if len(args) > 1 and callable(args[1]):
+                    refuse(args[1])  # called with the function at hand
+                return refuse
+            return method(*args, **kwargs)
+
+        return cast(M, call)
+
+    return wrap
+
+
+def _is_wrong(given: Mapping[str, Any], known: Collection[str], needed: Collection[str]) -> bool:
+    return not set(needed) <= set(given) <= set(known)
+
+
+def _check(kind: str, name: object, given: Mapping[str, Any], known: Collection[str], needed: Collection[str]) -> None:
+    check_options(kind, name, given, known)
+    for option in needed:
+        if option not in given:
+            Check(kind, name).fail(f"{option}= is missing; add it")

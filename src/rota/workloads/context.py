@@ -1,0 +1,377 @@
+"""What a user's function is handed: a task, a run, a request, a batch.
+
+They are plain objects over small doors, so that a worker, a test and the simulator can hand out the same ones. `Task`
+has methods to await; a function that is not async gets a `SyncTask`, whose methods block: its door's loop runs in
+another thread, and `call` carries a coroutine there and brings the answer back.
+
+Nothing here starts a thread or a loop, or knows where messages go.
+"""
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from rota.kit import durations
+from rota.model.errors import Invalid
+
+if TYPE_CHECKING:
+    import logging
+
+S = TypeVar("S")
+T = TypeVar("T")
+Call = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs a coroutine on the door's loop, and returns what it returned."""
+
+_JSON = msgspec.json.Encoder()
+
+
+class Stopping:
+    """Was this work asked to stop? For code that is not async; async code is cancelled."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        """Ask it to stop."""
+        self._event.set()
+
+    def is_set(self) -> bool:
+        """Was it asked?"""
+        return self._event.is_set()
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+    def wait(self, timeout: float | str | timedelta | None = None) -> bool:
+        """Wait until it is asked to stop, or for `timeout` ("30s", a timedelta, seconds); was it asked?"""
+        return self._event.wait(seconds(timeout))
+
+
+@dataclass(frozen=True, init=False)
+class Message:
+    """One thing to send: bytes as they are, a str as UTF-8, anything else as JSON."""
+
+    payload: bytes
+    key: str | None
+    """What makes it the same as another replica's message; without one, its payload."""
+
+    to: str | None
+    """Where in the sink: a routing key or topic; None: as the sink does by itself."""
+
+    confirm: bool
+    """Is the sender waiting until the sink, or the spool on disk, has it?"""
+
+    def __init__(
+        self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
+    ) -> None:
+        object.__setattr__(self, "payload", _bytes(payload))
+        object.__setattr__(self, "key", _key(key))
+        object.__setattr__(self, "to", to)
+        object.__setattr__(self, "confirm", confirm)
+
+
+class TaskDoor(Protocol):
+    """What a task needs of the process it runs in."""
+
+    async def emit(self, messages: list[Message]) -> None:
+        """Take the messages; those with `confirm` are in the sink or on disk when this returns."""
+
+    def alive(self) -> None:
+        """Note a sign of life."""
+
+    async def save(self, state: dict[str, Any]) -> None:
+        """Keep the state for the task's next life."""
+
+
+class _Held(Generic[S]):
+    """What both kinds of task have."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        resource: str,
+        slot: int,
+        epoch: int,
+        spec: S,
+        door: TaskDoor,
+        saved: Mapping[str, Any] | None = None,
+        stopping: Stopping | None = None,
+    ) -> None:
+        self.id = id
+        """The task: one replica of the resource."""
+
+        self.resource = resource
+        """Id of the resource it holds."""
+
+        self.slot = slot
+        """Which replica it is, from 0."""
+
+        self.epoch = epoch
+        """Greater for each later placement; others can refuse effects of an older one by it."""
+
+        self.spec = spec
+        """What the resource's fields say, as the type in `Task[…]`; a dict without one."""
+
+        self.saved: Mapping[str, Any] = dict(saved or {})
+        """What this task, or the one before it in its slot, saved last."""
+
+        self.stopping = Stopping() if stopping is None else stopping  # one that is not set is false
+        self._door = door
+
+    def alive(self) -> None:
+        """Give a sign of life. `emit` is one too."""
+        self._door.alive()
+
+    async def _save(self, state: Mapping[str, Any]) -> None:
+        plain = _state(self.id, state)
+        await self._door.save(plain)
+        self.saved = plain
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"
+
+
+class Task(_Held[S]):
+    """One replica of a resource, as an async function sees it. Stopping it is cancelling the function."""
+
+    async def emit(
+        self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
+    ) -> None:
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life."""
+        await self._door.emit([Message(payload, key, to, confirm)])
+
+    async def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:
+        """Send several: payloads, or `Message`s with keys of their own."""
+        await self._door.emit(_messages(messages, to, confirm))
+
+    async def save(self, state: Mapping[str, Any]) -> None:
+        """Keep `state`, which JSON must be able to hold, for the task that comes after this one."""
+        await self._save(state)
+
+
+class SyncTask(_Held[S]):
+    """One replica of a resource, as a function that is not async sees it: look at `stopping` now and then."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        resource: str,
+        slot: int,
+        epoch: int,
+        spec: S,
+        door: TaskDoor,
+        call: Call,
+        saved: Mapping[str, Any] | None = None,
+        stopping: Stopping | None = None,
+    ) -> None:
+        super().__init__(
+            id=id, resource=resource, slot=slot, epoch=epoch, spec=spec, door=door, saved=saved, stopping=stopping
+        )
+        self._call = call
+
+    def emit(self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False) -> None:
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life."""
+        self._call(self._door.emit([Message(payload, key, to, confirm)]))
+
+    def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:
+        """Send several: payloads, or `Message`s with keys of their own."""
+        self._call(self._door.emit(_messages(messages, to, confirm)))
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Keep `state`, which JSON must be able to hold, for the task that comes after this one."""
+        self._call(self._save(state))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One attempt of one run of a job."""
+
+    id: str
+    job: str
+    attempt: int
+    """1 for the first."""
+
+    due: datetime | None
+    """When it should have started, with its time zone; None if somebody started it by hand."""
+
+    token: int
+    """Greater for each later attempt; others can refuse effects of an older one by it."""
+
+    stopping: Stopping
+    log: "logging.Logger"
+    """Its lines are kept with the run's output."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who asks."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: its code, 0 for well done, and its body."""
+
+    body: bytes = b""
+    ret: int = 0
+
+    @classmethod
+    def of(cls, value: object) -> "Reply":
+        """What a handler returned, as an answer; Invalid if it is none.
+
+        Bytes and str are a body; a dict has `ret`, `body`, or both.
+        """
+        match value:
+            case Reply():
+                return value
+            case bytes() | bytearray() | memoryview() | str():
+                return cls(body=_bytes(value))
+            case Mapping() if value.keys() <= {"ret", "body"}:
+                ret, body = value.get("ret", 0), value.get("body", b"")
+                if isinstance(ret, int) and -(1 << 31) <= ret < 1 << 31:
+                    return cls(body=_bytes(body), ret=int(ret))
+        raise Invalid(
+            f"a handler returned {_shown(value)}; return a Reply, bytes, str, None, "
+            'or a dict like {"ret": 0, "body": b"…"}'
+        )
+
+
+class Request:
+    """One call of a client."""
+
+    def __init__(
+        self,
+        *,
+        service: str,
+        cmd: int,
+        sn: int,
+        body: bytes,
+        group: int,
+        client: Client | None,
+        send: Callable[[Reply], None],
+    ) -> None:
+        self.service, self.cmd, self.sn, self.body, self.group, self.client = service, cmd, sn, body, group, client
+        self.is_answered = False
+        """Has an answer been sent? There is at most one."""
+
+        self.is_interrupted = False
+        """Did a hook say that the handler is not to run?"""
+
+        self._send = send
+
+    def json(self) -> Any:
+        """The body, read as JSON."""
+        try:
+            return msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"the body of cmd {self.cmd} is not JSON: {error}") from None
+
+    def write(self, value: object) -> bool:
+        """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already."""
+        if self.is_answered:
+            return False
+        reply = Reply.of(value)
+        self.is_answered = True
+        self._send(reply)
+        return True
+
+    def interrupt(self, value: object = None) -> bool:
+        """In a before hook: do not run the handler, and answer with `value`, or not at all if that is None."""
+        self.is_interrupted = True
+        return value is None or self.write(value)
+
+    def __repr__(self) -> str:
+        return f"<Request {self.service} cmd {self.cmd} sn {self.sn}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One record of a partitioned log."""
+
+    partition: int
+    offset: int
+    value: bytes
+    key: bytes | None = None
+    at: datetime | None = None
+    """When its producer says it was made."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records that were read together, in order per partition."""
+
+    stream: str
+    records: Sequence[Record]
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    """Partition → the offset that comes after this batch."""
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def seconds(timeout: float | str | timedelta | None) -> float | None:
+    """A time-out as users write it, in seconds."""
+    if isinstance(timeout, str):
+        try:
+            timeout = durations.parse(timeout)
+        except ValueError as error:
+            raise Invalid(str(error)) from None
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
+
+def _messages(items: Iterable[object], to: str | None, confirm: bool) -> list[Message]:
+    if isinstance(items, bytes | str | Mapping):
+        raise Invalid(f"emit_many takes a list of payloads, not {_shown(items)}; use emit for one")
+    return [item if isinstance(item, Message) else Message(item, None, to, confirm) for item in items]
+
+
+def _bytes(payload: object) -> bytes:
+    match payload:
+        case bytes():
+            return payload
+        case bytearray() | memoryview():
+            return bytes(payload)
+        case str():
+            return payload.encode()
+        case None:
+            raise Invalid("the payload is None; send bytes, a str, or something JSON can hold")
+    try:
+        return _JSON.encode(payload)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Invalid(
+            f"the payload is {_shown(payload)}, which JSON cannot hold ({error}); send bytes or a str"
+        ) from None
+
+
+def _key(key: object) -> str | None:
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    if key is None or isinstance(key, str):
+        return key
+    raise Invalid(f"the key is {_shown(key)}; it must be a str or an int")
+
+
+def _state(task: str, state: object) -> dict[str, Any]:
+    """The state as it will come back: what JSON makes of it."""
+    if not isinstance(state, Mapping):
+        raise Invalid(f"task {task}: save takes a dict, not {_shown(state)}")
+    try:
+        return msgspec.json.decode(_JSON.encode(dict(state)), type=dict[str, Any])
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Invalid(f"task {task}: JSON cannot hold what it saves ({error}); save plain data") from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"

@@ -1,0 +1,1 @@
+"""Jobs: work with due times, or started by hand."""

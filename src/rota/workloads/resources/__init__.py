@@ -1,0 +1,1 @@
+"""Resources: things to keep covered, each by so many tasks."""

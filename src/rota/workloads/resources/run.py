@@ -1,0 +1,119 @@
+"""Running one resource task inside a worker.
+
+`run_task` and `run_sync_task` hand the user's function its task and turn whatever it does (return, raise, be cancelled,
+call sys.exit) into one `Outcome`. A worker is never taken down by one of its tasks.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from rota.model.errors import Unavailable
+from rota.workloads.context import Message, Stopping, SyncTask, Task
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended."""
+
+    was_asked: bool
+    error: str = ""
+
+
+class Kind(Protocol):
+    """A declared resource: its function, and how its fields are read."""
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    def decode(self, fields: dict[str, Any]) -> object: ...
+
+
+class Order(Protocol):
+    """Which task it is."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def spec(self) -> bytes: ...
+
+
+class ClosedDoor:
+    """The door of a node that has no relay and keeps no task's state yet."""
+
+    async def emit(self, messages: list[Message]) -> None:
+        raise Unavailable("emit: this node has no relay, so there is no way out for messages yet")
+
+    def alive(self) -> None:
+        """Nobody watches yet."""
+
+    async def save(self, state: dict[str, Any]) -> None:
+        raise Unavailable("save: this node does not keep the state of tasks yet")
+
+
+async def run_task(kind: Kind | None, order: Order, started: Callable[[], None]) -> Outcome:
+    """Run an async task until it ends or is cancelled; `started` is called when its first step is done."""
+    telling: asyncio.Handle | None = None
+    try:
+        function, fields = _prepared(kind, order)
+        task = Task(**fields)
+        telling = asyncio.get_running_loop().call_soon(started)
+        await function(task)
+    except asyncio.CancelledError:
+        return Outcome(True)
+    except (KeyboardInterrupt, SystemExit) as error:
+        return Outcome(False, f"it called for the end of the process ({type(error).__name__})")
+    except Exception as error:
+        log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
+        return Outcome(False, f"{type(error).__name__}: {error}")
+    finally:
+        if telling is not None:
+            telling.cancel()
+    return Outcome(False)
+
+
+def run_sync_task(kind: Kind | None, order: Order, stopping: Stopping, started: Callable[[], None]) -> Outcome:
+    """Run a sync task until it returns; `stopping` asks it to."""
+    try:
+        function, fields = _prepared(kind, order)
+        task = SyncTask(**fields, call=_here, stopping=stopping)
+        started()
+        function(task)
+    except SystemExit:
+        return Outcome(False, "it called for the end of the process (SystemExit)")
+    except Exception as error:
+        log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
+        return Outcome(False, f"{type(error).__name__}: {error}")
+    return Outcome(stopping.is_set())
+
+
+def _prepared(kind: Kind | None, order: Order) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if kind is None:
+        raise LookupError(f'the app has no resource "{order.kind}"; declare it, or remove what was made of it')
+    fields = msgspec.json.decode(order.spec, type=dict[str, Any])
+    return kind.function, {
+        "id": order.task,
+        "resource": order.resource,
+        "slot": order.slot,
+        "epoch": order.epoch,
+        "spec": kind.decode(fields),
+        "door": ClosedDoor(),
+    }
+
+
+def _here(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns that never really waits."""
+    return asyncio.run(coroutine)

@@ -1,0 +1,1 @@
+"""Services: listeners whose requests idle workers answer."""

@@ -1,0 +1,1 @@
+"""Streams: a partitioned log read into an output, each record once."""

@@ -1,0 +1,91 @@
+"""An app in data: what the agent, which never imports a user's code, must know of it.
+
+The loader makes one from the app it imported and sends it up as JSON; `decode(encode(summary)) == summary`. Both ends
+are of one Rota, so there is no version in it.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.streams.spec import StreamSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceSummary:
+    """A kind of resource."""
+
+    name: str
+    replicas: int
+    exclusive: bool
+    is_async: bool
+    runs_alone: bool
+    """Does each task have a process of its own? (It is exclusive, or its function is not async.)"""
+
+    silent_after: timedelta
+    start_within: timedelta
+    sink: str | None
+    labels: dict[str, str]
+    source_every: timedelta | None
+    """How often its source is asked; None if it has none."""
+
+    source_timeout: timedelta | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSummary:
+    """A listener."""
+
+    name: str
+    hosts: tuple[str, ...]
+    port: int
+    tcp: bool
+    udp: bool
+    groups: dict[str, int]
+    """Group → how many workers."""
+
+    routes: dict[str, str]
+    """Cmd → group."""
+
+    timeouts: dict[str, timedelta]
+    """Cmd → how long its requests may take; those without a limit are left out."""
+
+    idempotent: tuple[int, ...]
+    """Cmds whose requests may run again when their worker was lost."""
+
+    concurrency: int
+    queue: int
+    max_frame: int
+    client_timeout: timedelta | None
+    auto_answer_on_fail: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppSummary:
+    """Everything an app declares."""
+
+    name: str
+    start: str
+    """How its workers are made: `fork` or `spawn`."""
+
+    resources: tuple[ResourceSummary, ...] = ()
+    services: tuple[ServiceSummary, ...] = ()
+    jobs: tuple[JobSpec, ...] = ()
+    commands: tuple[CommandSpec, ...] = ()
+    streams: tuple[StreamSpec, ...] = ()
+
+
+def encode(summary: AppSummary) -> bytes:
+    """The summary as JSON."""
+    return msgspec.json.encode(summary)
+
+
+def decode(data: bytes) -> AppSummary:
+    """The summary in `data`."""
+    try:
+        return msgspec.json.decode(data, type=AppSummary)
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"this is no summary of an app ({error}); is the loader of the same Rota as the agent?") from None
