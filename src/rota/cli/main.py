@@ -15,10 +15,16 @@ from rota import __version__
 from rota.model.errors import RotaError
 
 COMMANDS = {
+    "config": "Show the settings that count here.",
+    "events": "Show what happened in the fleet.",
     "node": "Run one node of a fleet.",
+    "reload": "Have nodes on this machine take in new code.",
+    "rollback": "Have nodes on this machine go back to the code before.",
     "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
-    "status": "Show who leads and which nodes there are.",
+    "status": "Show who leads, which nodes there are and what they run.",
+    "stop": "Stop nodes on this machine.",
     "store": "Check, copy and clear up a fleet's store.",
+    "up": "Run an app on a fleet on this machine.",
 }
 
 
@@ -52,8 +58,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Rota keeps Python work running on a fleet of machines.
 
-    Try `rota node --store sqlite:///rota.db --id a` in one terminal, the same with `--id b` in another, and
-    `rota status --store sqlite:///rota.db` in a third.
+    Try `rota up app.py --nodes 3` in one terminal, and `rota status --store sqlite:///.rota/up/rota.db` in another.
     """
 
 

@@ -3,65 +3,86 @@
 import asyncio
 import os
 import signal
-from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
-from rota.cli import logs, options
-from rota.model.config import NodeConfig
-from rota.model.ids import NodeId
-from rota.model.node import Role
+from rota.cli import logs, settings
+from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig
+from rota.model.errors import Invalid
 
 
 @click.command()
-@options.store
-@click.option("--id", "node_id", metavar="ID", help="Name in the fleet.  [default: made from the host's name and kept]")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of this node; one node per folder.  [default: .rota/nodes/ID, or .rota/node without an ID]",
-)
-@click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.BOTH.value, show_default=True)
-@click.option(
-    "--lease-ttl",
-    type=options.Duration(),
-    default="10s",
-    show_default=True,
-    help="How long the fleet waits for a silent node.",
-)
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-def command(
-    store: str, node_id: str | None, data: Path | None, role: str, lease_ttl: timedelta, log_level: str
-) -> None:
-    """Run one node of a fleet until INT or TERM; a second one ends it at once.
+@click.argument("app", required=False)
+@settings.options(NodeConfig, only=("store", "id", "data", "role", "lease_ttl", "http", "grpc", "advertise", "slots"))
+@click.option("--label", multiple=True, metavar="NAME=VALUE", help="What placement rules may ask for; may be repeated.")
+@settings.options(RuntimeConfig)
+@settings.options(LogConfig)
+@settings.config_file
+def command(app: str | None, label: tuple[str, ...], config: Path | None, **flags: Any) -> None:
+    """Run one node of a fleet.
 
-    Example: rota node --store sqlite:///rota.db --id a
+    APP is the program whose work it runs: a file or a module, with :name if it has several apps. Without one the node
+    joins, and leads if it is elected, but runs nothing.
+
+    TERM finishes what runs and stops; INT, or a second TERM, stops at once; HUP reloads the app.
+
+    Example: rota node --store sqlite:///rota.db --id a app.py
     """
-    logs.to_stderr(log_level)
-    config = NodeConfig(
-        store=store,
-        id=NodeId(node_id) if node_id else None,
-        data=data or (Path(".rota/nodes") / node_id if node_id else Path(".rota/node")),
-        role=Role(role),
-        lease_ttl=lease_ttl,
+    from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
+
+    given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
+    log = settings.resolve(LogConfig, given).config
+    logs.to_stderr(log.level, log.format)
+    node = settings.resolve(NodeConfig, given)
+    made = Settings(
+        node=node.config,
+        runtime=settings.resolve(RuntimeConfig, given).config,
+        events=settings.resolve(EventsConfig, given).config,
+        retention=settings.resolve(RetentionConfig, given).config,
+        may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
-    asyncio.run(_run(config))
+    _hold_on_to_the_one_who_started_us()
+    asyncio.run(_run(made, run_node))
 
 
-async def _run(config: NodeConfig) -> None:
-    from rota.compose import run_node  # noqa: PLC0415  # not needed for --help
+async def _run(made: Any, run_node: Any) -> None:
+    from rota.compose import Stop  # noqa: PLC0415
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, _stop, stop)
-    await run_node(config, stop)
+    stop, loop = Stop(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, _terminate, stop)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, stop)
+    await run_node(made, stop)
 
 
-def _stop(stop: asyncio.Event) -> None:
-    """Ask the node to stop; the second time do not ask. Its lease ends by itself."""
-    if stop.is_set():
+def _terminate(stop: Any) -> None:
+    """Finish and stop; asked again, stop at once."""
+    if stop.asked.is_set():
+        _interrupt(stop)
+    stop.asked.set()
+
+
+def _interrupt(stop: Any) -> None:
+    """Stop at once; asked again, do not even tell the fleet. Workers die of their lifelines, the lease by itself."""
+    if stop.now.is_set():
         os._exit(130)
-    stop.set()
+    stop.at_once()
+
+
+def _hold_on_to_the_one_who_started_us() -> None:
+    """`rota up` hands down a lifeline: this node ends when that process does."""
+    if lifeline := os.environ.pop("ROTA_LIFELINE", None):
+        from rota.node import kernel  # noqa: PLC0415
+
+        kernel.die_with(int(lifeline))
+
+
+def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise Invalid(f'--label "{pair}" is not a pair; write --label zone=a')
+        found[name] = value
+    return found

@@ -10,9 +10,9 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import random
 
@@ -43,6 +43,11 @@ class Identity:
     home: str
     role: Role
     lease_ttl: timedelta
+    http: str = ""
+    grpc: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    slots: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,11 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
         pid=os.getpid(),
         since=clock.wall(),
         lease_ttl=lease.ttl,
+        http=identity.http,
+        grpc=identity.grpc,
+        labels=dict(identity.labels),
+        slots=identity.slots,
+        version=identity.version,
     )
 
 

@@ -9,6 +9,7 @@ session, and nothing had to move. Only `LeaseLost` ends it.
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from random import random
 
 from rota.kit.backoff import delays
@@ -30,11 +31,22 @@ class Keeper:
         self._jitter = jitter
         self._deadline = lease.deadline
         self._renewed = asyncio.Event()
+        self._heed: Callable[[], None] = _nobody
+
+    def tell(self, heed: Callable[[], None]) -> None:
+        """Call `heed` now and after each renewal, when `safe_until` has moved."""
+        self._heed = heed
+        heed()
 
     @property
     def lease(self) -> LeaseId:
         """The lease, for writes under it."""
         return self._lease.id
+
+    @property
+    def ttl(self) -> timedelta:
+        """How long the lease outlives its last renewal."""
+        return self._lease.ttl
 
     @property
     def safe_until(self) -> Instant:
@@ -82,4 +94,9 @@ class Keeper:
             )
             return False
         self._renewed.set()
+        self._heed()
         return True
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,55 @@
+"""`rota stop`: end nodes of this machine."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from rota.cli import local, options
+from rota.kit import durations
+from rota.model.errors import Unavailable
+from rota.node import control_socket
+
+LOOK = 0.05
+
+
+@click.command()
+@local.data
+@local.node_id
+@click.option("--now", is_flag=True, help="Do not finish what runs.")
+@click.option(
+    "--timeout",
+    type=options.Duration(),
+    default="1m",
+    show_default=True,
+    help="How long to wait until they have ended.",
+)
+def command(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, timeout: timedelta) -> None:
+    """Stop nodes on this machine: they finish what runs, leave the fleet and end.
+
+    Example: rota stop --id a
+    """
+    asyncio.run(_stop(folders, names, now, timeout))
+
+
+async def _stop(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, timeout: timedelta) -> None:
+    meant = await local.nodes(folders, names)
+    for _, place in meant:
+        await control_socket.call(place, "stop", 10, now=now)
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            for name, place in meant:
+                await _until_it_has_ended(place)
+                click.echo(f"node {name}: stopped")
+    except TimeoutError:
+        raise Unavailable(f"node {name} has not ended within {durations.render(timeout)}; try --now") from None
+
+
+async def _until_it_has_ended(place: Path) -> None:
+    while True:
+        try:
+            await control_socket.call(place, "status", 5)
+        except Unavailable:
+            return
+        await asyncio.sleep(LOOK)

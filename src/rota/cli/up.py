@@ -1,0 +1,220 @@
+"""`rota up`: a fleet on this machine, in the foreground."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rota.cli import options
+from rota.kit import durations
+from rota.model.errors import RotaError
+
+FOLDER = Path(".rota/up")
+STOP = 1.5
+"""Seconds that nodes told to stop at once may take before they are killed."""
+
+LOOK = 0.05
+PATIENCE = 60.0
+"""Seconds a fleet may take to be ready before somebody is told to look."""
+
+COLOURS = (36, 35, 32, 33, 34, 31)
+
+
+@click.command()
+@click.argument("app")
+@click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="How many nodes.")
+@click.option(
+    "--store", metavar="URL", envvar="ROTA_STORE", help="The fleet's store.  [default: a file below .rota/up]"
+)
+@click.option(
+    "--port", type=click.IntRange(1, 65534), help="HTTP port of the first node; gRPC is the next.  [default: 7700]"
+)
+@click.option(
+    "--drain", type=options.Duration(), default="10s", show_default=True, help="How long TERM lets work finish."
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+def command(app: str, nodes: int, store: str | None, port: int | None, drain: object, log_level: str) -> None:
+    """Run APP on a fleet on this machine, until Ctrl-C.
+
+    Nodes are called n1, n2, …; a node that dies is started again. Everything is kept below .rota/up in this folder.
+    Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app.
+
+    Example: rota up app.py --nodes 3
+    """
+    FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+    url = store or f"sqlite:///{FOLDER}/rota.db"
+    common = ["--store", url, "--log-level", log_level, "--drain", durations.render(drain)]  # type: ignore[arg-type]
+    fleet = Fleet([_argv(app, number, port, common) for number in range(1, nodes + 1)])
+    code = asyncio.run(fleet.run())
+    if code:
+        sys.exit(code)
+
+
+def _argv(app: str, number: int, port: int | None, common: Sequence[str]) -> list[str]:
+    doors: list[str] = []
+    if number > 1:
+        doors = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    elif port is not None:
+        doors = ["--http", f"127.0.0.1:{port}", "--grpc", f"127.0.0.1:{port + 1}"]
+    data = FOLDER / f"n{number}"
+    return ["node", *common, *doors, "--id", f"n{number}", "--data", str(data), "--", app]
+
+
+class Fleet:
+    """Node processes, from the first start to the last end."""
+
+    def __init__(self, argvs: Sequence[Sequence[str]]) -> None:
+        self._nodes = [_NodeProcess(argv, COLOURS[place % len(COLOURS)]) for place, argv in enumerate(argvs)]
+        self._signal: signal.Signals | None = None
+        self._asked = asyncio.Event()
+
+    async def run(self) -> int:
+        """Run until told to stop; the exit code."""
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
+        telling = asyncio.create_task(self._tell_when_ready(began), name="ready")
+        try:
+            stopped = asyncio.create_task(self._asked.wait())
+            done, _ = await asyncio.wait([stopped, *keeping], return_when=asyncio.FIRST_COMPLETED)
+            failed = next((task.result() for task in keeping if task in done), 0)
+            if failed:
+                self._stop(signal.SIGTERM)
+            return failed
+        finally:
+            telling.cancel()
+            await self._end(keeping)
+
+    async def _end(self, keeping: Sequence["asyncio.Task[int]"]) -> None:
+        """Wait for the nodes; those told to stop at once have little time, and a second signal leaves them none."""
+        while not all(task.done() for task in keeping):
+            limit = STOP if self._signal == signal.SIGINT else None
+            _, late = await asyncio.wait(keeping, timeout=limit)
+            if late and limit is not None:
+                for node in self._nodes:
+                    node.send(signal.SIGKILL)
+
+    def _stop(self, number: signal.Signals) -> None:
+        again = self._signal is not None
+        self._signal = signal.SIGINT if again else number
+        self._asked.set()
+        self._pass_on(signal.SIGKILL if again and number == signal.SIGINT else self._signal)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for node in self._nodes:
+            node.send(number)
+
+    async def _tell_when_ready(self, began: float) -> None:
+        while True:
+            seen = [await node.look() for node in self._nodes]
+            there = [each for each in seen if each]
+            leader = next((each["node"] for each in there if each["leads"]), None)
+            if len(there) == len(seen) and all(each["is_ready"] for each in there) and leader:
+                break
+            if time.monotonic() - began > PATIENCE:
+                click.echo("rota: not ready after a minute; the lines above say why", err=True)
+                return
+            await asyncio.sleep(LOOK)
+        http = next(each["doors"]["http"] for each in there)
+        nodes = "1 node" if len(seen) == 1 else f"{len(seen)} nodes"
+        took = time.monotonic() - began
+        click.secho(f"ready in {took:.1f} s: {nodes}, {leader} leads, http://{http} answers; Ctrl-C stops", bold=True)
+
+
+class _NodeProcess:
+    """One node: started, started again, and its lines passed on under its name."""
+
+    def __init__(self, argv: Sequence[str], colour: int) -> None:
+        self._argv = argv
+        self.name = argv[argv.index("--id") + 1]
+        self._data = Path(argv[argv.index("--data") + 1])
+        self._prefix = (
+            click.style(f"{self.name} | ", fg=None)
+            if not sys.stdout.isatty()
+            else f"\x1b[{colour}m{self.name} |\x1b[0m "
+        )
+        self._process: asyncio.subprocess.Process | None = None
+        self._was_up = False
+
+    async def keep(self, asked: asyncio.Event) -> int:
+        """Run until it is asked to stop; a code other than 0 if it never came up."""
+        while True:
+            code = await self._run_once()
+            if asked.is_set():
+                return 0
+            if not self._was_up:
+                return code or 1
+            click.echo(f"{self._prefix}ended ({_ended(code)}); starting it again")
+            await asyncio.sleep(1)
+
+    async def look(self) -> dict[str, Any] | None:
+        """What the node says of itself, or None while it cannot."""
+        from rota.node import control_socket  # noqa: PLC0415
+
+        try:
+            seen: dict[str, Any] = await control_socket.call(self._data, "status", 2)
+        except RotaError:
+            return None
+        self._was_up = self._was_up or bool(seen["is_ready"])
+        return seen
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal; nothing if it is not there."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    async def _run_once(self) -> int:
+        lifeline, ours = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "rota", *self._argv),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=[lifeline],
+                process_group=0,
+                env={**os.environ, "ROTA_LIFELINE": str(lifeline), "PYTHONUNBUFFERED": "1"},
+            )
+        finally:
+            os.close(lifeline)
+        try:
+            assert self._process.stdout is not None
+            passing = asyncio.create_task(self._pass_lines(self._process.stdout))
+            code = await self._process.wait()
+            await asyncio.wait([passing], timeout=0.5)  # who else holds the pipe is not waited for
+            passing.cancel()
+            return code
+        finally:
+            os.close(ours)
+
+    async def _pass_lines(self, stream: asyncio.StreamReader) -> None:
+        while line := await _line(stream):
+            click.echo(f"{self._prefix}{line}")
+
+
+async def _line(stream: asyncio.StreamReader) -> str:
+    """The next line without its end; a line that is too long comes in pieces. Empty at the end of all."""
+    try:
+        raw = await stream.readline()
+    except ValueError:
+        raw = await stream.read(65_536)
+    return raw.decode(errors="replace").rstrip("\n") or (" " if raw else "")
+
+
+def _ended(code: int) -> str:
+    if code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return f"exit code {code}"

@@ -1,0 +1,93 @@
+"""A host worker: one event loop, many resource tasks."""
+
+import asyncio
+import signal
+import socket
+
+from rota.node.pipes import (
+    Beat,
+    Brief,
+    Channel,
+    Finish,
+    Order,
+    Registered,
+    StartTask,
+    StopTask,
+    TaskEnded,
+    TaskStarted,
+)
+from rota.sdk.app import App
+from rota.workloads.resources.run import Outcome, run_task
+
+LAST_WORDS = 1.0
+"""Seconds that tasks get to end when the worker itself has to."""
+
+
+def be_host(app: App, brief: Brief, sock: socket.socket) -> None:
+    """Run what the agent orders, until it says that there is no more."""
+    asyncio.run(Host(app, brief).run(sock))
+
+
+class Host:
+    """The tasks of one host worker, by id and epoch."""
+
+    def __init__(self, app: App, brief: Brief) -> None:
+        self._app, self._brief = app, brief
+        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._is_finishing = False
+        self._ended = 0
+
+    async def run(self, sock: socket.socket) -> None:
+        """Live until the agent is gone or has nothing more to do."""
+        self._over = asyncio.Event()
+        self._channel = Channel(sock, self._heard, self._over.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
+        self._channel.send(Registered())
+        async with asyncio.TaskGroup() as parts:
+            beat = parts.create_task(self._beat(), name="beat")
+            await self._over.wait()
+            beat.cancel()
+        await self._end_all()
+        self._channel.close()
+
+    def _heard(self, message: object) -> None:
+        match message:
+            case StartTask(order=order):
+                key = (order.task, order.epoch)
+                if key not in self._tasks and not self._is_finishing:
+                    self._tasks[key] = asyncio.create_task(self._run(order), name=order.task)
+            case StopTask(task=task, epoch=epoch):
+                if found := self._tasks.get((task, epoch)):
+                    found.cancel()
+            case Finish():
+                self._is_finishing = True
+                self._leave_if_done()
+
+    async def _run(self, order: Order) -> None:
+        """One task; whatever it does ends in one TaskEnded."""
+        outcome = Outcome(False, "it was not started")
+        try:
+            kind = self._app.resources.get(order.kind)
+            started = TaskStarted(order.task, order.epoch)
+            outcome = await run_task(kind, order, lambda: self._channel.send(started))
+        finally:
+            self._ended += 1
+            self._tasks.pop((order.task, order.epoch), None)
+            self._channel.send(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
+            self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        if self._is_finishing and not self._tasks:
+            self._over.set()
+
+    async def _beat(self) -> None:
+        while True:
+            self._channel.send(Beat(self._ended))
+            await asyncio.sleep(self._brief.beat)
+
+    async def _end_all(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_WORDS)

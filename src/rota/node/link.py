@@ -1,0 +1,82 @@
+"""What a node answers to the other nodes."""
+
+import socket
+from collections.abc import AsyncGenerator, Callable
+
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid, Unavailable
+from rota.model.ids import NodeId, SessionId
+from rota.model.link import (
+    Accepted,
+    AttemptId,
+    Batch,
+    Control,
+    Load,
+    NotLeader,
+    Presence,
+    Refused,
+    Report,
+    Start,
+    Verb,
+)
+from rota.node.pipes import Attempt
+from rota.node.runtime import Runtime
+
+
+class LinkHandler:
+    """The node's end of the link."""
+
+    def __init__(
+        self, node: NodeId, session: Callable[[], SessionId | None], runtime: Runtime | None, slots: int, clock: Clock
+    ) -> None:
+        self._node, self._session, self._runtime, self._slots, self._clock = node, session, runtime, slots, clock
+
+    def presence(self) -> Presence:
+        """Who we are, and how busy."""
+        session = self._session()
+        if session is None:
+            raise Unavailable(f"node {self._node} on {socket.gethostname()} has not joined the fleet; ask again")
+        return Presence(node=self._node, session=session, wall=self._clock.wall(), load=self._load())
+
+    def report(self, report: Report) -> NotLeader | None:
+        """Nobody collects reports yet, so nobody here is their leader."""
+        return NotLeader()
+
+    async def dispatch(self, start: Start) -> Accepted | Refused:
+        """Start an attempt in an executor of this node."""
+        if self._runtime is None:
+            return Refused(why=f"node {self._node} runs no app")
+        if self._runtime.is_draining:
+            return Refused(why=f"node {self._node} is stopping")
+        attempt = Attempt(start.attempt.run, start.attempt.number, start.job, token=start.epoch)
+        if why := self._runtime.attempts.start(attempt):
+            return Refused(why=why)
+        return Accepted(reservation=f"{self._node}/{start.attempt.run}/{start.attempt.number}")
+
+    async def control(self, control: Control) -> bool:
+        """Interrupt an attempt; tasks are steered through the store."""
+        if self._runtime is None or not isinstance(control.what, AttemptId):
+            return False
+        if control.verb == Verb.RESTART:
+            raise Invalid("an attempt cannot be restarted; start the next one")
+        why = control.why or f"{control.verb} was asked for"
+        return self._runtime.attempts.interrupt(control.what.run, control.what.number, why)
+
+    async def hand_over(self, source: NodeId, batch: Batch) -> None:
+        """There is no relay here."""
+        raise Unavailable(f"node {self._node} has no relay; nothing was kept")
+
+    def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
+        """The output of attempts is not kept yet."""
+        raise Invalid(f"node {self._node} keeps no log of {attempt}")
+
+    def _load(self) -> Load:
+        runtime = self._runtime
+        most = runtime.executors if runtime else 0
+        return Load(
+            score=0.0,
+            slots=self._slots,
+            slots_used=len(runtime.tasks.orders) if runtime else 0,
+            executors=most,
+            executors_used=most - runtime.attempts.free if runtime else 0,
+        )

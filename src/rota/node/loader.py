@@ -1,0 +1,210 @@
+"""The loader: imports the app once and forks workers from it. `python -m rota.node.loader` is its own process.
+
+It has no event loop, no Python thread, no gRPC and no database client, because a fork copies the one thread that forks
+and leaves the locks of all others locked for ever. It waits on two things, the agent's words and its children's ends.
+Before it forks it looks for Python threads that the app's import left running, and refuses, naming them; native
+threads (numpy, pyarrow) are usually harmless and only told. `gc.freeze` keeps what was imported out of the collector's
+sight, so that children do not copy those pages by merely collecting.
+
+An app that cannot live with forks says `App(..., start="spawn")`: then this program is started once for each worker,
+imports the app, and becomes the worker itself.
+"""
+
+import argparse
+import contextlib
+import gc
+import hashlib
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import msgspec
+import setproctitle
+
+from rota.node import kernel, worker
+from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
+from rota.sdk.app import App
+from rota.sdk.load import load
+
+CHECK = 0.5
+"""Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run a loader, or one spawned worker."""
+    options = _options(argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the agent
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what workers print is seen as it comes
+    setproctitle.setproctitle(f"rota: loader {options.generation} of {options.node}")
+    if kernel.needs_thread_for_lifeline():
+        _look_at(options.lifeline)
+    else:
+        kernel.die_with(options.lifeline)
+    pipe = Pipe(socket.socket(fileno=options.control))
+    app = _imported(options.app, pipe)
+    if options.brief:
+        _become(app, pipe, options)
+    pipe.send(Loaded(app.summary(), _code(options.app), _warnings()))
+    gc.collect()
+    gc.freeze()
+    _serve(app, pipe, options.lifeline)
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="rota.node.loader")
+    for name in ("--control", "--lifeline", "--generation"):
+        parser.add_argument(name, type=int, required=True)
+    for name in ("--app", "--node"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
+    parser.add_argument("--brief", help="become this worker instead of serving forks")
+    return parser.parse_args(argv)
+
+
+def _look_at(lifeline: int) -> None:
+    """Ask again and again whether the agent lives, from a signal handler: a thread would make forking unsafe."""
+
+    def look(*_: object) -> None:
+        if kernel.has_hung_up(lifeline):
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, CHECK, CHECK)
+
+
+def _imported(target: str, pipe: Pipe) -> App:
+    """The app; if it cannot be imported, tell why and end."""
+    try:
+        return load(target)
+    except SystemExit as error:
+        why = f"its import called sys.exit({error.code!r})"
+    except BaseException as error:  # whatever users' code raises is theirs to read
+        why = f"{type(error).__name__}: {error}"
+        pipe.send(LoadFailed(why, traceback.format_exc()))
+        sys.exit(1)
+    pipe.send(LoadFailed(why))
+    sys.exit(1)
+
+
+def _become(app: App, pipe: Pipe, options: argparse.Namespace) -> None:
+    """The worker of a spawned process; does not return."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    brief = msgspec.json.decode(options.brief, type=Brief)
+    worker.run(app, brief, pipe.sock, options.lifeline, options.stacks)
+
+
+def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
+    """Fork and reap, until the agent says so or is gone."""
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    while True:
+        ready, _, _ = select.select([pipe.sock.fileno(), wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+            _reap(pipe)
+        if pipe.sock.fileno() in ready:
+            if not pipe.read():
+                return
+            for message in pipe.ready():
+                match message:
+                    case Fork(brief=brief):
+                        _fork(app, pipe, brief, (wake, woken, lifeline))
+                    case Leave():
+                        return
+
+
+def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
+    channel, lifeline, stacks = (pipe.fds.popleft() for _ in range(3))
+    if threads := _threads():
+        pipe.send(ForkRefused(brief.worker, threads))
+        for fd in (channel, lifeline, stacks):
+            os.close(fd)
+        return
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        pipe.close()
+        for fd in own:
+            os.close(fd)
+        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks)
+    _own_group(pid)
+    for fd in (channel, lifeline, stacks):
+        os.close(fd)
+    pipe.send(Forked(brief.worker, pid))
+
+
+def _own_group(pid: int) -> None:
+    """Give the child its process group, in case it has not come to do so itself."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.setpgid(pid, pid)
+
+
+def _reap(pipe: Pipe) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        pipe.send(Reaped(pid, status))
+
+
+def _threads() -> str:
+    """Why forking is not safe, or nothing."""
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if not others:
+        return ""
+    names = ", ".join(f'"{thread.name}" ({_maker(thread)})' for thread in others)
+    return (
+        f"the app's import left threads running: {names}; start them in @app.on_worker_start, or use "
+        'App(..., start="spawn")'
+    )
+
+
+def _maker(thread: threading.Thread) -> str:
+    """The code that a thread runs, by its module."""
+    target = getattr(thread, "_target", None)
+    return getattr(target, "__module__", None) or type(thread).__module__
+
+
+def _warnings() -> tuple[str, ...]:
+    native, known = kernel.native_threads(), threading.active_count()
+    if native is None or native <= known:
+        return ()
+    return (f"{native - known} native threads are running after the import; a library that locks in them may hang",)
+
+
+def _code(target: str) -> str:
+    """A digest of the app's own source files, to notice that they changed."""
+    name = target.partition(":")[0]
+    path = Path(name)
+    if not path.exists():
+        module = sys.modules.get(name)
+        path = Path(getattr(module, "__file__", None) or ".")
+    folder = path.resolve().parent
+    files = {
+        Path(file).resolve() for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))
+    }
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(files):
+        if folder in file.parents and "site-packages" not in file.parts:
+            try:
+                digest.update(str(file).encode() + file.read_bytes())
+            except OSError:
+                continue
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The agent's hold on a loader process: start it, hear from it, ask it for forks, end it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from rota.node import kernel
+from rota.node.pipes import (
+    Brief,
+    Channel,
+    Fork,
+    Forked,
+    ForkRefused,
+    Leave,
+    Loaded,
+    LoadFailed,
+    Reaped,
+    pair,
+)
+
+
+@dataclass(frozen=True)
+class LoadError(Exception):
+    """The app could not be imported."""
+
+    why: str
+    details: str = ""
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class Listener(Protocol):
+    """Who hears what loaders say."""
+
+    def forked(self, worker: int, pid: int) -> None:
+        """A worker is there."""
+
+    def refused(self, worker: int, why: str) -> None:
+        """A worker is not, and why."""
+
+    def reaped(self, pid: int, status: int) -> None:
+        """A worker ended."""
+
+    def loader_ended(self, loader: "Loader") -> None:
+        """The loader is gone."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What loaders load, and for whom."""
+
+    app: str
+    node: str
+
+
+class Loader:
+    """One loader process, of one generation."""
+
+    def __init__(self, target: Target, generation: int, listener: Listener) -> None:
+        self.generation = generation
+        self.app: Loaded | None = None
+        self.is_alive = True
+        self._target, self._listener = target, listener
+        self._loaded: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
+        mine, theirs = pair()
+        self._channel = Channel(mine, self._heard, self._lost)
+        with theirs:
+            self.handle, self._lifeline = start_process(target, generation, theirs.fileno())
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.handle.pid
+
+    @property
+    def can_fork(self) -> bool:
+        """Has it imported the app, and is it there?"""
+        return self.is_alive and self.app is not None
+
+    async def loaded(self, timeout: float) -> Loaded:
+        """The app, when it is imported; LoadError says why it is not."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._loaded)
+        except TimeoutError:
+            raise LoadError(f"its import did not end within {timeout:g} s") from None
+
+    def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int) -> None:
+        """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
+        self._channel.send(Fork(brief), [channel, lifeline, stacks])
+
+    def leave(self) -> None:
+        """Ask it to end; its workers stay."""
+        self._channel.send(Leave())
+
+    def kill(self) -> None:
+        """End it now; its workers stay."""
+        self.handle.kill()
+        self._lost()
+
+    def ended(self, status: int) -> None:
+        """The agent reaped it."""
+        if not self._loaded.done():
+            self._loaded.set_exception(LoadError(f"its import ended the process ({describe(status)})"))
+            self._loaded.exception()  # whoever waits is told; if nobody does, that is no bug
+        self._lost()
+        self.handle.close()
+
+    def _heard(self, message: object) -> None:
+        match message:
+            case Loaded():
+                self.app = message
+                if not self._loaded.done():
+                    self._loaded.set_result(message)
+            case LoadFailed(why=why, details=details):
+                if not self._loaded.done():
+                    self._loaded.set_exception(LoadError(why, details))
+                    self._loaded.exception()
+            case Forked(worker=worker, pid=pid):
+                self._listener.forked(worker, pid)
+            case ForkRefused(worker=worker, why=why):
+                self._listener.refused(worker, why)
+            case Reaped(pid=pid, status=status):
+                self._listener.reaped(pid, status)
+
+    def _lost(self) -> None:
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self._channel.close()
+        os.close(self._lifeline)  # kills what is left of it, if it only closed its end
+        if not self._loaded.done():
+            asyncio.get_running_loop().call_later(0.5, self._give_up)
+        self._listener.loader_ended(self)
+
+    def _give_up(self) -> None:
+        """Nobody reaped it in time to say how it ended."""
+        if not self._loaded.done():
+            self._loaded.set_exception(LoadError("its import ended the process"))
+            self._loaded.exception()
+
+
+def start_process(
+    target: Target, generation: int, control: int, stacks: int | None = None, brief: Brief | None = None
+) -> tuple[kernel.Handle, int]:
+    """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
+    theirs, ours = os.pipe()
+    try:
+        argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
+        argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
+        if brief is not None:
+            argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
+        fds = [fd for fd in (control, theirs, stacks) if fd is not None]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    process.returncode = 0  # the agent reaps all its children itself
+    return kernel.Handle(process.pid), ours
+
+
+def describe(status: int | None) -> str:
+    """How a process ended, for people."""
+    if status is None:
+        return "ended"
+    if os.WIFSIGNALED(status):
+        import signal  # noqa: PLC0415
+
+        try:
+            return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        except ValueError:
+            return f"killed by signal {os.WTERMSIG(status)}"
+    return f"exit code {os.WEXITSTATUS(status)}"

@@ -1,0 +1,347 @@
+"""Messages among agent, loader and workers, on socket pairs.
+
+Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
+(the agent, host workers), `Pipe` for those without (the loader, workers of sync code). The loader also gets file
+descriptors: they travel with the frame they belong to.
+
+A channel's unsent bytes are bounded: a peer that does not read is not waited for; the channel closes, and the peer is
+treated as lost.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from rota.kit import frames
+from rota.workloads.summary import AppSummary
+
+LIMIT = 32 * 1024 * 1024
+"""Bytes that may wait for a peer, and bytes of one message."""
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """What is sent."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A resource task that a worker should run."""
+
+    task: str
+    epoch: int
+    kind: str
+    """Name of the resource's declaration in the app."""
+
+    resource: str
+    slot: int
+    spec: bytes = b"{}"
+    """Its fields, as JSON."""
+
+    is_exclusive: bool = False
+
+
+class Brief(msgspec.Struct, frozen=True):
+    """What a worker is for."""
+
+    worker: int
+    role: str
+    pool: str
+    slot: int
+    generation: int
+    node: str
+    beat: float = 1.0
+    """Seconds between signs of life."""
+
+    service: str = ""
+    group: str = ""
+    order: Order | None = None
+    stop_at: float | None = None
+    """Until when exclusive work may go on, if nothing later is said."""
+
+
+class Fork(Message, frozen=True):
+    """To the loader: fork a worker; its channel, lifeline and stack file come along."""
+
+    brief: Brief
+
+
+class Leave(Message, frozen=True):
+    """To the loader: end."""
+
+
+class Loaded(Message, frozen=True):
+    """From the loader: the app is imported."""
+
+    app: AppSummary
+    code: str
+    """Digest of the app's source files."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class LoadFailed(Message, frozen=True):
+    """From the loader: the app could not be imported, and this is why."""
+
+    why: str
+    details: str = ""
+
+
+class Forked(Message, frozen=True):
+    """From the loader: the worker is there."""
+
+    worker: int
+    pid: int
+
+
+class ForkRefused(Message, frozen=True):
+    """From the loader: it cannot fork, and this is why."""
+
+    worker: int
+    why: str
+
+
+class Reaped(Message, frozen=True):
+    """From the loader: one of its workers ended."""
+
+    pid: int
+    status: int
+
+
+class Registered(Message, frozen=True):
+    """From a worker: it can work."""
+
+
+class StartFailed(Message, frozen=True):
+    """From a worker: it cannot work, and this is why."""
+
+    why: str
+
+
+class Beat(Message, frozen=True):
+    """From a worker: its loop turns."""
+
+    done: int = 0
+    """Pieces of work finished since it started."""
+
+
+class StartTask(Message, frozen=True):
+    """To a host worker."""
+
+    order: Order
+
+
+class StopTask(Message, frozen=True):
+    """To a host worker."""
+
+    task: str
+    epoch: int
+
+
+class TaskStarted(Message, frozen=True):
+    """From a worker: the task's function runs."""
+
+    task: str
+    epoch: int
+
+
+class TaskEnded(Message, frozen=True):
+    """From a worker: the task's function ended; `error` is empty when it was asked to or returned."""
+
+    task: str
+    epoch: int
+    was_asked: bool
+    error: str = ""
+
+
+class Attempt(Message, frozen=True):
+    """To an executor: one try of a run."""
+
+    run: str
+    attempt: int
+    job: str
+    due: str = ""
+    token: int = 0
+
+
+class AttemptEnded(Message, frozen=True):
+    """From an executor: how the try ended."""
+
+    run: str
+    attempt: int
+    error: str = ""
+
+
+class Deadline(Message, frozen=True):
+    """To every worker: until when work that must not be done twice may go on."""
+
+    stop_at: float
+    dead_by: float
+
+
+class Finish(Message, frozen=True):
+    """To a worker: take nothing new, finish, end."""
+
+
+Any_ = (
+    Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
+    | StopTask | TaskStarted | TaskEnded | Attempt | AttemptEnded | Deadline | Finish
+)  # fmt: skip
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Any_] = msgspec.msgpack.Decoder(Any_)
+C = TypeVar("C", bound="Channel")
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def encode(message: Message) -> bytes:
+    """The message as one frame."""
+    return frames.encode(_encoder.encode(message), limit=LIMIT)
+
+
+class Channel:
+    """One end, in an event loop. `on_message` is called for each message, `on_end` once when the peer is gone."""
+
+    def __init__(self, sock: socket.socket, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._on_message, self._on_end = on_message, on_end
+        self._decoder = frames.Decoder(limit=LIMIT)
+        self._unsent: deque[tuple[memoryview, list[int]]] = deque()
+        self._waiting = 0
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock, self._read)
+        self.is_open = True
+
+    def send(self, message: Message, fds: list[int] | None = None) -> None:
+        """Send, or keep until the peer reads; nothing if the peer is gone. Sent descriptors are closed here."""
+        frame = memoryview(encode(message))
+        if not self.is_open:
+            _close(fds or [])
+            return
+        if self._waiting + len(frame) > LIMIT:
+            _close(fds or [])
+            self.close()
+            self._on_end()
+            return
+        self._unsent.append((frame, fds or []))
+        self._waiting += len(frame)
+        if len(self._unsent) == 1:
+            self._write()
+
+    def close(self) -> None:
+        """Let go of the socket; nothing is called any more."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        for _, fds in self._unsent:
+            _close(fds)
+        self._unsent.clear()
+        self._sock.close()
+
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(262_144)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        for message in _decoded(self._decoder, data):
+            self._on_message(message)
+            if not self.is_open:
+                return
+
+    def _write(self) -> None:
+        while self._unsent:
+            frame, fds = self._unsent[0]
+            try:
+                sent = socket.send_fds(self._sock, [frame], fds) if fds else self._sock.send(frame)
+            except (BlockingIOError, InterruptedError):
+                self._loop.add_writer(self._sock, self._write)
+                return
+            except OSError:
+                self._lost()
+                return
+            _close(fds)
+            self._waiting -= sent
+            if sent == len(frame):
+                self._unsent.popleft()
+            else:
+                self._unsent[0] = (frame[sent:], [])
+        self._loop.remove_writer(self._sock)
+
+    def _lost(self) -> None:
+        self.close()
+        self._on_end()
+
+
+class Pipe:
+    """One end, without a loop: `receive` waits, `send` may be called from any thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
+        self.sock = sock
+        self.fds: deque[int] = deque()
+        """Descriptors that came along and were not taken yet."""
+
+        self._decoder = frames.Decoder(limit=LIMIT)
+        self._ready: deque[Any] = deque()
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        """Send; nothing if the peer is gone."""
+        with self._lock, contextlib.suppress(OSError):
+            self.sock.sendall(encode(message))
+
+    def receive(self) -> Any | None:
+        """The next message; None when the peer is gone."""
+        while not self._ready:
+            if not self.read():
+                return None
+        return self._ready.popleft()
+
+    def read(self) -> bool:
+        """Take in what has come, waiting if nothing has; False when the peer is gone."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.sock, 262_144, 64)
+        except OSError:
+            return False
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        self.fds += fds
+        self._ready += _decoded(self._decoder, data)
+        return bool(data)
+
+    def ready(self) -> Iterator[Any]:
+        """What was taken in and not yet given out."""
+        while self._ready:
+            yield self._ready.popleft()
+
+    def close(self) -> None:
+        """Let go of the socket and of descriptors nobody took."""
+        self.sock.close()
+        _close(list(self.fds))
+        self.fds.clear()
+
+
+def _decoded(decoder: frames.Decoder, data: bytes) -> list[Any]:
+    return [_decoder.decode(frame) for frame in decoder.feed(data)]
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

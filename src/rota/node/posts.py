@@ -1,0 +1,69 @@
+"""Posts: which pools of workers an app and its orders ask for.
+
+Pure: from the summary of the app as the loader imported it, the tasks ordered, and the configuration, to the pools that
+`decide.crew` plans for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from rota.decide.crew import Pool
+from rota.model.config import RuntimeConfig
+from rota.node.pipes import Order
+from rota.workloads.summary import AppSummary
+
+HOST = "host"
+EXECUTOR = "executor"
+CANARY = "canary:"
+
+
+@dataclass(frozen=True)
+class Post:
+    """A pool, and what its workers are for."""
+
+    pool: Pool
+    role: str
+    service: str = ""
+    group: str = ""
+    order: Order | None = None
+    drain: timedelta = timedelta(seconds=10)
+    """How long its workers may take to end."""
+
+    has_loop: bool = False
+    """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still."""
+
+
+def posts(app: AppSummary, orders: Iterable[Order], executors: int, config: RuntimeConfig) -> dict[str, Post]:
+    """What to man, by pool."""
+    found = [*_of_app(app, executors, config), *_of_orders(orders, app, config)]
+    return {post.pool.name: post for post in found}
+
+
+def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig) -> dict[str, Post]:
+    """One worker of each sort of the new generation; none for what must not run twice."""
+    found = {}
+    for name, post in wanted.items():
+        if not post.order:
+            pool = Pool(f"{CANARY}{name}", 1, generation=generation)
+            found[pool.name] = replace(post, pool=pool, drain=config.grace)
+    return found
+
+
+def _of_app(app: AppSummary, executors: int, config: RuntimeConfig) -> Iterator[Post]:
+    if any(not resource.runs_alone for resource in app.resources):
+        yield Post(Pool(HOST, config.hosts), "host", drain=config.drain, has_loop=True)
+    if app.jobs:
+        yield Post(Pool(EXECUTOR, executors), "executor", drain=config.drain)
+    for service in app.services:
+        for group, count in service.groups.items():
+            pool = Pool(f"service:{service.name}:{group}", count)
+            yield Post(pool, "service", service.name, group, drain=config.drain)
+
+
+def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) -> Iterator[Post]:
+    alone = {resource.name: resource for resource in app.resources if resource.runs_alone}
+    for order in orders:
+        if kind := alone.get(order.kind):
+            pool = Pool(f"task:{order.task}@{order.epoch}", 1, breaks_first=order.is_exclusive)
+            yield Post(pool, "task", order=order, drain=config.grace, has_loop=kind.is_async)

@@ -1,0 +1,180 @@
+"""Reload: a new generation takes the place of the old one, or nothing happens.
+
+New code is imported by a new loader; one worker of each sort (the canary) must come up and live for a moment; then the
+node switches, and `decide.crew` flips pool by pool when all new workers of a pool are ready. Whatever fails on the way,
+the old generation serves on, or is gone back to, and the reason is told. The generation before stays loaded, so that
+`rollback` needs no import.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rota.decide import crew as plans
+from rota.decide.crew import Phase
+from rota.model.config import RuntimeConfig
+from rota.model.errors import Conflict, RotaError
+from rota.node.crew import Crew, Tell
+from rota.node.loaders import LoadError
+from rota.node.pipes import Loaded
+from rota.node.posts import CANARY, Post
+
+log = logging.getLogger(__name__)
+
+FALLS = 3
+"""Falls of one new worker that make a reload fail."""
+
+
+class ReloadFailed(RotaError):
+    """The new generation did not come up; the old one serves on."""
+
+
+@dataclass(frozen=True)
+class Reloaded:
+    """What a reload came to."""
+
+    generation: int
+    previous: int
+
+
+class Reloads:
+    """One reload at a time."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        config: RuntimeConfig,
+        tell: Tell,
+        wanted: Callable[[Loaded], dict[str, Post]],
+        canaries: Callable[[Loaded, int], dict[str, Post]],
+    ) -> None:
+        self.stage = ""
+        """What is going on, if anything."""
+
+        self.canaries: dict[str, Post] = {}
+        """Posts of the canaries, while they are tried."""
+
+        self.outcomes: dict[str, int] = {}
+        self._crew, self._config, self._tell = crew, config, tell
+        self._wanted, self._canaries = wanted, canaries
+        self._last = 0
+
+    def number(self) -> int:
+        """The next generation's number."""
+        self._last = max(self._last, self._crew.generation) + 1
+        return self._last
+
+    async def reload(self) -> Reloaded:
+        """Take in the code as it is now; ReloadFailed says why not."""
+        self._begin("import")
+        number, old = self.number(), self._crew.generation
+        self._tell("reload.begun", f"generation {number}", previous=old)
+        try:
+            async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
+                loaded = await self._crew.load(number, self._config.reload_timeout.total_seconds())
+                await self._try_canaries(loaded, number)
+                await self._flip(number, loaded)
+        except (LoadError, ReloadFailed, TimeoutError) as error:
+            raise self._failed(number, old, error) from None
+        except BaseException:
+            self._undo(number, old)
+            raise
+        finally:
+            self._end()
+        self._succeeded("reload.done", number, old)
+        return Reloaded(number, old)
+
+    async def rollback(self) -> Reloaded:
+        """Go back to the previous generation; Conflict if there is none."""
+        number, old = self._crew.previous, self._crew.generation
+        loader = self._crew.loaders.get(number) if number else None
+        if number is None or loader is None or loader.app is None:
+            raise Conflict("there is no previous generation to go back to; it is kept from one reload to the next")
+        self._begin("flip")
+        try:
+            async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
+                await self._flip(number, loader.app)
+        except (ReloadFailed, TimeoutError) as error:
+            raise self._failed(None, old, error) from None
+        except BaseException:
+            self._undo(None, old)
+            raise
+        finally:
+            self._end()
+        self._succeeded("reload.rolled_back", number, old)
+        return Reloaded(number, old)
+
+    def _begin(self, stage: str) -> None:
+        if self.stage:
+            raise Conflict(f"a reload is under way ({self.stage}); wait for it")
+        self.stage = stage
+
+    def _end(self) -> None:
+        self.stage, self.canaries = "", {}
+
+    async def _try_canaries(self, loaded: Loaded, number: int) -> None:
+        self.stage = "canary"
+        self.canaries = self._canaries(loaded, number)
+        crew = self._crew
+        crew.man({**crew.posts, **self.canaries})
+        await crew.until(lambda: bool(self._has_failed(CANARY)) or self._are_canaries_ready())
+        self._raise_if_failed(CANARY)
+        await asyncio.sleep(self._config.canary.total_seconds())
+        self._raise_if_failed(CANARY)
+        self.canaries = {}
+
+    async def _flip(self, number: int, loaded: Loaded) -> None:
+        self.stage = "flip"
+        crew, old = self._crew, self._crew.generation
+        crew.switch(number)
+        crew.man(self._wanted(loaded))
+        await crew.until(lambda: bool(self._has_failed("")) or plans.is_settled(crew.snapshot(), number))
+        self._raise_if_failed("")
+        crew.previous = old
+        crew.loaded_as(loaded)
+
+    def _are_canaries_ready(self) -> bool:
+        return all(any(worker.phase == Phase.READY for worker in self._crew.of_pool(name)) for name in self.canaries)
+
+    def _has_failed(self, prefix: str) -> str:
+        """Why the new generation will not do, or nothing."""
+        limit = 1 if prefix else FALLS
+        for (pool, slot), falls in self._crew.falls.items():
+            if pool.startswith(prefix) and falls.count >= limit:
+                return f"{pool}/{slot}: {falls.why}"
+        return ""
+
+    def _raise_if_failed(self, prefix: str) -> None:
+        if why := self._has_failed(prefix):
+            raise ReloadFailed(why)
+
+    def _failed(self, number: int | None, old: int, error: Exception) -> ReloadFailed:
+        timed_out = f"not done within {self._config.reload_timeout.total_seconds():g} s (stage: {self.stage})"
+        why = timed_out if isinstance(error, TimeoutError) else str(error)
+        self._undo(number, old)
+        self._count("failed")
+        self._tell("reload.failed", f"generation {number}" if number else "rollback", why=why)
+        text = f"generation {old} serves on: {why}"
+        if isinstance(error, LoadError) and error.details:
+            text += "\n" + error.details.rstrip()
+        return ReloadFailed(text)
+
+    def _undo(self, number: int | None, old: int) -> None:
+        """Back to the old generation; what the new one had started drains or dies."""
+        self.canaries = {}
+        crew = self._crew
+        if crew.generation != old:
+            crew.switch(old)
+        if number is not None and (loader := crew.loaders.pop(number, None)):
+            loader.kill()
+        if crew.app is not None:
+            crew.man(self._wanted(crew.app))
+
+    def _succeeded(self, kind: str, number: int, old: int) -> None:
+        self._crew.dismiss_loaders({number, old})
+        self._count("done")
+        self._tell(kind, f"generation {number}", previous=old)
+
+    def _count(self, outcome: str) -> None:
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1

@@ -1,0 +1,167 @@
+"""The runtime of a node: everything that runs the app's code, behind one door.
+
+It holds the crew, the tasks, the attempts and the reloads together, and says what posts they ask for in sum. It knows
+the fleet only by what it is handed: orders, attempts, and until when exclusive work may go on.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rota.decide import crew as plans
+from rota.decide.crew import Phase
+from rota.decide.restart import RestartPolicy
+from rota.kit.clock import Clock
+from rota.model.config import RuntimeConfig
+from rota.model.ids import Instant
+from rota.model.node import NodeStatus, PoolStatus
+from rota.node import posts
+from rota.node.attempts import Attempts
+from rota.node.crew import Crew, Tell
+from rota.node.loaders import Target
+from rota.node.pipes import Deadline, Loaded, Order
+from rota.node.posts import Post
+from rota.node.reload import Reloads
+from rota.node.stacks import Stacks
+from rota.node.tasks import Tasks
+
+TICK = 0.5
+"""Seconds between looks at what waits for its time."""
+
+
+class Runtime:
+    """The work of one node."""
+
+    def __init__(
+        self,
+        target: Target,
+        config: RuntimeConfig,
+        clock: Clock,
+        tell: Tell,
+        stacks: Path,
+        policy: RestartPolicy | None = None,
+    ) -> None:
+        policy = policy or RestartPolicy()
+        self.is_draining = False
+        self.crew = Crew(target, config, clock, tell, Stacks(stacks, clock), policy)
+        self.tasks = Tasks(self.crew, clock, policy)
+        self.attempts = Attempts(self.crew, config.executors, clock, self._post)
+        self.reloads = Reloads(self.crew, config, tell, self._wanted, self._canaries)
+        self._config = config
+
+    @property
+    def is_ready(self) -> bool:
+        """Is everything manned that the app asks for?"""
+        return self.crew.generation > 0 and plans.is_settled(self.crew.snapshot(), self.crew.generation)
+
+    @property
+    def executors(self) -> int:
+        """How many attempts may run at a time."""
+        return self._config.executors
+
+    async def load(self) -> None:
+        """Import the app for the first time; LoadError if it cannot be."""
+        number = self.reloads.number()
+        loaded = await self.crew.load(number, self._config.reload_timeout.total_seconds())
+        self.crew.switch(number)
+        self.crew.loaded_as(loaded)
+        self._post()
+
+    async def run(self, progress: Callable[[], None] = lambda: None) -> None:
+        """Keep the crew, for ever; `progress` is called at each turn."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self.crew.run(progress), name="crew")
+            loops.create_task(self._tick(), name="ticks")
+
+    def want(self, orders: Iterable[Order]) -> None:
+        """Run exactly these tasks from now on."""
+        if not self.is_draining:
+            self.tasks.want(orders)
+            self._post()
+
+    def extend(self, safe_until: Instant, ttl: timedelta) -> None:
+        """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
+        self.crew.extend(Deadline(safe_until, safe_until + ttl.total_seconds() / 10))
+
+    async def drain(self) -> None:
+        """Finish what runs and end every worker; what is not done in time is killed."""
+        self.is_draining = True
+        self.tasks.want(())
+        self.crew.man({})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.drain.total_seconds()):
+                await self.crew.until(lambda: not self.crew.workers)
+
+    async def kill(self) -> None:
+        """End every process now, and wait until they are gone."""
+        self.is_draining = True
+        self.crew.posts = {}
+        self.crew.kill_all("the node stops")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self.crew.until(lambda: not self.crew.workers)
+
+    def status(self) -> NodeStatus:
+        """What people and programs are shown."""
+        crew = self.crew
+        return NodeStatus(
+            app=crew.app.app.name if crew.app else None,
+            generation=crew.generation,
+            previous=crew.previous,
+            reloading=self.reloads.stage or None,
+            pools=[self._pool(post) for post in crew.posts.values()],
+            tasks_ordered=len(self.tasks.orders),
+            tasks_running=len(self.tasks.running()),
+        )
+
+    def processes(self) -> dict[str, Any]:
+        """Who is who among the processes."""
+        crew = self.crew
+        return {
+            "loaders": {str(number): loader.pid for number, loader in sorted(crew.loaders.items()) if loader.can_fork},
+            "workers": [
+                {
+                    "pid": worker.pid,
+                    "pool": worker.brief.pool,
+                    "slot": worker.brief.slot,
+                    "generation": worker.brief.generation,
+                    "phase": worker.phase,
+                }
+                for worker in crew.workers.values()
+            ],
+        }
+
+    def _pool(self, post: Post) -> PoolStatus:
+        crew, name = self.crew, post.pool.name
+        phases = Counter(worker.phase for worker in crew.of_pool(name))
+        looping = [falls for key, falls in crew.falls.items() if key[0] == name and falls.is_crash_loop(crew.policy)]
+        return PoolStatus(
+            name=name,
+            role=post.role,
+            want=post.pool.count,
+            ready=phases[Phase.READY],
+            starting=phases[Phase.STARTING],
+            draining=phases[Phase.DRAINING],
+            crash_loop=looping[0].why if looping else None,
+        )
+
+    def _wanted(self, loaded: Loaded) -> dict[str, Post]:
+        return posts.posts(loaded.app, self.tasks.orders.values(), self.attempts.size, self._config)
+
+    def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
+        return posts.canaries(self._wanted(loaded), generation, self._config)
+
+    def _post(self) -> None:
+        """Tell the crew what is wanted now."""
+        if self.crew.app is not None and not self.is_draining:
+            self.crew.man({**self._wanted(self.crew.app), **self.reloads.canaries})
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self.tasks.tick()
+            self.attempts.tick()

@@ -1,0 +1,148 @@
+"""The resource tasks of a node: what is ordered, and which worker runs it.
+
+Orders come as whole sets; `decide.handover` says which host worker starts or stops which. Tasks that run alone are
+posts of their own (`node.posts`) and are only kept account of here.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rota.decide import handover
+from rota.decide.crew import Phase
+from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
+from rota.decide.restart import Falls, RestartPolicy
+from rota.kit.clock import Clock
+from rota.model.ids import Instant
+from rota.node.crew import Crew
+from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskStarted
+from rota.node.posts import HOST
+from rota.node.workers import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Copy:
+    phase: CopyPhase
+    since: Instant
+
+
+class Tasks:
+    """Orders and copies."""
+
+    def __init__(self, crew: Crew, clock: Clock, policy: RestartPolicy) -> None:
+        self.orders: dict[str, Order] = {}
+        self.errors: dict[str, str] = {}
+        """Why a task last ended without being asked to."""
+
+        self._crew, self._clock, self._policy = crew, clock, policy
+        self._copies: dict[tuple[str, int, int], _Copy] = {}
+        self._falls: dict[str, Falls] = {}
+        self._look_again: Instant | None = None
+        crew.witnesses.append(self)
+
+    def want(self, orders: Iterable[Order]) -> None:
+        """Run exactly these from now on."""
+        self.orders = {order.task: order for order in orders}
+        self._falls = {task: falls for task, falls in self._falls.items() if task in self.orders}
+        self.errors = {task: why for task, why in self.errors.items() if task in self.orders}
+        self.reconcile()
+
+    def running(self) -> set[str]:
+        """The ordered tasks that run now."""
+        return {
+            task
+            for (task, epoch, _), copy in self._copies.items()
+            if copy.phase == CopyPhase.RUNNING and task in self.orders and self.orders[task].epoch == epoch
+        }
+
+    def tick(self) -> None:
+        """Start again what has waited long enough after a fall."""
+        if self._look_again is not None and self._clock.monotonic() >= self._look_again:
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """Bring the host workers closer to the orders."""
+        hosts = {worker.id for worker in self._crew.of_pool(HOST) if worker.phase == Phase.READY}
+        hosted = {task: order.epoch for task, order in self.orders.items() if not self._runs_alone(order)}
+        copies = [Copy(task, epoch, worker, copy.phase) for (task, epoch, worker), copy in self._hosted_copies()]
+        now = self._clock.monotonic()
+        moves, self._look_again = handover.plan(hosted, copies, hosts, self._falls, self._policy, now)
+        for move in moves:
+            match move:
+                case StartCopy(task=task, worker=worker):
+                    self._start(self.orders[task], self._crew.workers[worker], now)
+                case StopCopy(task=task, epoch=epoch, worker=worker, why=why):
+                    self._stop(task, epoch, worker, why)
+        self._let_empty_hosts_go()
+
+    # Witness
+
+    def registered(self, worker: Worker) -> None:
+        if worker.brief.pool == HOST:
+            self.reconcile()
+
+    def draining(self, worker: Worker) -> None:
+        if worker.brief.pool == HOST:
+            self.reconcile()
+        else:
+            worker.send(Finish())  # a canary has nothing to hand over
+
+    def said(self, worker: Worker, message: Any) -> None:
+        now = self._clock.monotonic()
+        match message:
+            case TaskStarted(task=task, epoch=epoch):
+                self._copies[task, epoch, worker.id] = _Copy(CopyPhase.RUNNING, now)
+                self.reconcile()
+            case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
+                self._ended(task, epoch, worker.id, "" if was_asked else error or "its function returned")
+                self.reconcile()
+
+    def ended(self, worker: Worker, why: str) -> None:
+        for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
+            self._ended(task, epoch, number, f"its worker {why}")
+        self.reconcile()
+
+    # Steps
+
+    def _start(self, order: Order, worker: Worker, now: Instant) -> None:
+        self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, now)
+        worker.send(StartTask(order))
+
+    def _stop(self, task: str, epoch: int, number: int, why: str) -> None:
+        self._copies[task, epoch, number].phase = CopyPhase.STOPPING
+        if worker := self._crew.workers.get(number):
+            worker.send(StopTask(task, epoch))
+        log.debug("task stops", extra={"task": task, "epoch": epoch, "worker": number, "why": why})
+
+    def _ended(self, task: str, epoch: int, number: int, why: str) -> None:
+        copy = self._copies.pop((task, epoch, number), None)
+        order = self.orders.get(task)
+        if copy is None or copy.phase == CopyPhase.STOPPING or not why or order is None or order.epoch != epoch:
+            return
+        now = self._clock.monotonic()
+        stood = timedelta(seconds=now - copy.since) if copy.phase == CopyPhase.RUNNING else timedelta()
+        self._falls[task] = self._falls.get(task, Falls()).add(now, stood, why, self._policy)
+        self.errors[task] = why
+        log.warning("task ended", extra={"task": task, "epoch": epoch, "why": why})
+
+    def _let_empty_hosts_go(self) -> None:
+        busy = {worker for _, _, worker in self._copies}
+        for worker in self._crew.of_pool(HOST):
+            if worker.phase == Phase.DRAINING and worker.id not in busy:
+                worker.send(Finish())
+
+    def _hosted_copies(self) -> list[tuple[tuple[str, int, int], _Copy]]:
+        workers = self._crew.workers
+        return [
+            (key, copy)
+            for key, copy in self._copies.items()
+            if key[2] in workers and workers[key[2]].brief.pool == HOST
+        ]
+
+    def _runs_alone(self, order: Order) -> bool:
+        app = self._crew.app
+        return app is not None and any(kind.name == order.kind and kind.runs_alone for kind in app.app.resources)

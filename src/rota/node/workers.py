@@ -1,0 +1,89 @@
+"""The agent's hold on one worker process."""
+
+import contextlib
+import os
+from datetime import timedelta
+
+from rota.decide.crew import Member, Phase
+from rota.model.ids import Instant
+from rota.node import kernel
+from rota.node.pipes import Brief, Channel, Message
+from rota.node.stacks import SIGNAL
+
+
+class Worker:
+    """One worker, from the wish to fork it until it is reaped."""
+
+    def __init__(self, brief: Brief, drain: timedelta, now: Instant) -> None:
+        self.brief, self.drain = brief, drain
+        self.phase = Phase.STARTING
+        self.since = self.born = self.heard = now
+        self.worn = ""
+        self.why_killed = ""
+        self.done = 0
+        """Pieces of work it finished."""
+
+        self.handle: kernel.Handle | None = None
+        self.channel: Channel | None = None
+        self.lifeline: int | None = None
+        self.stacks: int | None = None
+
+    @property
+    def id(self) -> int:
+        """Its number, never used twice."""
+        return self.brief.worker
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, once it is known."""
+        return self.handle.pid if self.handle else None
+
+    @property
+    def member(self) -> Member:
+        """As the plan sees it."""
+        brief = self.brief
+        return Member(
+            brief.worker, brief.pool, brief.slot, brief.generation, self.phase, self.since, self.worn, self.drain
+        )
+
+    def enter(self, phase: Phase, now: Instant) -> None:
+        """Come into a phase."""
+        self.phase, self.since = phase, now
+
+    def send(self, message: Message) -> None:
+        """Tell it something; nothing if it is gone."""
+        if self.channel is not None:
+            self.channel.send(message)
+
+    def kill(self, why: str) -> None:
+        """End it and its group now; `why` is told when it has ended."""
+        self.why_killed = self.why_killed or why
+        if self.handle is not None:
+            self.handle.kill()
+        if self.lifeline is not None:  # also ends one whose number we have not heard yet
+            os.close(self.lifeline)
+            self.lifeline = None
+
+    def ask_for_stacks(self) -> None:
+        """Make it write down the stacks of its threads."""
+        if self.handle is not None:
+            self.handle.send(SIGNAL)
+
+    def read_stacks(self) -> str:
+        """What it wrote down."""
+        if self.stacks is None:
+            return ""
+        size = os.fstat(self.stacks).st_size
+        return os.pread(self.stacks, size, 0).decode(errors="replace")
+
+    def let_go(self) -> None:
+        """Close all that belongs to it."""
+        if self.channel is not None:
+            self.channel.close()
+        if self.handle is not None:
+            self.handle.close()
+        for fd in (self.lifeline, self.stacks):
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self.channel = self.handle = self.lifeline = self.stacks = None

@@ -1,0 +1,295 @@
+"""Trials of the node runtime with real processes: what is killed, reloaded, frozen or stuck, and what comes of it.
+
+Tests ask whether the rules held; `make show-runtime` prints the figures too.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import psutil
+
+from rota.model.errors import Unavailable
+from tests.kit.cli import Answer
+from tests.kit.node import APP, NodeUnderTest, loader, workers
+from tests.kit.waiting import eventually
+
+ROLES = ("agent", "loader", "worker", "old loader")
+
+
+async def kill_one(node: NodeUnderTest, role: str) -> float:
+    """Kill −9 one role of a running node; seconds until the rest has recovered or is gone."""
+    match role:
+        case "agent":
+            return await _kill_agent(node)
+        case "loader":
+            return await _kill_loader(node)
+        case "worker":
+            return await _kill_worker(node)
+        case "old loader":
+            return await _kill_old_loader(node)
+    raise AssertionError(role)
+
+
+async def _kill_agent(node: NodeUnderTest) -> float:
+    await node.ready()
+    assert len(node.family()) >= 4
+    began = time.monotonic()
+    node.kill()
+    await eventually(lambda: not node.family())
+    took = time.monotonic() - began
+    node.start()
+    await node.ready()
+    return took
+
+
+async def _kill_loader(node: NodeUnderTest) -> float:
+    before = await node.ready()
+    began = time.monotonic()
+    os.kill(loader(before), signal.SIGKILL)
+    after = await node.until(lambda now: loader(now) not in (0, loader(before)) and now["is_ready"])
+    took = time.monotonic() - began
+    assert workers(after, "") == workers(before, ""), "workers outlive their loader"
+    return took
+
+
+async def _kill_worker(node: NodeUnderTest) -> float:
+    before = await node.ready()
+    (victim,) = workers(before, "host")
+    began = time.monotonic()
+    os.kill(victim, signal.SIGKILL)
+    await node.until(lambda now: victim not in workers(now, "host") and now["is_ready"])
+    return time.monotonic() - began
+
+
+async def _kill_old_loader(node: NodeUnderTest) -> float:
+    """The loader of the generation before, while a worker of it drains."""
+    before = await node.ready()
+    run = f"r{time.monotonic_ns()}"
+    await dispatch(node, run, "long")
+    await eventually(lambda: ["run", run] in [words[:2] for words in node.notes()])
+    answer = await asyncio.to_thread(node.rota, "reload")
+    assert answer.code == 0, answer.err
+    status = await node.status()
+    draining = workers(status, "executor", "draining")
+    began = time.monotonic()
+    os.kill(loader(before), signal.SIGKILL)
+    await node.until(lambda now: not workers(now, "", "draining") and now["is_ready"])
+    took = time.monotonic() - began
+    assert draining, "nothing was draining"
+    assert ["done", run, str(draining[0])] in node.notes(), "the draining worker did not finish its run"
+    return took
+
+
+async def dispatch(node: NodeUnderTest, run: str, job: str) -> str:
+    """Start a run on the node over its link; the reason if it was refused."""
+    from rota.model.ids import Revision
+    from rota.model.link import AttemptId, Refused, Start
+    from rota.rpc.open import open_link
+
+    status = await node.status()
+    async with open_link(f"grpc://{status['doors']['grpc']}") as link:
+        answer = await link.dispatch(Start(attempt=AttemptId(run, 1), epoch=Revision(1), job=job))
+    return answer.why if isinstance(answer, Refused) else ""
+
+
+BROKEN = {
+    "a syntax error": "def broken(:\n",
+    "an import that hangs": "import time\ntime.sleep(600)\n",
+    "an import that exits": "raise SystemExit(3)\n",
+    "an import that ends the process": "import os\nos._exit(3)\n",
+    "a canary that crashes": APP + "\n@app.on_worker_start\ndef crash():\n    import os\n    os._exit(7)\n",
+    "a canary whose hook fails": APP + "\n@app.on_worker_start\ndef fail():\n    raise ValueError('no database')\n",
+}
+
+
+@dataclass(frozen=True)
+class FailedReload:
+    """What `rota reload` said about broken code."""
+
+    answer: Answer
+    seconds: float
+    is_unharmed: bool
+    """Does the old generation serve on, with the same processes?"""
+
+
+async def reload_broken(node: NodeUnderTest, app: str) -> FailedReload:
+    """Reload with broken code in place, and put the good code back."""
+    before = await node.ready()
+    node.app.write_text(app)
+    began = time.monotonic()
+    answer = await asyncio.to_thread(node.rota, "reload")
+    took = time.monotonic() - began
+    node.app.write_text(APP)
+    after = await node.until(lambda now: not now["work"]["reloading"])
+    same = (
+        workers(before, "") == workers(after, "")
+        and after["work"]["generation"] == before["work"]["generation"]
+        and after["is_ready"]
+    )
+    await eventually(lambda: len(node.family()) == len(workers(before, "")) + len(before["processes"]["loaders"]))
+    return FailedReload(answer, took, same)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a node holds."""
+
+    processes: int
+    fds: int
+    memory: int
+    """Bytes of the agent that nobody shares with it."""
+
+
+def footprint(node: NodeUnderTest) -> Footprint:
+    """The node's processes, and the agent's descriptors and memory."""
+    agent = psutil.Process(node.pid)
+    return Footprint(len(node.family()), agent.num_fds(), agent.memory_full_info().uss)
+
+
+@dataclass(frozen=True)
+class Reloads:
+    """Many reloads while tasks and a busy pool run."""
+
+    failed: list[str]
+    tasks: int
+    gaps: list[str]
+    """Tasks that did not run for a moment."""
+
+    ends: int
+    """Task ends that were no hand-over."""
+
+    attempts: int
+    refused: int
+    lost: int
+    seconds: list[float]
+    before: Footprint
+    after: Footprint
+
+
+EXECUTORS = 6
+"""How many executors the node must have been given."""
+
+
+async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) -> Reloads:
+    """Reload `times` times with `tasks` host tasks and short runs going on all the time."""
+    await node.ready()
+    await node.assign("room", [f"{number:03}" for number in range(tasks)])
+    await node.until(lambda now: now["work"]["tasks_running"] == tasks)
+    for number in range(EXECUTORS):  # so that all executors are there, and their number does not grow later
+        assert await dispatch(node, f"warm-{number}", "long") == ""
+    await node.until(lambda now: len(workers(now, "executor")) == EXECUTORS)
+    warm = await asyncio.to_thread(node.rota, "reload")
+    assert warm.code == 0, warm.err
+    await node.until(lambda now: now["work"]["tasks_running"] == tasks and not workers(now, "", "draining"))
+    failed, seconds = [], []
+    busy = asyncio.create_task(_keep_busy(node))
+    try:
+        await eventually(lambda: BUSY[0] > 200, within=30)
+        before = footprint(node)
+        for _ in range(times):
+            began = time.monotonic()
+            answer = await asyncio.to_thread(node.rota, "reload")
+            seconds.append(time.monotonic() - began)
+            if answer.code != 0:
+                failed.append(answer.err)
+        await node.until(lambda now: now["work"]["tasks_running"] == tasks and not workers(now, "", "draining"))
+        after = footprint(node)
+    finally:
+        busy.cancel()
+        await asyncio.wait([busy])
+    started, refused, lost = BUSY
+    notes = node.notes()
+    return Reloads(failed, tasks, gaps(notes), ends(notes), started, refused, lost, seconds, before, after)
+
+
+BUSY = [0, 0, 0]
+
+
+async def _keep_busy(node: NodeUnderTest) -> None:
+    """Start short runs, four at a time, and count what became of them."""
+    from rota.model.ids import Revision
+    from rota.model.link import AttemptId, Refused, Start
+    from rota.rpc.open import open_link
+
+    BUSY[:] = [0, 0, 0]
+    address = f"grpc://{(await node.status())['doors']['grpc']}"
+    async with open_link(address) as link:
+
+        async def one(lane: int) -> None:
+            number = 0
+            while True:
+                number += 1
+                start = Start(attempt=AttemptId(f"busy-{lane}-{number}", 1), epoch=Revision(1), job="short")
+                answer = await link.dispatch(start)
+                BUSY[0] += 1
+                BUSY[1] += isinstance(answer, Refused)
+                await asyncio.sleep(0.01)
+
+        async with asyncio.TaskGroup() as lanes:
+            for lane in range(4):
+                lanes.create_task(one(lane))
+
+
+def gaps(notes: list[list[str]]) -> list[str]:
+    """Tasks that at some time, between their first start and the end of the notes, did not run anywhere."""
+    running: dict[str, int] = {}
+    found = []
+    for words in notes:
+        if words[0] == "start":
+            running[words[1]] = running.get(words[1], 0) + 1
+        elif words[0] == "stop":
+            running[words[1]] -= 1
+            if running[words[1]] == 0:
+                found.append(words[1])
+    return found
+
+
+def ends(notes: list[list[str]]) -> int:
+    """How many tasks stopped without another copy of them running."""
+    return len(gaps(notes))
+
+
+async def freeze_the_agent(node: NodeUnderTest, ttl: float) -> tuple[float, float]:
+    """SIGSTOP the agent alone; when its exclusive task last acted, and when its process was gone, after the freeze."""
+    await node.ready()
+    await node.assign("single", ["x"], exclusive=True)
+    status = await node.until(lambda now: workers(now, "task:"))
+    (pid,) = workers(status, "task:")
+    worker = psutil.Process(pid)
+    await eventually(lambda: [words for words in node.notes() if words[0] == "act"])
+    began = time.monotonic()
+    node.freeze()
+    try:
+        await eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, within=3 * ttl)
+        gone = time.monotonic() - began
+    finally:
+        node.thaw()
+    acted = [float(words[3]) for words in node.notes() if words[0] == "act" and int(words[2]) == pid]
+    await node.unassign("single", ["x"])
+    return acted[-1] - began, gone
+
+
+async def take_from_a_stuck_worker(node: NodeUnderTest, how: str) -> float:
+    """Order a task that never ends, take it back; seconds until its process is gone."""
+    await node.ready()
+    name = f"{how}-{time.monotonic_ns()}"
+    await node.assign("stuck", [name], how=how)
+    status = await node.until(lambda now: workers(now, "task:"))
+    (pid,) = workers(status, "task:")
+    await eventually(lambda: ["start", f"stuck/{name}#0"] in [words[:2] for words in node.notes()])
+    began = time.monotonic()
+    await node.unassign("stuck", [name])
+    await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    return time.monotonic() - began
+
+
+async def is_gone(node: NodeUnderTest) -> bool:
+    """Has the node ended, with all its processes?"""
+    try:
+        await node.status()
+    except Unavailable:
+        return not node.family()
+    return False
