@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Generate the protobuf code that is checked in. Each contract is mapped into the package that uses it, so that the
-# name protobuf registers, the file and the import path agree.
+# name protobuf registers, the file and the import path agree. Only messages are generated, with their types; the few
+# lines that a gRPC stub would add are written by hand, where mypy sees them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,3 +11,4 @@ generate() { # CONTRACT PACKAGE
 }
 
 generate proto/rota/etcd.proto rota/store/etcd/pb
+generate proto/rota/v1/link.proto rota/rpc/pb

@@ -28,12 +28,12 @@ from rota.control.term import Term
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import EventsConfig, NodeConfig, RetentionConfig, RuntimeConfig, split_address
 from rota.model.errors import Conflict, Invalid, RotaError
-from rota.model.event import KINDS
 from rota.model.ids import SessionId
 from rota.model.node import NodeStatus
 from rota.node import control_socket, data_folder, kernel
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
+from rota.node.journal import Journal
 from rota.node.link import LinkHandler
 from rota.node.loaders import LoadError, Target
 from rota.node.runtime import Runtime
@@ -44,8 +44,6 @@ from rota.store import open_store
 from rota.store.events import EventLog
 
 log = logging.getLogger(__name__)
-
-LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 PROGRESS = timedelta(seconds=10)
 """How long the node's own loops may stand still before it is not healthy."""
@@ -103,14 +101,13 @@ class _Node:
         self._id = folder.node_id(config.id)
         self._session: Session | None = None
         self._term: Term | None = None
-        self._events: EventLog | None = None
-        self._untold: list[tuple[str, str, dict[str, Any]]] = []
+        self._journal = Journal()
         self._runtime: Runtime | None = None
         self._doors: dict[str, str] = {}
         self._health = Health(clock)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, self._id)
-            self._runtime = Runtime(target, settings.runtime, clock, self._tell, folder.path / "stacks")
+            self._runtime = Runtime(target, settings.runtime, clock, self._journal.tell, folder.path / "stacks")
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -152,11 +149,10 @@ class _Node:
             version=__version__,
         )
         async with open_store(config.store, clock=self._clock) as store:
-            self._events = EventLog(store, self._id, self._clock)
-            for kind, subject, fields in self._untold:
-                self._events.record(kind, subject, **fields)
+            events = EventLog(store, self._id, self._clock)
+            self._journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = parts.create_task(self._events.run(), name="events")
+                writing = parts.create_task(events.run(), name="events")
                 try:
                     await in_session(store, identity, self._clock, lambda session: self._in_session(store, session))
                 finally:
@@ -184,10 +180,10 @@ class _Node:
 
     async def _lead(self, term: Term) -> None:
         self._term = term
-        self._tell("leader.elected", self._id, term=term.number)
+        self._journal.tell("leader.elected", self._id, term=term.number)
         try:
             async with asyncio.TaskGroup() as duties:
-                duties.create_task(keep_roster(term, self._tell), name="roster")
+                duties.create_task(keep_roster(term, self._journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events retention")
         finally:
@@ -199,9 +195,9 @@ class _Node:
         try:
             await runtime.load()
         except LoadError as error:
-            self._tell("app.failed", runtime.crew.target.app, why=str(error))
+            self._journal.tell("app.failed", runtime.generations.target.app, why=str(error))
             details = f"\n{error.details.rstrip()}" if error.details else ""
-            raise AppFailed(f"app {runtime.crew.target.app}: {error}{details}") from None
+            raise AppFailed(f"app {runtime.generations.target.app}: {error}{details}") from None
 
     async def _run_runtime(self, runtime: Runtime) -> None:
         stamp = self._health.expect("crew", PROGRESS)
@@ -322,7 +318,7 @@ class _Node:
             workers=workers,
             exits=runtime.crew.exits if runtime else {},
             reloads=runtime.reloads.outcomes if runtime else {},
-            events_dropped=self._events.dropped if self._events else {},
+            events_dropped=self._journal.dropped,
             leads=self._term is not None,
             lease_safe_s=session.keeper.safe_until - self._clock.monotonic() if session else 0.0,
         )
@@ -331,15 +327,6 @@ class _Node:
 
     def _session_id(self) -> SessionId | None:
         return self._session.node.session if self._session else None
-
-    def _tell(self, kind: str, subject: str, **fields: Any) -> None:
-        """An event: a line in the log now, a record in the store when it can be reached."""
-        known = {name: value for name, value in fields.items() if value is not None}
-        log.log(LEVELS[KINDS[kind].severity], kind.replace(".", " "), extra={"subject": subject, **known})
-        if self._events is not None:
-            self._events.record(kind, subject, **known)
-        else:
-            self._untold.append((kind, subject, known))
 
     async def _loop_turns(self) -> None:
         stamp = self._health.expect("loop", PROGRESS)

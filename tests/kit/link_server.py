@@ -1,10 +1,11 @@
 """A node at the other end of a link, for tests: `python -m tests.kit.link_server ADDRESS` as a process of its own.
 
 `Desk` answers and writes down what it was asked; tests block, break and change it. As a process it prints the address
-it got, and a line for each report and each start.
+it got, and a line for each report and each start; a start of the run `STUCK` stops its event loop for good.
 """
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,7 @@ LOAD = Load(score=12.34, slots=10, slots_used=3, executors=8, executors_used=1)
 ATTEMPT = AttemptId("nightly/2026-11-15", 1)
 BEFORE = Whom(node=NODE, session=SessionId("b-0"))
 MAP = 7
+STUCK = "stuck"
 
 PATIENT = timedelta(seconds=20)
 CALM = LinkSettings(check=PATIENT, report=PATIENT, dispatch=PATIENT, control=PATIENT, silence=PATIENT, window=4)
@@ -132,6 +134,8 @@ class PrintingDesk(Desk):
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
         click.echo(f"start {start.attempt.run}")
+        if start.attempt.run == STUCK:
+            signal.pause()
         return await super().dispatch(start)
 
 

@@ -36,18 +36,13 @@ def be_alone(app: App, brief: Brief, sock: socket.socket) -> None:
     """Run the one task of this worker to its end."""
     assert brief.order is not None
     leash = Leash()
-    if brief.order.is_exclusive and brief.stop_at is not None:
-        leash.extend(_first(brief.stop_at))
+    if brief.order.is_exclusive and brief.deadline is not None:
+        leash.extend(brief.deadline)
     kind = app.resources.get(brief.order.kind)
     if kind is not None and kind.is_async:
         asyncio.run(Alone(app, brief, leash).run(sock))
     else:
         AloneSync(app, brief, leash).run(Pipe(sock))
-
-
-def _first(stop_at: float) -> Deadline:
-    """The deadline that came with the brief; the next renewal brings the whole of it."""
-    return Deadline(stop_at, stop_at + LOOK)
 
 
 class Alone:

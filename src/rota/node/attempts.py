@@ -67,7 +67,7 @@ class Attempts:
         key = (attempt.run, attempt.attempt)
         if key in self._accounts:
             return ""
-        app = self._crew.app
+        app = self._crew.generations.app
         if app is None or all(job.name != attempt.job for job in app.app.jobs):
             return f'this node\'s app has no job "{attempt.job}"'
         if self.free < 1:

@@ -48,7 +48,7 @@ def die_with(lifeline: int) -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if _has_hung_up(lifeline):  # before it was armed, so nobody will tell
+    if has_hung_up(lifeline):  # before it was armed, so nobody will tell
         _end_group()
 
 
@@ -59,19 +59,15 @@ def needs_thread_for_lifeline() -> bool:
 
 def has_hung_up(lifeline: int) -> bool:
     """Is the other end closed?"""
-    return _has_hung_up(lifeline)
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _watch(lifeline: int) -> None:
     with contextlib.suppress(OSError):
         os.read(lifeline, 1)
     _end_group()
-
-
-def _has_hung_up(lifeline: int) -> bool:
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _end_group() -> None:
@@ -95,11 +91,14 @@ class Handle:
 
     def kill(self) -> None:
         """SIGKILL to the process and its group; nothing if it has ended."""
-        if self.is_closed:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.kill_group()
         self.send(signal.SIGKILL)
+
+    def kill_group(self) -> None:
+        """SIGKILL to what is left of its group."""
+        if not self.is_closed:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
         """A signal to the process alone; nothing if it has ended."""

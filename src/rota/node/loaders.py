@@ -47,8 +47,8 @@ class Listener(Protocol):
     def reaped(self, pid: int, status: int) -> None:
         """A worker ended."""
 
-    def loader_ended(self, loader: "Loader") -> None:
-        """The loader is gone."""
+    def loader_changed(self, loader: "Loader") -> None:
+        """It has loaded the app, or it is gone."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,11 @@ class Loader:
     def can_fork(self) -> bool:
         """Has it imported the app, and is it there?"""
         return self.is_alive and self.app is not None
+
+    @property
+    def spawns(self) -> bool:
+        """Does its app want fresh processes instead of forks?"""
+        return self.app is not None and self.app.app.start == "spawn"
 
     async def loaded(self, timeout: float) -> Loaded:
         """The app, when it is imported; LoadError says why it is not."""
@@ -118,6 +123,7 @@ class Loader:
                 self.app = message
                 if not self._loaded.done():
                     self._loaded.set_result(message)
+                self._listener.loader_changed(self)
             case LoadFailed(why=why, details=details):
                 if not self._loaded.done():
                     self._loaded.set_exception(LoadError(why, details))
@@ -137,7 +143,7 @@ class Loader:
         os.close(self._lifeline)  # kills what is left of it, if it only closed its end
         if not self._loaded.done():
             asyncio.get_running_loop().call_later(0.5, self._give_up)
-        self._listener.loader_ended(self)
+        self._listener.loader_changed(self)
 
     def _give_up(self) -> None:
         """Nobody reaped it in time to say how it ended."""

@@ -46,6 +46,13 @@ class Order(msgspec.Struct, frozen=True):
     is_exclusive: bool = False
 
 
+class Deadline(Message, frozen=True):
+    """To every worker: until when work that must not be done twice may go on."""
+
+    stop_at: float
+    dead_by: float
+
+
 class Brief(msgspec.Struct, frozen=True):
     """What a worker is for."""
 
@@ -61,7 +68,7 @@ class Brief(msgspec.Struct, frozen=True):
     service: str = ""
     group: str = ""
     order: Order | None = None
-    stop_at: float | None = None
+    deadline: Deadline | None = None
     """Until when exclusive work may go on, if nothing later is said."""
 
 
@@ -175,13 +182,6 @@ class AttemptEnded(Message, frozen=True):
     run: str
     attempt: int
     error: str = ""
-
-
-class Deadline(Message, frozen=True):
-    """To every worker: until when work that must not be done twice may go on."""
-
-    stop_at: float
-    dead_by: float
 
 
 class Finish(Message, frozen=True):

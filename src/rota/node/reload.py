@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rota.decide import crew as plans
 from rota.decide.crew import Phase
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Conflict, RotaError
-from rota.node.crew import Crew, Tell
+from rota.node.crew import Crew
+from rota.node.journal import Tell
 from rota.node.loaders import LoadError
 from rota.node.pipes import Loaded
 from rota.node.posts import CANARY, Post
@@ -56,25 +56,25 @@ class Reloads:
         """Posts of the canaries, while they are tried."""
 
         self.outcomes: dict[str, int] = {}
-        self._crew, self._config, self._tell = crew, config, tell
+        self._crew, self._generations, self._config, self._tell = crew, crew.generations, config, tell
         self._wanted, self._canaries = wanted, canaries
         self._last = 0
 
     def number(self) -> int:
         """The next generation's number."""
-        self._last = max(self._last, self._crew.generation) + 1
+        self._last += 1
         return self._last
 
     async def reload(self) -> Reloaded:
         """Take in the code as it is now; ReloadFailed says why not."""
         self._begin("import")
-        number, old = self.number(), self._crew.generation
+        number, old = self.number(), self._generations.current
         self._tell("reload.begun", f"generation {number}", previous=old)
         try:
             async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
-                loaded = await self._crew.load(number, self._config.reload_timeout.total_seconds())
+                loaded = await self._generations.load(number, self._crew)
                 await self._try_canaries(loaded, number)
-                await self._flip(number, loaded)
+                await self._flip(number, old, loaded)
         except (LoadError, ReloadFailed, TimeoutError) as error:
             raise self._failed(number, old, error) from None
         except BaseException:
@@ -87,14 +87,14 @@ class Reloads:
 
     async def rollback(self) -> Reloaded:
         """Go back to the previous generation; Conflict if there is none."""
-        number, old = self._crew.previous, self._crew.generation
-        loader = self._crew.loaders.get(number) if number else None
-        if number is None or loader is None or loader.app is None:
+        number, old = self._generations.previous, self._generations.current
+        loaded = self._generations.app_of(number)
+        if number is None or loaded is None:
             raise Conflict("there is no previous generation to go back to; it is kept from one reload to the next")
         self._begin("flip")
         try:
             async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
-                await self._flip(number, loader.app)
+                await self._flip(number, old, loaded)
         except (ReloadFailed, TimeoutError) as error:
             raise self._failed(None, old, error) from None
         except BaseException:
@@ -124,15 +124,15 @@ class Reloads:
         self._raise_if_failed(CANARY)
         self.canaries = {}
 
-    async def _flip(self, number: int, loaded: Loaded) -> None:
+    async def _flip(self, number: int, old: int, loaded: Loaded) -> None:
         self.stage = "flip"
-        crew, old = self._crew, self._crew.generation
-        crew.switch(number)
+        crew = self._crew
+        self._generations.current = number
+        crew.forgive()
         crew.man(self._wanted(loaded))
-        await crew.until(lambda: bool(self._has_failed("")) or plans.is_settled(crew.snapshot(), number))
+        await crew.until(lambda: bool(self._has_failed("")) or crew.is_settled())
         self._raise_if_failed("")
-        crew.previous = old
-        crew.loaded_as(loaded)
+        self._generations.settle_on(number, old, loaded)
 
     def _are_canaries_ready(self) -> bool:
         return all(any(worker.phase == Phase.READY for worker in self._crew.of_pool(name)) for name in self.canaries)
@@ -163,16 +163,15 @@ class Reloads:
     def _undo(self, number: int | None, old: int) -> None:
         """Back to the old generation; what the new one had started drains or dies."""
         self.canaries = {}
-        crew = self._crew
-        if crew.generation != old:
-            crew.switch(old)
-        if number is not None and (loader := crew.loaders.pop(number, None)):
-            loader.kill()
-        if crew.app is not None:
-            crew.man(self._wanted(crew.app))
+        if self._generations.current != old:
+            self._generations.current = old
+            self._crew.forgive()
+        if number is not None:
+            self._generations.drop(number)
+        if self._generations.app is not None:
+            self._crew.man(self._wanted(self._generations.app))
 
     def _succeeded(self, kind: str, number: int, old: int) -> None:
-        self._crew.dismiss_loaders({number, old})
         self._count("done")
         self._tell(kind, f"generation {number}", previous=old)
 

@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rota.decide import crew as plans
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import Clock
@@ -21,7 +20,9 @@ from rota.model.ids import Instant
 from rota.model.node import NodeStatus, PoolStatus
 from rota.node import posts
 from rota.node.attempts import Attempts
-from rota.node.crew import Crew, Tell
+from rota.node.crew import Crew
+from rota.node.generations import Generations
+from rota.node.journal import Tell
 from rota.node.loaders import Target
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
@@ -47,7 +48,8 @@ class Runtime:
     ) -> None:
         policy = policy or RestartPolicy()
         self.is_draining = False
-        self.crew = Crew(target, config, clock, tell, Stacks(stacks, clock), policy)
+        self.generations = Generations(target, config.reload_timeout, policy, clock, tell)
+        self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
         self.tasks = Tasks(self.crew, clock, policy)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
         self.reloads = Reloads(self.crew, config, tell, self._wanted, self._canaries)
@@ -56,7 +58,7 @@ class Runtime:
     @property
     def is_ready(self) -> bool:
         """Is everything manned that the app asks for?"""
-        return self.crew.generation > 0 and plans.is_settled(self.crew.snapshot(), self.crew.generation)
+        return self.crew.is_settled()
 
     @property
     def executors(self) -> int:
@@ -66,9 +68,8 @@ class Runtime:
     async def load(self) -> None:
         """Import the app for the first time; LoadError if it cannot be."""
         number = self.reloads.number()
-        loaded = await self.crew.load(number, self._config.reload_timeout.total_seconds())
-        self.crew.switch(number)
-        self.crew.loaded_as(loaded)
+        loaded = await self.generations.load(number, self.crew)
+        self.generations.settle_on(number, None, loaded)
         self._post()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
@@ -99,7 +100,6 @@ class Runtime:
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
         self.is_draining = True
-        self.crew.posts = {}
         self.crew.kill_all("the node stops")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -107,11 +107,11 @@ class Runtime:
 
     def status(self) -> NodeStatus:
         """What people and programs are shown."""
-        crew = self.crew
+        crew, app = self.crew, self.generations.app
         return NodeStatus(
-            app=crew.app.app.name if crew.app else None,
-            generation=crew.generation,
-            previous=crew.previous,
+            app=app.app.name if app else None,
+            generation=self.generations.current,
+            previous=self.generations.previous,
             reloading=self.reloads.stage or None,
             pools=[self._pool(post) for post in crew.posts.values()],
             tasks_ordered=len(self.tasks.orders),
@@ -120,9 +120,8 @@ class Runtime:
 
     def processes(self) -> dict[str, Any]:
         """Who is who among the processes."""
-        crew = self.crew
         return {
-            "loaders": {str(number): loader.pid for number, loader in sorted(crew.loaders.items()) if loader.can_fork},
+            "loaders": {str(number): loader.pid for number, loader in self.generations.able().items()},
             "workers": [
                 {
                     "pid": worker.pid,
@@ -131,7 +130,7 @@ class Runtime:
                     "generation": worker.brief.generation,
                     "phase": worker.phase,
                 }
-                for worker in crew.workers.values()
+                for worker in self.crew.workers.values()
             ],
         }
 
@@ -157,8 +156,8 @@ class Runtime:
 
     def _post(self) -> None:
         """Tell the crew what is wanted now."""
-        if self.crew.app is not None and not self.is_draining:
-            self.crew.man({**self._wanted(self.crew.app), **self.reloads.canaries})
+        if self.generations.app is not None and not self.is_draining:
+            self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
 
     async def _tick(self) -> None:
         while True:

@@ -144,5 +144,5 @@ class Tasks:
         ]
 
     def _runs_alone(self, order: Order) -> bool:
-        app = self._crew.app
+        app = self._crew.generations.app
         return app is not None and any(kind.name == order.kind and kind.runs_alone for kind in app.app.resources)

@@ -66,7 +66,8 @@ class Aside(Generic[T]):
                 self._answer = await self._asked
             except asyncio.CancelledError:
                 self._is_killed, self._refusal = True, _Killed()
-                self._switch(thread)
+                self._switch(thread)  # it comes back once it has ended: whatever it asks for is refused
+                thread.join()
                 raise
             except BaseException as error:
                 self._refusal = error

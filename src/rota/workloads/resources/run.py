@@ -31,7 +31,7 @@ class Kind(Protocol):
 
     @property
     def function(self) -> Callable[..., Any]: ...
-    def decode(self, fields: dict[str, Any]) -> object: ...
+    def decode(self, fields: dict[str, Any], id: str | None = None) -> object: ...
 
 
 class Order(Protocol):
@@ -109,7 +109,7 @@ def _prepared(kind: Kind | None, order: Order) -> tuple[Callable[..., Any], dict
         "resource": order.resource,
         "slot": order.slot,
         "epoch": order.epoch,
-        "spec": kind.decode(fields),
+        "spec": kind.decode(fields, order.resource),
         "door": ClosedDoor(),
     }
 

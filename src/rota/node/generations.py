@@ -1,0 +1,122 @@
+"""Generations: the loaders of a node, each with the code it imported.
+
+The current generation's loader forks; the one before is kept, so that going back needs no import. A loader that dies
+is started again with waits that grow, and its workers live on meanwhile. What it then imports is what the files say
+now; if that is not what the generation was made of, somebody is told to reload.
+"""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from rota.decide.restart import Falls, RestartPolicy
+from rota.kit.clock import Clock
+from rota.node.journal import Tell
+from rota.node.loaders import Listener, Loader, LoadError, Target
+from rota.node.pipes import Loaded
+
+log = logging.getLogger(__name__)
+
+
+class Generations:
+    """Loaders by number."""
+
+    def __init__(self, target: Target, timeout: timedelta, policy: RestartPolicy, clock: Clock, tell: Tell) -> None:
+        self.target = target
+        self.current = 0
+        """The one that works; 0 before the first was loaded."""
+
+        self.previous: int | None = None
+        """The one to go back to."""
+
+        self._timeout, self._policy, self._clock, self._tell = timeout.total_seconds(), policy, clock, tell
+        self._loaders: dict[int, Loader] = {}
+        self._by_pid: dict[int, Loader] = {}
+        self._falls = Falls()
+        self._mending: asyncio.Task[None] | None = None
+        self._made_of = ""
+        self._is_closing = False
+
+    @property
+    def app(self) -> Loaded | None:
+        """The app of the current generation."""
+        return self.app_of(self.current)
+
+    def app_of(self, number: int | None) -> Loaded | None:
+        """The app as one generation imported it."""
+        loader = self._loaders.get(number) if number else None
+        return loader.app if loader else None
+
+    def able(self) -> dict[int, Loader]:
+        """Those that can fork now."""
+        return {number: loader for number, loader in sorted(self._loaders.items()) if loader.can_fork}
+
+    async def load(self, number: int, listener: Listener) -> Loaded:
+        """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
+        loader = self._loaders[number] = Loader(self.target, number, listener)
+        self._by_pid[loader.pid] = loader
+        try:
+            loaded = await loader.loaded(self._timeout)
+        except BaseException:
+            self.drop(number)
+            raise
+        for warning in loaded.warnings:
+            log.warning("loaded with a warning", extra={"generation": number, "why": warning})
+        return loaded
+
+    def settle_on(self, number: int, previous: int | None, loaded: Loaded) -> None:
+        """This generation works now; forget those that nobody will go back to. Their workers drain without them."""
+        self.current, self.previous, self._made_of, self._falls = number, previous, loaded.code, Falls()
+        for other in self._loaders.keys() - {number, previous}:
+            self._loaders.pop(other).leave()
+
+    def drop(self, number: int) -> None:
+        """End a loader, now."""
+        if loader := self._loaders.pop(number, None):
+            loader.kill()
+
+    def close(self) -> None:
+        """End them all, now."""
+        self._is_closing = True
+        for number in list(self._loaders):
+            self.drop(number)
+
+    def has_reaped(self, pid: int, status: int) -> bool:
+        """Was this one of our loaders? It is told."""
+        loader = self._by_pid.pop(pid, None)
+        if loader is not None:
+            loader.ended(status)
+        return loader is not None
+
+    def ended(self, loader: Loader) -> None:
+        """A loader is gone."""
+        if self._loaders.get(loader.generation) is not loader:
+            return
+        del self._loaders[loader.generation]
+        if loader.generation == self.previous:
+            self.previous = None
+        if loader.app is not None and not self._is_closing:
+            self._tell("worker.exited", f"loader {loader.generation}", pool="loader", why="ended")
+
+    def mend(self, listener: Listener) -> None:
+        """Start the current generation's loader again, if it is gone and its turn has come."""
+        is_there = not self.current or self.current in self._loaders or self._mending is not None
+        if is_there or self._is_closing or self._falls.start_at(self._policy) > self._clock.monotonic():
+            return
+        self._mending = asyncio.get_running_loop().create_task(self._load_again(listener), name="loader")
+
+    async def _load_again(self, listener: Listener) -> None:
+        number = self.current
+        try:
+            loaded = await self.load(number, listener)
+            if loaded.code != self._made_of:
+                log.warning(
+                    "the code has changed since this generation was loaded; run: rota reload",
+                    extra={"generation": number},
+                )
+        except LoadError as error:
+            now = self._clock.monotonic()
+            self._falls = self._falls.add(now, timedelta(), str(error), self._policy)
+            self._tell("app.failed", self.target.app, why=str(error), generation=number)
+        finally:
+            self._mending = None

@@ -1,0 +1,18 @@
+"""The node link: what nodes say to each other. Links and doors are opened by address."""
+
+from rota.rpc.open import open_link, serve_link
+from rota.rpc.port import Handler, Link, NotMe, OtherMap, Server, StaleEpoch
+from rota.rpc.settings import LinkSettings, TlsFiles
+
+__all__ = [
+    "Handler",
+    "Link",
+    "LinkSettings",
+    "NotMe",
+    "OtherMap",
+    "Server",
+    "StaleEpoch",
+    "TlsFiles",
+    "open_link",
+    "serve_link",
+]

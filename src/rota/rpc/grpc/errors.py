@@ -1,0 +1,113 @@
+"""Errors across the wire: Rota's own as a `Refusal` in the trailing metadata, gRPC's in Rota's words.
+
+The question for a call is whether the other node may have done what was asked. It certainly did not if the call never
+left (`NOT_SENT`), or if the node itself says so in a refusal. Everything else, from a time-out to a connection that
+died, is Unknown for what changes something, and Unavailable for what only reads.
+"""
+
+from typing import NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.link import Whom
+from rota.rpc.pb import link_pb2 as pb
+from rota.rpc.port import NotMe, OtherMap, StaleEpoch
+
+REFUSAL = "rota-refusal-bin"
+MOST_TEXT = 1000
+"""How long a message may be: metadata is limited to 8 KiB."""
+
+NOT_SENT = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
+
+_CODES: dict[type[RotaError], grpc.StatusCode] = {
+    Invalid: grpc.StatusCode.INVALID_ARGUMENT,
+    Denied: grpc.StatusCode.PERMISSION_DENIED,
+    Conflict: grpc.StatusCode.FAILED_PRECONDITION,
+    Unavailable: grpc.StatusCode.UNAVAILABLE,
+    Unknown: grpc.StatusCode.UNKNOWN,
+}
+_FAMILIES: dict[str, type[RotaError]] = {family.__name__: family for family in _CODES}
+
+
+async def refuse(context: "grpc.aio.ServicerContext[object, object]", error: Exception) -> NoReturn:
+    """End a call with an error; what is not Rota's own is not told in detail."""
+    if not isinstance(error, RotaError):
+        await context.abort(grpc.StatusCode.INTERNAL, "it failed inside; see the log of that node")
+    family = next((family for family in _CODES if isinstance(error, family)), Unknown)
+    refusal = _refusal(error, family)
+    metadata = ((REFUSAL, refusal.SerializeToString()),)
+    await context.abort(_CODES[family], refusal.message, trailing_metadata=metadata)
+
+
+def translate(error: grpc.aio.AioRpcError, peer: str, meant: Whom | None, *, is_write: bool) -> RotaError:
+    """What the caller of a link is told; `is_write` if the call may have changed something."""
+    if (refusal := _read_refusal(error)) is not None:
+        return _refused(refusal, peer, meant)
+    text = " ".join((error.details() or error.code().name).split())
+    if text.startswith(NOT_SENT):
+        return _unreachable(peer, text)
+    if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+        return Invalid(f"node link {peer}: it does not know this call; do both nodes run the same Rota?")
+    if is_write:
+        return Unknown(f"node link {peer}: the outcome is not known ({text}); read before you repeat it")
+    return Unavailable(f"node link {peer}: no answer ({text}); is the node well?")
+
+
+def closed(peer: str) -> Unavailable:
+    """For a call on a link that we have closed."""
+    return Unavailable(f"node link {peer}: closed; open it again")
+
+
+def cut_short(peer: str, *, is_write: bool) -> RotaError:
+    """For a call that was under way when we closed the link."""
+    return Unknown(f"node link {peer}: closed before it was answered") if is_write else closed(peer)
+
+
+def not_connected(peer: str, seconds: float) -> Unavailable:
+    """For a call that was not sent, because there was no connection in time."""
+    return Unavailable(f"node link {peer}: no connection within {seconds:g} s; is the way there open?")
+
+
+def _refusal(error: RotaError, family: type[RotaError]) -> pb.Refusal:
+    refusal = pb.Refusal(family=family.__name__, message=str(error)[:MOST_TEXT])
+    match error:
+        case NotMe():
+            refusal.family, refusal.node, refusal.session = "NotMe", error.node, error.session
+        case StaleEpoch():
+            refusal.family, refusal.what = "StaleEpoch", error.what[:MOST_TEXT]
+            refusal.given, refusal.current = error.epoch, error.current
+        case OtherMap():
+            refusal.family, refusal.given, refusal.current = "OtherMap", error.version, error.current
+    return refusal
+
+
+def _read_refusal(error: grpc.aio.AioRpcError) -> pb.Refusal | None:
+    for key, value in error.trailing_metadata() or ():
+        if key == REFUSAL and isinstance(value, bytes):
+            try:
+                return pb.Refusal.FromString(value)
+            except DecodeError:
+                return None
+    return None
+
+
+def _refused(refusal: pb.Refusal, peer: str, meant: Whom | None) -> RotaError:
+    match refusal.family:
+        case "NotMe" if meant is not None:
+            return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
+        case "StaleEpoch":
+            return StaleEpoch(refusal.what, Revision(refusal.given), Revision(refusal.current))
+        case "OtherMap":
+            return OtherMap(refusal.given, refusal.current)
+        case family:  # a newer peer may have a kind of its own: its outcome is not known to us
+            return _FAMILIES.get(family, Unknown)(refusal.message or f"node link {peer}: refused")
+
+
+def _unreachable(peer: str, text: str) -> Unavailable:
+    why = text.rpartition("last error: ")[2].removeprefix("UNKNOWN: ").removeprefix("UNAVAILABLE: ")
+    is_tls = "handshake" in why.lower() or "certificate" in why.lower()
+    move = "do the certificates of both nodes fit?" if is_tls else "is the node running there?"
+    return Unavailable(f"node link {peer}: cannot connect ({why}); {move}")

@@ -1,0 +1,85 @@
+"""Opening a link, and a door, by address.
+
+The adapter is imported when its scheme is asked for, so that nobody needs gRPC who does not use it: above all not the
+loader and the workers, for a process that holds a gRPC channel cannot be forked safely. To add an adapter: a module
+that is an `Adapter`, and a line here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from importlib import import_module
+from typing import Protocol, cast
+
+from rota.model.errors import Invalid
+from rota.model.link import Whom
+from rota.rpc import address as addresses
+from rota.rpc.address import Address
+from rota.rpc.port import Handler, Link, Server
+from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
+
+ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
+EXTRAS = {"grpc": "grpc"}
+"""Which extra brings an adapter's library."""
+
+GRACE = timedelta(seconds=2)
+"""How long calls under way may take when a door closes."""
+
+
+@asynccontextmanager
+async def open_link(
+    address: str, *, meant: Whom | None = None, settings: LinkSettings = DEFAULT, tls: TlsFiles | None = None
+) -> AsyncIterator[Link]:
+    """The way to the node at an address, closed in the end; the node itself is reached by the first call."""
+    parsed = addresses.parse(address)
+    if parsed.scheme == "grpc" and not parsed.port:
+        raise Invalid(f'node address "{address}": port 0 is nowhere; name the port the node listens on')
+    link = _adapter(parsed).open(parsed, meant, settings, tls)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+@asynccontextmanager
+async def serve_link(
+    address: str,
+    handler: Handler,
+    *,
+    settings: LinkSettings = DEFAULT,
+    tls: TlsFiles | None = None,
+    grace: timedelta = GRACE,
+) -> AsyncIterator[Server]:
+    """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken."""
+    parsed = addresses.parse(address)
+    server = await _adapter(parsed).serve(parsed, handler, settings, tls)
+    try:
+        yield server
+    finally:
+        await server.close(grace)
+
+
+class Adapter(Protocol):
+    """What an adapter's module offers."""
+
+    def open(self, address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+        """A link that has not been used yet."""
+
+    async def serve(self, address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None) -> Server:
+        """A door that is open."""
+
+
+def _adapter(address: Address) -> Adapter:
+    name = ADAPTERS.get(address.scheme)
+    if name is None:
+        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
+        raise Invalid(f"node address {address}: unknown scheme {address.scheme}; Rota speaks {known}")
+    try:
+        return cast(Adapter, import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rota") or address.scheme not in EXTRAS:
+            raise
+        raise Invalid(
+            f"node address {address} needs {error.name}, which is not installed; "
+            f"pip install 'rota[{EXTRAS[address.scheme]}]'"
+        ) from error

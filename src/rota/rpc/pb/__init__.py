@@ -1,0 +1,1 @@
+"""Code generated from `proto/rota/v1/link.proto` by `scripts/proto.sh`."""
