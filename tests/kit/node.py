@@ -68,6 +68,7 @@ async def blocking(task: rota.Task) -> None:
 @app.job()
 def short(run: rota.Run) -> None:
     time.sleep(0.002)
+    note("did", run.id)
 
 
 @app.job()

@@ -158,12 +158,14 @@ class Reloads:
     gaps: list[str]
     """Tasks that did not run for a moment."""
 
-    ends: int
-    """Task ends that were no hand-over."""
+    runs: int
+    """Runs that were accepted."""
 
-    attempts: int
     refused: int
+    """Starts that were refused because all executors were taken."""
+
     lost: int
+    doubled: int
     seconds: list[float]
     before: Footprint
     after: Footprint
@@ -185,9 +187,10 @@ async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) ->
     assert warm.code == 0, warm.err
     await node.until(lambda now: now["work"]["tasks_running"] == tasks and not workers(now, "", "draining"))
     failed, seconds = [], []
-    busy = asyncio.create_task(_keep_busy(node))
+    load = Busy()
+    busy = asyncio.create_task(_keep_busy(node, load))
     try:
-        await eventually(lambda: BUSY[0] > 200, within=30)
+        await eventually(lambda: len(load.accepted) > 200, within=30)
         before = footprint(node)
         for _ in range(times):
             began = time.monotonic()
@@ -200,21 +203,41 @@ async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) ->
     finally:
         busy.cancel()
         await asyncio.wait([busy])
-    started, refused, lost = BUSY
+    await eventually(lambda: not load.accepted - _done(node), despite=(), within=10)
     notes = node.notes()
-    return Reloads(failed, tasks, gaps(notes), ends(notes), started, refused, lost, seconds, before, after)
+    did = [words[1] for words in notes if words[0] == "did"]
+    return Reloads(
+        failed=failed,
+        tasks=tasks,
+        gaps=gaps(notes),
+        runs=len(load.accepted),
+        refused=load.refused,
+        lost=len(load.accepted - set(did)),
+        doubled=len(did) - len(set(did)),
+        seconds=seconds,
+        before=before,
+        after=after,
+    )
 
 
-BUSY = [0, 0, 0]
+def _done(node: NodeUnderTest) -> set[str]:
+    return {words[1] for words in node.notes() if words[0] == "did"}
 
 
-async def _keep_busy(node: NodeUnderTest) -> None:
-    """Start short runs, four at a time, and count what became of them."""
+class Busy:
+    """What became of the starts."""
+
+    def __init__(self) -> None:
+        self.accepted: set[str] = set()
+        self.refused = 0
+
+
+async def _keep_busy(node: NodeUnderTest, load: Busy) -> None:
+    """Start short runs in four lanes, a hundred a second in each at most."""
     from rota.model.ids import Revision
     from rota.model.link import AttemptId, Refused, Start
     from rota.rpc.open import open_link
 
-    BUSY[:] = [0, 0, 0]
     address = f"grpc://{(await node.status())['doors']['grpc']}"
     async with open_link(address) as link:
 
@@ -222,10 +245,12 @@ async def _keep_busy(node: NodeUnderTest) -> None:
             number = 0
             while True:
                 number += 1
-                start = Start(attempt=AttemptId(f"busy-{lane}-{number}", 1), epoch=Revision(1), job="short")
-                answer = await link.dispatch(start)
-                BUSY[0] += 1
-                BUSY[1] += isinstance(answer, Refused)
+                run = f"busy-{lane}-{number}"
+                answer = await link.dispatch(Start(attempt=AttemptId(run, 1), epoch=Revision(1), job="short"))
+                if isinstance(answer, Refused):
+                    load.refused += 1
+                else:
+                    load.accepted.add(run)
                 await asyncio.sleep(0.01)
 
         async with asyncio.TaskGroup() as lanes:
@@ -245,11 +270,6 @@ def gaps(notes: list[list[str]]) -> list[str]:
             if running[words[1]] == 0:
                 found.append(words[1])
     return found
-
-
-def ends(notes: list[list[str]]) -> int:
-    """How many tasks stopped without another copy of them running."""
-    return len(gaps(notes))
 
 
 async def freeze_the_agent(node: NodeUnderTest, ttl: float) -> tuple[float, float]:

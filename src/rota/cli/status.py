@@ -1,7 +1,8 @@
-"""`rota status`: who leads, and who is there."""
+"""`rota status`: who leads, who is there, and what they run."""
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from rota.cli import options
 from rota.kit import durations
 from rota.model import codec, keys
 from rota.model.errors import Invalid
-from rota.model.node import Leader, Node
+from rota.model.node import Leader, Node, NodeStatus
 from rota.store import Entry, Store, open_store
 
 
@@ -20,7 +21,7 @@ from rota.store import Entry, Store, open_store
 @options.store
 @options.output
 def command(store: str, output: str) -> None:
-    """Show who leads and which nodes there are.
+    """Show who leads, which nodes there are and what they run.
 
     Example: rota status --store sqlite:///rota.db -o json
     """
@@ -36,7 +37,8 @@ async def _look(url: str) -> dict[str, Any]:
         now = await store.now()
         leader = await _leader(store, now)
         listing = await store.scan(keys.NODES)
-        nodes = [_node(entry, leader, now) for entry in listing.entries]
+        work = {entry.key.removeprefix(keys.STATUS): _work(entry) for entry in (await store.scan(keys.STATUS)).entries}
+        nodes = [_node(entry, leader, now, work) for entry in listing.entries]
         return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
 
 
@@ -51,7 +53,9 @@ async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
     return {"node": leader.node, "term": entry.created, "session": leader.session, "age_s": _age(leader.since, now)}
 
 
-def _node(entry: Entry, leader: dict[str, Any] | None, now: datetime) -> dict[str, Any]:
+def _node(
+    entry: Entry, leader: dict[str, Any] | None, now: datetime, work: dict[str, NodeStatus | None]
+) -> dict[str, Any]:
     try:
         node = codec.decode(Node, entry.value)
     except Invalid as error:
@@ -64,7 +68,21 @@ def _node(entry: Entry, leader: dict[str, Any] | None, now: datetime) -> dict[st
         "pid": node.pid,
         "session": node.session,
         "age_s": _age(node.since, now),
+        "http": node.http,
+        "grpc": node.grpc,
+        "labels": node.labels,
+        "slots": node.slots,
+        "version": node.version,
+        "work": work.get(node.id),
     }
+
+
+def _work(entry: Entry) -> NodeStatus | None:
+    """What a node runs; None if a newer Rota wrote it."""
+    try:
+        return codec.decode(NodeStatus, entry.value)
+    except Invalid:
+        return None
 
 
 def _age(since: datetime, now: datetime) -> int:
@@ -78,10 +96,12 @@ def _table(seen: dict[str, Any]) -> None:
     # Where nobody looks, nothing is cut to fit a screen.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
     console.print(_leads(seen["leader"]), highlight=False)
-    table = Table("NODE", "ROLE", "HOST", "PID", "UP", box=None, pad_edge=False)
+    table = Table("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTTP", box=None, pad_edge=False)
     for node in seen["nodes"]:
         table.add_row(*_cells(node))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
+    for trouble in _troubles(seen["nodes"]):
+        console.print(trouble, highlight=False, style="red")
 
 
 def _leads(leader: dict[str, Any] | None) -> str:
@@ -96,7 +116,24 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
     if "broken" in node:
         return node["id"], "", "", "", f"not understood ({node['broken']})"
     name = f"{node['id']} *" if node["leads"] else node["id"]
-    return name, node["role"], node["host"], str(node["pid"]), _ago(node["age_s"])
+    about = name, node["role"], node["host"], str(node["pid"]), _ago(node["age_s"])
+    work: NodeStatus | None = node["work"]
+    if work is None:
+        return *about, "", "", "", node["http"]
+    wanted, ready = sum(pool.want for pool in work.pools), sum(pool.ready for pool in work.pools)
+    app = f"{work.app or '?'} g{work.generation}"
+    return *about, app, f"{ready}/{wanted}", f"{work.tasks_running}/{work.tasks_ordered}", node["http"]
+
+
+def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """What somebody should look at."""
+    for node in nodes:
+        work: NodeStatus | None = node.get("work")
+        for pool in work.pools if work else ():
+            if pool.crash_loop:
+                yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
+        if work and work.reloading:
+            yield f"node {node['id']}: a reload is under way ({work.reloading})"
 
 
 def _ago(seconds: int) -> str:

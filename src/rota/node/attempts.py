@@ -6,10 +6,10 @@ for a while; one stays warm.
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from rota.decide.crew import Phase
 from rota.kit.clock import Clock
@@ -20,21 +20,20 @@ from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
 
+AttemptKey: TypeAlias = tuple[str, int]
+"""A run and the number of the attempt."""
+
 IDLE = 60.0
 """Seconds after which executors that were not needed leave."""
 
-REMEMBER = 10_000
-"""Attempts whose outcome is kept."""
+REMEMBER = 1000
+"""Ended attempts whose outcome is kept."""
 
 
-@dataclass(frozen=True)
-class Account:
-    """One attempt as this node knows it."""
-
+@dataclass
+class _Running:
     attempt: Attempt
     worker: int | None = None
-    has_ended: bool = False
-    error: str = ""
 
 
 class Attempts:
@@ -42,8 +41,8 @@ class Attempts:
 
     def __init__(self, crew: Crew, executors: int, clock: Clock, resized: Callable[[], None]) -> None:
         self._crew, self._executors, self._clock, self._resized = crew, executors, clock, resized
-        self._accounts: OrderedDict[tuple[str, int], Account] = OrderedDict()
-        self._waiting: deque[tuple[str, int]] = deque()
+        self._running: dict[AttemptKey, _Running] = {}
+        self._ended: OrderedDict[AttemptKey, str] = OrderedDict()
         self._size = 1
         self._needed = clock.monotonic()
         crew.witnesses.append(self)
@@ -56,89 +55,86 @@ class Attempts:
     @property
     def free(self) -> int:
         """How many more attempts would be accepted."""
-        return self._executors - self._in_flight()
+        return self._executors - len(self._running)
 
-    def account(self, run: str, attempt: int) -> Account | None:
-        """What is known of an attempt."""
-        return self._accounts.get((run, attempt))
+    def outcome(self, run: str, attempt: int) -> str | None:
+        """How an attempt ended, nothing for well; None if it has not, or nobody remembers."""
+        return self._ended.get((run, attempt))
 
     def start(self, attempt: Attempt) -> str:
         """Accept an attempt; the reason if it is refused, else nothing."""
         key = (attempt.run, attempt.attempt)
-        if key in self._accounts:
+        if key in self._running or key in self._ended:
             return ""
         app = self._crew.generations.app
         if app is None or all(job.name != attempt.job for job in app.app.jobs):
             return f'this node\'s app has no job "{attempt.job}"'
         if self.free < 1:
             return f"all {self._executors} executors are taken"
-        self._accounts[key] = Account(attempt)
-        while len(self._accounts) > REMEMBER and next(iter(self._accounts.values())).has_ended:
-            self._accounts.popitem(last=False)
-        self._waiting.append(key)
+        self._running[key] = _Running(attempt)
         self._give()
         return ""
 
     def interrupt(self, run: str, number: int, why: str) -> bool:
         """End an attempt with all its processes; False if it does not run here."""
-        account = self._accounts.get((run, number))
-        if account is None or account.has_ended:
+        running = self._running.get((run, number))
+        if running is None:
             return False
-        if account.worker is None:
-            self._waiting.remove((run, number))
-            self._ended((run, number), why)
-        elif worker := self._crew.workers.get(account.worker):
+        worker = self._crew.workers.get(running.worker) if running.worker is not None else None
+        if worker is None:
+            self._end((run, number), why)
+        else:
             worker.kill(why)
         return True
 
     def tick(self) -> None:
         """Let executors go that were not needed for a while."""
-        now = self._clock.monotonic()
-        needed = max(1, self._in_flight())
+        now, needed = self._clock.monotonic(), max(1, len(self._running))
         if needed >= self._size:
             self._needed = now
         elif now - self._needed > IDLE:
             self._size = needed
             self._resized()
 
-    # Witness
+    # A Witness of the crew
 
     def registered(self, worker: Worker) -> None:
+        """An executor may have come."""
         self._give()
 
     def draining(self, worker: Worker) -> None:
-        """Nothing: it finishes what it has."""
+        """It finishes what it has, and is given nothing more."""
 
     def said(self, worker: Worker, message: Any) -> None:
+        """An attempt may have ended."""
         if isinstance(message, AttemptEnded):
-            self._ended((message.run, message.attempt), message.error)
+            self._end((message.run, message.attempt), message.error)
             self._give()
 
     def ended(self, worker: Worker, why: str) -> None:
-        for key, account in list(self._accounts.items()):
-            if account.worker == worker.id and not account.has_ended:
-                self._ended(key, f"worker lost: {why}")
+        """An executor may be gone, and its attempt with it."""
+        for key in [key for key, running in self._running.items() if running.worker == worker.id]:
+            self._end(key, f"worker lost: {why}")
         self._give()
 
     def _give(self) -> None:
-        busy = {account.worker for account in self._accounts.values() if not account.has_ended}
-        idle = deque(
-            worker for worker in self._crew.of_pool(EXECUTOR) if worker.phase == Phase.READY and worker.id not in busy
-        )
-        while self._waiting and idle:
-            key, worker = self._waiting.popleft(), idle.popleft()
-            account = self._accounts[key] = replace(self._accounts[key], worker=worker.id)
-            worker.send(account.attempt)
-        wanted = min(self._executors, max(self._size, self._in_flight()))
-        if wanted > self._size:
-            self._size, self._needed = wanted, self._clock.monotonic()
+        """Hand waiting attempts to idle executors, and want more executors if there are too few."""
+        waiting = [running for running in self._running.values() if running.worker is None]
+        if waiting:
+            busy = {running.worker for running in self._running.values()}
+            executors = self._crew.of_pool(EXECUTOR)
+            idle = [worker for worker in executors if worker.phase == Phase.READY and worker.id not in busy]
+            for running, worker in zip(waiting, idle, strict=False):
+                running.worker = worker.id
+                worker.send(running.attempt)
+        if len(self._running) > self._size:
+            self._size, self._needed = len(self._running), self._clock.monotonic()
             self._resized()
 
-    def _in_flight(self) -> int:
-        return sum(not account.has_ended for account in self._accounts.values())
-
-    def _ended(self, key: tuple[str, int], error: str) -> None:
-        account = self._accounts.get(key)
-        if account is not None and not account.has_ended:
-            self._accounts[key] = replace(account, has_ended=True, error=error)
-            log.debug("attempt ended", extra={"run": key[0], "attempt": key[1], "error": error})
+    def _end(self, key: AttemptKey, error: str) -> None:
+        if self._running.pop(key, None) is None:
+            return
+        self._ended[key] = error
+        if len(self._ended) > REMEMBER:
+            self._ended.popitem(last=False)
+        log.debug("attempt ended", extra={"run": key[0], "attempt": key[1], "error": error})

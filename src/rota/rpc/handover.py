@@ -10,10 +10,11 @@ must not be torn. Their sender hears nothing of it and hands them over again.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from rota.model.errors import Unavailable, Unknown
+from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.link import Batch
 from rota.rpc import rules
 
@@ -106,9 +107,13 @@ async def _feed(stream: Duplex[Batch, int], batches: AsyncIterable[Batch], under
         rules.check_batch(batch, last)
         last = batch.sequence
         under_way.add(last)
-        await stream.send(batch)
+        try:
+            await stream.send(batch)
+        except RotaError:
+            return  # the receiving side tells why, after the acks that came before
         await under_way.room()  # before the next is drawn: what is not drawn can still go elsewhere
-    await stream.end()
+    with suppress(RotaError):
+        await stream.end()
 
 
 async def receive(stream: Duplex[int, Batch], take: Callable[[Batch], "asyncio.Task[None]"], window: int) -> None:

@@ -40,7 +40,7 @@ from rota.rpc.settings import LinkSettings
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 10_000
+REMEMBERED = 2_000
 """How many starts, and how many sessions' sequences, are kept in mind."""
 
 K = TypeVar("K", bound=Hashable)

@@ -9,9 +9,9 @@ from grpc import StatusCode
 from grpc.aio import Metadata
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision
 from rota.model.link import AttemptId, Whom
-from rota.rpc import open_link, serve_link
+from rota.rpc import StaleEpoch, open_link, serve_link
 from rota.rpc.grpc import errors, options, wire
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.pb import link_pb2 as pb
@@ -88,11 +88,15 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_the_status() -> None:
     assert type(errors.translate(error, "grpc://b:1", None, is_write=True)) is Unknown
 
 
-async def test_a_long_message_of_a_handler_arrives_shortened() -> None:
+@pytest.mark.parametrize("letter", ["e", "é", "🚀"])
+async def test_a_long_message_of_a_handler_arrives_shortened(letter: str) -> None:
     desk = Desk()
-    desk.answer = Denied("é" * 20_000)
     async with serve_link("grpc://127.0.0.1:0", desk) as server, open_link(server.address) as link:
-        with pytest.raises(Denied, match=f"^{'é' * errors.MOST_TEXT}$"):
+        desk.answer = Denied(letter * 20_000)
+        with pytest.raises(Denied, match=f"^{letter * errors.MOST_TEXT}$"):
+            await link.dispatch(start())
+        desk.answer = StaleEpoch(letter * 20_000, Revision(1), Revision(2))
+        with pytest.raises(StaleEpoch):
             await link.dispatch(start())
 
 

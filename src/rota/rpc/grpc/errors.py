@@ -17,8 +17,11 @@ from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.port import NotMe, OtherMap, StaleEpoch
 
 REFUSAL = "rota-refusal-bin"
-MOST_TEXT = 1000
-"""How long a message may be: metadata is limited to 8 KiB."""
+MOST_TEXT = 500
+"""How many characters of a text travel; all metadata of a call must stay below 8 KiB, whatever the script."""
+
+MOST_DETAILS = 100
+"""The same for the status, where a character may take 12 bytes. It is for people who look at the wire."""
 
 NOT_SENT = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
 
@@ -36,16 +39,15 @@ async def refuse(context: "grpc.aio.ServicerContext[object, object]", error: Exc
     """End a call with an error; what is not Rota's own is not told in detail."""
     if not isinstance(error, RotaError):
         await context.abort(grpc.StatusCode.INTERNAL, "it failed inside; see the log of that node")
-    family = next((family for family in _CODES if isinstance(error, family)), Unknown)
-    refusal = _refusal(error, family)
+    refusal = to_refusal(error)
     metadata = ((REFUSAL, refusal.SerializeToString()),)
-    await context.abort(_CODES[family], refusal.message, trailing_metadata=metadata)
+    await context.abort(_CODES[_family(error)], refusal.message[:MOST_DETAILS], trailing_metadata=metadata)
 
 
 def translate(error: grpc.aio.AioRpcError, peer: str, meant: Whom | None, *, is_write: bool) -> RotaError:
     """What the caller of a link is told; `is_write` if the call may have changed something."""
     if (refusal := _read_refusal(error)) is not None:
-        return _refused(refusal, peer, meant)
+        return from_refusal(refusal, peer, meant)
     text = " ".join((error.details() or error.code().name).split())
     if text.startswith(NOT_SENT):
         return _unreachable(peer, text)
@@ -54,6 +56,33 @@ def translate(error: grpc.aio.AioRpcError, peer: str, meant: Whom | None, *, is_
     if is_write:
         return Unknown(f"node link {peer}: the outcome is not known ({text}); read before you repeat it")
     return Unavailable(f"node link {peer}: no answer ({text}); is the node well?")
+
+
+def to_refusal(error: RotaError) -> pb.Refusal:
+    """An error as a record."""
+    refusal = pb.Refusal(family=_family(error).__name__, message=str(error)[:MOST_TEXT])
+    match error:
+        case NotMe():
+            refusal.family, refusal.node, refusal.session = "NotMe", error.node, error.session
+        case StaleEpoch():
+            refusal.family, refusal.what = "StaleEpoch", error.what[:MOST_TEXT]
+            refusal.given, refusal.current = error.epoch, error.current
+        case OtherMap():
+            refusal.family, refusal.given, refusal.current = "OtherMap", error.version, error.current
+    return refusal
+
+
+def from_refusal(refusal: pb.Refusal, peer: str, meant: Whom | None) -> RotaError:
+    """The error in a record."""
+    match refusal.family:
+        case "NotMe" if meant is not None:
+            return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
+        case "StaleEpoch":
+            return StaleEpoch(refusal.what, Revision(refusal.given), Revision(refusal.current))
+        case "OtherMap":
+            return OtherMap(refusal.given, refusal.current)
+        case family:  # a newer peer may have a kind of its own: its outcome is not known to us
+            return _FAMILIES.get(family, Unknown)(refusal.message or f"node link {peer}: refused")
 
 
 def closed(peer: str) -> Unavailable:
@@ -71,17 +100,8 @@ def not_connected(peer: str, seconds: float) -> Unavailable:
     return Unavailable(f"node link {peer}: no connection within {seconds:g} s; is the way there open?")
 
 
-def _refusal(error: RotaError, family: type[RotaError]) -> pb.Refusal:
-    refusal = pb.Refusal(family=family.__name__, message=str(error)[:MOST_TEXT])
-    match error:
-        case NotMe():
-            refusal.family, refusal.node, refusal.session = "NotMe", error.node, error.session
-        case StaleEpoch():
-            refusal.family, refusal.what = "StaleEpoch", error.what[:MOST_TEXT]
-            refusal.given, refusal.current = error.epoch, error.current
-        case OtherMap():
-            refusal.family, refusal.given, refusal.current = "OtherMap", error.version, error.current
-    return refusal
+def _family(error: RotaError) -> type[RotaError]:
+    return next((family for family in _CODES if isinstance(error, family)), Unknown)
 
 
 def _read_refusal(error: grpc.aio.AioRpcError) -> pb.Refusal | None:
@@ -92,18 +112,6 @@ def _read_refusal(error: grpc.aio.AioRpcError) -> pb.Refusal | None:
             except DecodeError:
                 return None
     return None
-
-
-def _refused(refusal: pb.Refusal, peer: str, meant: Whom | None) -> RotaError:
-    match refusal.family:
-        case "NotMe" if meant is not None:
-            return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
-        case "StaleEpoch":
-            return StaleEpoch(refusal.what, Revision(refusal.given), Revision(refusal.current))
-        case "OtherMap":
-            return OtherMap(refusal.given, refusal.current)
-        case family:  # a newer peer may have a kind of its own: its outcome is not known to us
-            return _FAMILIES.get(family, Unknown)(refusal.message or f"node link {peer}: refused")
 
 
 def _unreachable(peer: str, text: str) -> Unavailable:

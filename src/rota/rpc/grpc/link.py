@@ -110,7 +110,7 @@ class GrpcLink:
             write=partial(self._during, call, call.write),
             read=partial(self._during, call, call.read),
             encode=wire.to_batch,
-            decode=wire.from_acked,
+            decode=self._acked,
             beat=pb.HandOverRequest(),
             end=partial(self._during, call, call.done_writing),
         )
@@ -190,6 +190,12 @@ class GrpcLink:
                     raise Unavailable(f"node link {self._peer}: the other end of the stream is gone") from None
                 initial, trailing = await call.initial_metadata(), await call.trailing_metadata()
                 raise grpc.aio.AioRpcError(code, initial, trailing, details=await call.details()) from None
+
+    def _acked(self, message: pb.HandOverAnswer) -> int | None:
+        """The sequence of an ack; raises a refusal."""
+        if message.HasField("refusal"):
+            raise errors.from_refusal(message.refusal, self._peer, self._meant)
+        return wire.from_acked(message)
 
     @contextmanager
     def _translated(self, *, is_write: bool) -> Iterator[None]:

@@ -116,7 +116,10 @@ class Answers:
         )
         source = NodeId(opening.source)
         taking = self._reception.hand_over(wire.from_whom(opening), source, opening.relay_map, stream)
-        await _beside(stream.live(), taking)
+        try:
+            await _beside(stream.live(), taking)
+        except RotaError as error:
+            await _during(context.write, pb.HandOverAnswer(refusal=errors.to_refusal(error)))
 
     async def follow_log(self, request: pb.FollowLogRequest, context: Context) -> None:
         """Send a log, until it ends."""

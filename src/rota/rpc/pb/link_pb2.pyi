@@ -193,10 +193,12 @@ class HandOverRequest(_message.Message):
     def __init__(self, opening: _Optional[_Union[HandOverOpening, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ...) -> None: ...
 
 class HandOverAnswer(_message.Message):
-    __slots__ = ("acked",)
+    __slots__ = ("acked", "refusal")
     ACKED_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     acked: int
-    def __init__(self, acked: _Optional[int] = ...) -> None: ...
+    refusal: Refusal
+    def __init__(self, acked: _Optional[int] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class FollowLogRequest(_message.Message):
     __slots__ = ("meant", "attempt", "offset", "silence")

@@ -36,7 +36,8 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.enable_http_proxy", 0),  # a store is a neighbour; a proxy for the web is not the way to it
     ("grpc.max_receive_message_length", -1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Not a wait: how long one attempt to connect may take at least. A member 100 ms away must have a chance.
+    ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 10_000),  # etcd hangs up on who pings more often than every 5 s
     ("grpc.keepalive_timeout_ms", 3000),
