@@ -60,14 +60,14 @@ def _terminate(stop: Any) -> None:
     """Finish and stop; asked again, stop at once."""
     if stop.asked.is_set():
         _interrupt(stop)
-    stop.asked.set()
+    stop.ask()
 
 
 def _interrupt(stop: Any) -> None:
     """Stop at once; asked again, do not even tell the fleet. Workers die of their lifelines, the lease by itself."""
     if stop.now.is_set():
         os._exit(130)
-    stop.at_once()
+    stop.ask(now=True)
 
 
 def _hold_on_to_the_one_who_started_us() -> None:

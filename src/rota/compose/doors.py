@@ -1,0 +1,113 @@
+"""The doors of a node: HTTP, the node link, and the control socket.
+
+Nobody asked for a default port, so if it is taken the door opens on another one and says where. A port that was asked
+for and is taken is an error.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from rota.api.health import Health
+from rota.api.listen import address_of, bind
+from rota.api.metrics import registry
+from rota.compose.state import NodeState
+from rota.model.config import NodeConfig, split_address
+from rota.model.errors import Conflict, Invalid
+from rota.node.control_socket import Verb
+from rota.node.link import LinkHandler
+from rota.node.runtime import Runtime
+from rota.rpc.open import serve_link
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_doors(state: NodeState, config: NodeConfig, health: Health, *, may_move: bool) -> AsyncIterator[None]:
+    """HTTP and the node link, open inside; the state says where."""
+    async with AsyncExitStack() as up:
+        sock = _bind(config.http, may_move)
+        up.callback(sock.close)
+        state.doors["http"] = _dialled(config, address_of(sock))
+        serving = asyncio.create_task(_serve_http(sock, state, health), name="http")
+        up.push_async_callback(_cancel, serving)
+        await _open_link(up, state, config, may_move)
+        yield
+
+
+def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
+    """What the control socket understands; `stop(now)` stops the node."""
+
+    async def show(_: dict[str, Any]) -> Any:
+        return state.show()
+
+    async def end(request: dict[str, Any]) -> Any:
+        stop(bool(request.get("now")))
+        return {"node": state.id}
+
+    async def reload(_: dict[str, Any]) -> Any:
+        return await _work(state).reloads.reload()
+
+    async def rollback(_: dict[str, Any]) -> Any:
+        return await _work(state).reloads.rollback()
+
+    return {"status": show, "stop": end, "reload": reload, "rollback": rollback}
+
+
+def _work(state: NodeState) -> Runtime:
+    if state.runtime is None:
+        raise Invalid(f"node {state.id} runs no app; there is nothing to reload")
+    return state.runtime
+
+
+async def _serve_http(sock: socket.socket, state: NodeState, health: Health) -> None:
+    from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
+
+    health.check_ready("session", lambda: None if state.session else "not in the fleet")
+    if runtime := state.runtime:
+        health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
+        health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
+    await serve(sock, door(health, registry(state.figures), state.show, clock=state.clock))
+
+
+async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, may_move: bool) -> None:
+    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.clock)
+    try:
+        try:
+            server = await up.enter_async_context(serve_link(f"grpc://{config.grpc}", handler))
+        except Conflict:
+            if not may_move:
+                raise
+            server = await up.enter_async_context(serve_link(f"grpc://{_any_port(config.grpc)}", handler))
+    except Invalid as error:  # gRPC is an extra; a fleet of one does without
+        if not may_move:
+            raise
+        log.warning("no node link", extra={"node": state.id, "why": str(error)})
+        return
+    state.doors["grpc"] = _dialled(config, server.address.removeprefix("grpc://"))
+
+
+def _bind(address: str, may_move: bool) -> socket.socket:
+    try:
+        return bind(address)
+    except Conflict:
+        if not may_move:
+            raise
+        return bind(_any_port(address))
+
+
+def _any_port(address: str) -> str:
+    return f"{address.rpartition(':')[0]}:0"
+
+
+def _dialled(config: NodeConfig, address: str) -> str:
+    """A door's address as the other nodes dial it."""
+    return f"{config.advertised}:{split_address(address)[1]}"
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])

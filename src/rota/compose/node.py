@@ -1,0 +1,233 @@
+"""One node, put together.
+
+Its parts do not wait for each other: the runtime runs the app, the doors answer, the member takes part in the fleet for
+as long as the store lets it. They are started from top to bottom and stopped from bottom to top.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from rota import __version__
+from rota.api.health import Health
+from rota.compose.doors import open_doors, verbs
+from rota.compose.state import NodeState
+from rota.control.events import keep_events
+from rota.control.leader import Candidate
+from rota.control.retention import clear_away
+from rota.control.roster import keep_roster
+from rota.control.term import Term
+from rota.kit.clock import SYSTEM, Clock
+from rota.model.config import EventsConfig, NodeConfig, RetentionConfig, RuntimeConfig
+from rota.model.errors import RotaError
+from rota.node import control_socket, data_folder, kernel
+from rota.node.assignments import follow_assignments
+from rota.node.data_folder import DataFolder
+from rota.node.loaders import LoadError, Target
+from rota.node.runtime import Runtime
+from rota.node.session import Identity, Session, in_session
+from rota.node.status import publish_status
+from rota.store import Store, open_store
+from rota.store.events import EventLog
+
+log = logging.getLogger(__name__)
+
+PROGRESS = timedelta(seconds=10)
+"""How long the node's own loops may stand still before it is not healthy."""
+
+
+class AppFailed(RotaError):
+    """The app cannot be loaded; mend it and start again."""
+
+
+class Stop:
+    """How a node is asked to stop."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        """Finish what runs, then stop."""
+
+        self.now = asyncio.Event()
+        """Stop at once."""
+
+    def ask(self, now: bool = False) -> None:
+        """Stop, finishing what runs unless it must be now."""
+        self.asked.set()
+        if now:
+            self.now.set()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All sections a node is made from."""
+
+    node: NodeConfig
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    events: EventsConfig = field(default_factory=EventsConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
+    may_move: bool = False
+    """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
+
+
+async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> None:
+    """Run one node until it is told to stop, which may be at any time, also while it is still starting."""
+    with data_folder.hold(settings.node.data) as folder:
+        kernel.adopt_orphans()
+        await _Node(settings, folder, clock).run(stop)
+
+
+class _Node:
+    """The parts of one node."""
+
+    def __init__(self, settings: Settings, folder: DataFolder, clock: Clock) -> None:
+        config = settings.node
+        self._settings, self._folder, self._clock = settings, folder, clock
+        self._health = Health(clock)
+        self._state = state = NodeState(folder.node_id(config.id), clock)
+        if config.app is not None and config.role.may_work:
+            target = Target(config.app, state.id)
+            state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run(self, stop: Stop) -> None:
+        """Start, live, stop."""
+        state, settings = self._state, self._settings
+        async with AsyncExitStack() as up:
+            await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
+            await up.enter_async_context(open_doors(state, settings.node, self._health, may_move=settings.may_move))
+            async with asyncio.TaskGroup() as parts:
+                running = [parts.create_task(self._turn(), name="progress")]
+                try:
+                    if state.runtime is not None:
+                        running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
+                        if not await _unless(stop.asked, self._load(state.runtime)):
+                            return
+                    running.append(parts.create_task(self._be_member(), name="member"))
+                    await stop.asked.wait()
+                    log.info("stopping", extra={"node": state.id})
+                    if state.runtime is not None:
+                        await _unless(stop.now, state.runtime.drain())
+                finally:
+                    if state.runtime is not None:
+                        await state.runtime.kill()
+                    for part in reversed(running):
+                        part.cancel()
+
+    # The app
+
+    async def _load(self, runtime: Runtime) -> None:
+        try:
+            await runtime.load()
+        except LoadError as error:
+            app = runtime.generations.target.app
+            details = f"\n{error.details.rstrip()}" if error.details else ""
+            raise AppFailed(f"app {app}: {error}{details}") from None
+
+    async def _run_app(self, runtime: Runtime) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._reload_soon, runtime)
+        try:
+            await runtime.run(self._health.expect("crew", PROGRESS))
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+            if self._reloading is not None:
+                self._reloading.cancel()
+
+    def _reload_soon(self, runtime: Runtime) -> None:
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.get_running_loop().create_task(self._reload(runtime), name="reload")
+
+    async def _reload(self, runtime: Runtime) -> None:
+        with contextlib.suppress(RotaError):  # who failed has told it
+            await runtime.reloads.reload()
+
+    async def _turn(self) -> None:
+        """Show that the loop turns."""
+        stamp = self._health.expect("loop", PROGRESS)
+        while True:
+            stamp()
+            await asyncio.sleep(1)
+
+    # The fleet
+
+    async def _be_member(self) -> None:
+        """Take part in the fleet, in one session after the other."""
+        state = self._state
+        async with open_store(self._settings.node.store, clock=self._clock) as store:
+            events = EventLog(store, state.id, self._clock)
+            state.journal.write_to(events)
+            async with asyncio.TaskGroup() as parts:
+                writing = parts.create_task(events.run(), name="events")
+                try:
+                    await in_session(
+                        store, self._identity(), self._clock, lambda session: self._in_session(store, session)
+                    )
+                finally:
+                    writing.cancel()
+
+    def _identity(self) -> Identity:
+        config, state = self._settings.node, self._state
+        return Identity(
+            node=state.id,
+            home=self._folder.home,
+            role=config.role,
+            lease_ttl=config.lease_ttl,
+            http=state.doors.get("http", ""),
+            grpc=state.doors.get("grpc", ""),
+            labels=config.labels,
+            slots=config.slots,
+            version=__version__,
+        )
+
+    async def _in_session(self, store: Store, session: Session) -> None:
+        state, node = self._state, session.node
+        state.session = session
+        try:
+            async with asyncio.TaskGroup() as parts:
+                if runtime := state.runtime:
+                    keeper = session.keeper
+                    keeper.tell(lambda: runtime.extend(keeper.safe_until, keeper.ttl))
+                    parts.create_task(follow_assignments(store, node.id, runtime.want), name="assignments")
+                    parts.create_task(publish_status(store, session, runtime.status), name="status")
+                if node.role.may_lead:
+                    candidate = Candidate(
+                        store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
+                    )
+                    parts.create_task(candidate.run(), name="candidate")
+                else:
+                    await asyncio.Event().wait()
+        finally:
+            state.session = None
+
+    async def _lead(self, term: Term) -> None:
+        state = self._state
+        state.term = term
+        state.journal.tell("leader.elected", state.id, term=term.number)
+        try:
+            async with asyncio.TaskGroup() as duties:
+                duties.create_task(keep_roster(term, state.journal.tell), name="roster")
+                duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
+                duties.create_task(keep_events(term, self._settings.events), name="events")
+        finally:
+            state.term = None
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do `work` to its end, unless `event` comes first; whether it was done."""
+    doing, waiting = asyncio.create_task(work), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait([doing, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return True
+        return False
+    finally:
+        for task in (doing, waiting):
+            task.cancel()
+        await asyncio.wait([doing, waiting])

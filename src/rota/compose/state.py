@@ -1,0 +1,78 @@
+"""What the parts of a running node know of each other, and how it is shown."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota import __version__
+from rota.api.metrics import Figures
+from rota.control.term import Term
+from rota.kit.clock import Clock
+from rota.model.ids import NodeId, SessionId
+from rota.node.journal import Journal
+from rota.node.runtime import Runtime
+from rota.node.session import Session
+
+
+@dataclass
+class NodeState:
+    """One node at this moment."""
+
+    id: NodeId
+    clock: Clock
+    journal: Journal = field(default_factory=Journal)
+    runtime: Runtime | None = None
+    """None if it runs no app."""
+
+    session: Session | None = None
+    """None while it is not in the fleet."""
+
+    term: Term | None = None
+    """None while it does not lead."""
+
+    doors: dict[str, str] = field(default_factory=dict)
+    """Where the others reach it, by protocol."""
+
+    @property
+    def session_id(self) -> SessionId | None:
+        """Its session, while it has one."""
+        return self.session.node.session if self.session else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Is it in the fleet, with all its workers there?"""
+        return self.session is not None and (self.runtime is None or self.runtime.is_ready)
+
+    def show(self) -> dict[str, Any]:
+        """The node as it sees itself."""
+        runtime = self.runtime
+        return {
+            "node": self.id,
+            "session": self.session_id,
+            "pid": os.getpid(),
+            "version": __version__,
+            "leads": self.term is not None,
+            "term": self.term.number if self.term else None,
+            "is_ready": self.is_ready,
+            "is_draining": runtime is not None and runtime.is_draining,
+            "doors": dict(self.doors),
+            "work": runtime.status() if runtime else None,
+            "processes": runtime.processes() if runtime else None,
+        }
+
+    def figures(self) -> Figures:
+        """The node in numbers."""
+        runtime, session = self.runtime, self.session
+        workers: dict[tuple[str, str], int] = {}
+        for pool in runtime.status().pools if runtime else ():
+            for state in ("ready", "starting", "draining"):
+                sort = (pool.name.partition(":")[0], state)  # there may be a pool for each task
+                workers[sort] = workers.get(sort, 0) + getattr(pool, state)
+        return Figures(
+            workers=workers,
+            exits=runtime.crew.exits if runtime else {},
+            reloads=runtime.reloads.outcomes if runtime else {},
+            events_dropped=self.journal.dropped,
+            leads=self.term is not None,
+            lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
+        )
