@@ -98,7 +98,7 @@ async def test_a_dump_of_sqlite_is_the_same_after_a_visit_to_any_store(
 async def test_a_fleet_moves_from_one_store_to_another(place: StoreHarness, tmp_path: Path) -> None:
     old, file = f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "dump"
     with rota_node(old, "a", tmp_path, "5s") as node:
-        await eventually(lambda: "node joined node=a" in node.complaint())
+        await eventually(lambda: "node joined subject=a" in node.complaint())
         assert rota("store", "dump", old, file, cwd=tmp_path).code == 0, "while the fleet runs"
     assert [json.loads(line)["key"] for line in lines(file)] == [keys.ROSTER]
     assert rota("store", "load", place.url(), file, cwd=tmp_path).code == 0

@@ -26,6 +26,8 @@ from pathlib import Path
 import msgspec
 import setproctitle
 
+import rota
+from rota.model.errors import RotaError
 from rota.node import kernel, worker
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
 from rota.sdk.app import App
@@ -81,15 +83,35 @@ def _look_at(lifeline: int) -> None:
 def _imported(target: str, pipe: Pipe) -> App:
     """The app; if it cannot be imported, tell why and end."""
     try:
-        return load(target)
+        app = load(target)
     except SystemExit as error:
-        why = f"its import called sys.exit({error.code!r})"
+        pipe.send(LoadFailed(f"its import called sys.exit({error.code!r})"))
+    except RotaError as error:  # a wrong declaration, or no app: the sentence says it, the place is enough
+        pipe.send(LoadFailed(str(error), _place(error)))
     except BaseException as error:  # whatever users' code raises is theirs to read
-        why = f"{type(error).__name__}: {error}"
-        pipe.send(LoadFailed(why, traceback.format_exc()))
-        sys.exit(1)
-    pipe.send(LoadFailed(why))
+        pipe.send(LoadFailed(f"{type(error).__name__}: {error}", _told(error)))
+    else:
+        return app
     sys.exit(1)
+
+
+def _place(error: BaseException) -> str:
+    """The line of the user's code that an error comes from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    return "".join(traceback.format_list(frames[-1:]))
+
+
+def _told(error: BaseException) -> str:
+    """The traceback, beginning with the user's code."""
+    told = traceback.TracebackException.from_exception(error)
+    while told.stack and _is_ours(told.stack[0].filename):
+        told.stack.pop(0)
+    return "".join(told.format())
+
+
+def _is_ours(file: str) -> bool:
+    """Is this code of Rota's, or of Python's import?"""
+    return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
 def _become(app: App, pipe: Pipe, options: argparse.Namespace) -> None:

@@ -1,0 +1,107 @@
+"""`rota up` as a user meets it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.kit.cli import ROTA, rota
+from tests.kit.node import APP, is_alive
+from tests.kit.process import Process
+from tests.kit.waiting import eventually
+
+
+@asynccontextmanager
+async def fleet(folder: Path, *flags: object, app: str = APP) -> AsyncIterator[Process]:
+    (folder / "app.py").write_text(app)
+    argv = ["sh", "-c", f'cd "{folder}" && exec "$0" "$@"', ROTA, "up", "app.py", *flags]
+    with Process(argv, folder / "up.out") as up:
+        yield up
+
+
+async def ready(up: Process) -> str:
+    return (await eventually(lambda: [line for line in up.lines() if line.startswith("ready")], within=30))[0]
+
+
+def below(up: Process) -> list[psutil.Process]:
+    return psutil.Process(up.pid).children(recursive=True)
+
+
+def alive(family: list[psutil.Process]) -> list[psutil.Process]:
+    return [each for each in family if is_alive(each)]
+
+
+async def test_three_nodes_come_up_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "--nodes", 3) as up:
+        line = await ready(up)
+        assert "3 nodes" in line
+        assert "leads" in line
+        family = below(up)
+        assert len(family) >= 3 * 6
+        status = rota("status", "--store", "sqlite:///.rota/up/rota.db", cwd=tmp_path)
+        assert [words.split()[0] for words in status.out.splitlines()[2:5]] == ["n1", "n2", "n3"]
+        assert "trial g1" in status.out
+        reload = rota("reload", cwd=tmp_path)
+        assert reload.out.splitlines() == [f"node n{n}: generation 2 took over from 1" for n in (1, 2, 3)], reload.err
+        events = rota("events", "--store", "sqlite:///.rota/up/rota.db", cwd=tmp_path)
+        assert events.out.count("reload.done") >= 1
+        family += below(up)
+        os.kill(up.pid, signal.SIGINT)
+        await eventually(lambda: not up.is_running)
+        assert alive(family) == []
+
+
+async def test_a_node_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "--nodes", 2) as up:
+        await ready(up)
+        victim = next(each for each in psutil.Process(up.pid).children() if "n2" in each.cmdline())
+        orphans = victim.children(recursive=True)
+        victim.kill()
+        await eventually(lambda: alive(orphans) == [])
+        await eventually(lambda: "n2 | ended (killed by SIGKILL); starting it again" in up.lines())
+        await eventually(lambda: [line for line in up.lines() if "joined node=n2" in line][1:], within=30)
+
+
+async def test_when_up_itself_is_killed_nothing_is_left(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "--nodes", 2) as up:
+        await ready(up)
+        family = below(up)
+        os.kill(up.pid, signal.SIGKILL)
+        await eventually(lambda: alive(family) == [])
+
+
+async def test_term_finishes_first(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as up:
+        await ready(up)
+        family = below(up)
+        os.kill(up.pid, signal.SIGTERM)
+        await eventually(lambda: not up.is_running, within=15)
+        assert alive(family) == []
+        assert any("left node=n1" in line for line in up.lines())
+
+
+async def test_a_broken_app_is_shown_and_ends_it(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "--nodes", 2, app="import rota\napp = rota.App('x')\n1/0\n") as up:
+        await eventually(lambda: not up.is_running, within=20)
+        assert any("ZeroDivisionError: division by zero" in line for line in up.lines())
+
+
+async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
+    answer = await asyncio.to_thread(rota, "up", "ap.py", cwd=tmp_path)
+    assert answer.code != 0
+    assert "ap.py" in answer.out + answer.err
+    assert "Traceback" not in answer.out + answer.err
+
+
+async def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(tmp_path: Path) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with fleet(tmp_path, "--port", port) as up:
+            await eventually(lambda: not up.is_running, within=20)
+            assert any(f"127.0.0.1:{port} is taken" in line for line in up.lines()), up.lines()

@@ -1,0 +1,90 @@
+"""Messages arrive whole and in order, descriptors come along, and a peer that does not read is given up."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from rota.node import pipes
+from rota.node.pipes import Brief, Channel, Deadline, Finish, Fork, Order, Pipe, StartTask, TaskEnded
+from tests.kit.waiting import eventually
+
+
+async def test_messages_arrive_whole_and_in_order() -> None:
+    ours, theirs = pipes.pair()
+    heard: list[object] = []
+    ended = asyncio.Event()
+    channel = Channel(ours, heard.append, ended.set)
+    peer = Pipe(theirs)
+    sent = [
+        StartTask(Order("room/1#0", 7, "room", "1", 0, b'{"a": 1}', True)),
+        TaskEnded("room/1#0", 7, False, "ValueError: ß"),
+        Deadline(1.5, 2.5),
+        *(TaskEnded(f"t{number}", number, True) for number in range(1000)),
+    ]
+    await asyncio.to_thread(lambda: [peer.send(message) for message in sent])
+    await eventually(lambda: len(heard) >= len(sent))
+    assert heard == sent
+    for message in sent:
+        channel.send(message)
+    assert await asyncio.to_thread(lambda: [peer.receive() for _ in sent]) == sent
+    peer.close()
+    async with asyncio.timeout(10):
+        await ended.wait()
+    assert not channel.is_open
+    channel.send(Finish())  # to nobody, and nothing happens
+
+
+async def test_descriptors_travel_with_their_message() -> None:
+    ours, theirs = pipes.pair()
+    channel, peer = Channel(ours, print, lambda: None), Pipe(theirs)
+    wanted = []
+    for number in range(20):
+        reading, writing = os.pipe()
+        os.write(writing, str(number).encode())
+        os.close(writing)
+        brief = Brief(worker=number, role="host", pool="host", slot=0, generation=1, node="a")
+        channel.send(Fork(brief), [reading])
+        wanted.append(number)
+    for number in wanted:
+        message = peer.receive()
+        assert isinstance(message, Fork)
+        fd = peer.fds.popleft()
+        assert (message.brief.worker, os.read(fd, 10), os.get_inheritable(fd)) == (number, str(number).encode(), False)
+        os.close(fd)
+    channel.close()
+    peer.close()
+
+
+async def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "LIMIT", 1_000_000)
+    ours, theirs = pipes.pair()
+    ended = asyncio.Event()
+    channel = Channel(ours, print, ended.set)
+    text = "x" * 100_000
+    for _ in range(100):
+        channel.send(TaskEnded("t", 1, False, text))
+    assert ended.is_set()
+    assert not channel.is_open
+    theirs.close()
+
+
+async def test_the_end_of_a_peer_is_told_once() -> None:
+    ours, theirs = pipes.pair()
+    ends: list[int] = []
+    channel = Channel(ours, print, lambda: ends.append(1))
+    theirs.close()
+    channel.send(Finish())
+    channel.send(Finish())
+    await asyncio.sleep(0.01)
+    assert ends == [1]
+
+
+def test_a_pipe_without_a_peer_receives_nothing() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    pipe = Pipe(ours)
+    pipe.send(Finish())
+    assert pipe.receive() is None
+    pipe.close()
