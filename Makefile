@@ -12,8 +12,9 @@ help:            ## show this list
 setup:           ## make .venv with a working .venv/bin/rota
 	@scripts/setup.sh
 
-demo: setup      ## three nodes elect a leader and survive its death (SQLite, about 20 s)
+demo: setup      ## a fleet survives its leader's death, then an app its reloads (SQLite, about 25 s)
 	@$(PY) examples/01-survive-the-leader/demo.py
+	@$(PY) examples/03-new-code-without-a-pause/demo.py
 
 test: setup      ## lint, types, imports, then every test on real servers
 	@$(MAKE) --no-print-directory check

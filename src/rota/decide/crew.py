@@ -74,7 +74,7 @@ class Crew:
 
     falls: Mapping[tuple[str, int], Falls] = field(default_factory=dict)
     start_timeout: timedelta = timedelta(seconds=30)
-    restart: RestartPolicy = RestartPolicy()
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
 
 
 @dataclass(frozen=True)

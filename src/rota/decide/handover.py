@@ -1,6 +1,6 @@
 """Hand-over: which host worker runs which task of this node.
 
-An `Order` is a task this node should run; a `Copy` is a task as one worker runs it. `plan` starts what is missing on the
+An order is a task this node should run; a `Copy` is a task as one worker runs it. `plan` starts what is missing on the
 host with the fewest tasks, stops what is not ordered, and moves tasks off leaving hosts: first the successor runs, then
 the old copy is stopped, so that a task ends only by hand-over. Both copies have the same task id, slot and epoch.
 
