@@ -32,6 +32,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     """
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is an app to reload
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
     logs.to_stderr(log.level, log.format)

@@ -1,6 +1,7 @@
 """`rota up`: a fleet on this machine, in the foreground."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -148,14 +149,17 @@ class _NodeProcess:
 
     async def keep(self, asked: asyncio.Event) -> int:
         """Run until it is asked to stop; a code other than 0 if it never came up."""
-        while True:
-            code = await self._run_once()
+        while not asked.is_set():
+            code = await self._run_once(asked)
             if asked.is_set():
-                return 0
+                break
             if not self._was_up:
                 return code or 1
             click.echo(f"{self._prefix}ended ({_ended(code)}); starting it again")
-            await asyncio.sleep(1)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await asked.wait()
+        return 0
 
     async def look(self) -> dict[str, Any] | None:
         """What the node says of itself, or None while it cannot."""
@@ -173,7 +177,7 @@ class _NodeProcess:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
-    async def _run_once(self) -> int:
+    async def _run_once(self, asked: asyncio.Event) -> int:
         lifeline, ours = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -188,6 +192,8 @@ class _NodeProcess:
         finally:
             os.close(lifeline)
         try:
+            if asked.is_set():  # while it was being started, so nobody has told it
+                self.send(signal.SIGKILL)
             assert self._process.stdout is not None
             passing = asyncio.create_task(self._pass_lines(self._process.stdout))
             code = await self._process.wait()

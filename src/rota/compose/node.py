@@ -5,13 +5,13 @@ as long as the store lets it. They are started from top to bottom and stopped fr
 """
 
 import asyncio
-import contextlib
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from rota import __version__
@@ -30,11 +30,13 @@ from rota.node import control_socket, data_folder, kernel
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
+from rota.node.pipes import Order
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_status
 from rota.store import Store, open_store
 from rota.store.events import EventLog
+from rota.store.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
     """Run one node until it is told to stop, which may be at any time, also while it is still starting."""
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
+        kernel.raise_descriptor_limit()
         await _Node(settings, folder, clock).run(stop)
 
 
@@ -93,7 +96,6 @@ class _Node:
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
-        self._reloading: asyncio.Task[None] | None = None
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -130,22 +132,8 @@ class _Node:
             raise AppFailed(f"app {app}: {error}{details}") from None
 
     async def _run_app(self, runtime: Runtime) -> None:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._reload_soon, runtime)
-        try:
-            await runtime.run(self._health.expect("crew", PROGRESS))
-        finally:
-            loop.remove_signal_handler(signal.SIGHUP)
-            if self._reloading is not None:
-                self._reloading.cancel()
-
-    def _reload_soon(self, runtime: Runtime) -> None:
-        if self._reloading is None or self._reloading.done():
-            self._reloading = asyncio.get_running_loop().create_task(self._reload(runtime), name="reload")
-
-    async def _reload(self, runtime: Runtime) -> None:
-        with contextlib.suppress(RotaError):  # who failed has told it
-            await runtime.reloads.reload()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, runtime.reload_soon)
+        await runtime.run(self._health.expect("crew", PROGRESS))
 
     async def _turn(self) -> None:
         """Show that the loop turns."""
@@ -191,9 +179,8 @@ class _Node:
         try:
             async with asyncio.TaskGroup() as parts:
                 if runtime := state.runtime:
-                    keeper = session.keeper
-                    keeper.tell(lambda: runtime.extend(keeper.safe_until, keeper.ttl))
-                    parts.create_task(follow_assignments(store, node.id, runtime.want), name="assignments")
+                    heed = partial(_heed, runtime, session.keeper)
+                    parts.create_task(follow_assignments(store, node.id, heed), name="assignments")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
                 if node.role.may_lead:
                     candidate = Candidate(
@@ -204,6 +191,8 @@ class _Node:
                     await asyncio.Event().wait()
         finally:
             state.session = None
+            if state.runtime is not None:
+                state.runtime.end_session()
 
     async def _lead(self, term: Term) -> None:
         state = self._state
@@ -216,6 +205,12 @@ class _Node:
                 duties.create_task(keep_events(term, self._settings.events), name="events")
         finally:
             state.term = None
+
+
+def _heed(runtime: Runtime, keeper: Keeper, orders: Iterable[Order]) -> None:
+    """Run what this session's assignments say, and only then what needs its lease."""
+    runtime.want(orders)
+    keeper.tell(lambda: runtime.extend(keeper.safe_until, keeper.ttl))
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

@@ -7,7 +7,10 @@ leaves nothing to do but wait.
 A pool has slots; each wants one ready member of the target generation. Replacing is make-before-break: an older
 generation drains only when *every* slot of its pool has a ready successor, so a pool never serves with two generations
 mixed for longer than the flip; a worn member (recycling) drains when its own successor is ready, one slot of a pool at
-a time. A pool that breaks first is the other way round: nothing starts while anything old of its slot still lives.
+a time. A pool that breaks first is the other way round: nothing starts while anything old of its slot still lives; so
+it is whenever the pool's version differs, which is another piece of work under the same name.
+
+What needs the lease starts only while the node may act under it.
 
 Time arrives as an argument; the node's shell (`node.crew`) carries the actions out.
 """
@@ -39,6 +42,12 @@ class Pool:
     breaks_first: bool = False
     """Must the old one be gone before the new one starts?"""
 
+    version: int = 0
+    """Which piece of work it is for: the epoch of a task."""
+
+    needs_lease: bool = False
+    """Is this work that nobody else may do at the same time?"""
+
     generation: int | None = None
     """The generation it wants, if not the target: a canary's."""
 
@@ -58,8 +67,11 @@ class Member:
     worn: str = ""
     """Why it should be replaced, if it should."""
 
-    drain: timedelta = timedelta(seconds=10)
-    """How long it may take to end; its pool may be gone by then."""
+    drain: timedelta | None = timedelta(seconds=10)
+    """How long it may take to end, None for as long as its work takes; its pool may be gone by then."""
+
+    version: int = 0
+    """Which piece of work it was started for."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,9 @@ class Crew:
     members: tuple[Member, ...]
     loaders: frozenset[int]
     """Generations that can fork now."""
+
+    safe_until: Instant | None = None
+    """Until when this node may act under its lease; None if it has none."""
 
     falls: Mapping[tuple[str, int], Falls] = field(default_factory=dict)
     start_timeout: timedelta = timedelta(seconds=30)
@@ -147,7 +162,7 @@ def _for_pool(
     by_slot: dict[int, list[Member]] = defaultdict(list)
     for member in members:
         by_slot[member.slot].append(member)
-    fit = {slot: _fitting(by_slot[slot], generation) for slot in range(pool.count)}
+    fit = {slot: _fitting(by_slot[slot], pool, generation) for slot in range(pool.count)}
     renewing = _slot_to_renew(pool, by_slot, generation)
     yield from _starts(crew, pool, by_slot, fit, renewing, generation, now, waits)
     yield from _drains(pool, by_slot, fit, generation)
@@ -163,13 +178,14 @@ def _starts(
     now: Instant,
     waits: list[Instant],
 ) -> Iterator[Start]:
-    if generation not in crew.loaders:
-        return  # the loader's return is an event
+    if generation not in crew.loaders or (pool.needs_lease and not _may_act(crew, now)):
+        return  # the loader's return is an event, and so is the lease's
     for slot in range(pool.count):
         worn_ones_turn_has_not_come = slot != renewing and any(
             member.worn and member.generation == generation and member.phase == Phase.READY for member in by_slot[slot]
         )
-        if fit[slot] or worn_ones_turn_has_not_come or (pool.breaks_first and by_slot[slot]):
+        must_end_first = any(pool.breaks_first or member.version != pool.version for member in by_slot[slot])
+        if fit[slot] or worn_ones_turn_has_not_come or must_end_first:
             continue
         start_at = crew.falls.get((pool.name, slot), Falls()).start_at(crew.restart)
         if start_at <= now:
@@ -188,15 +204,27 @@ def _drains(
                 continue
             if slot >= pool.count:
                 yield Drain(member.id, "the pool became smaller")
+            elif member.version != pool.version:
+                yield Drain(member.id, f"version {pool.version} takes its place")
             elif member.generation != generation and (has_flipped or pool.breaks_first):
                 yield Drain(member.id, f"generation {generation} took over")
             elif member.worn and (pool.breaks_first or (member not in fit[slot] and _is_ready(fit[slot]))):
                 yield Drain(member.id, member.worn)
 
 
-def _fitting(members: Iterable[Member], generation: int) -> list[Member]:
+def _fitting(members: Iterable[Member], pool: Pool, generation: int) -> list[Member]:
     """Those that a slot may keep."""
-    return [m for m in members if m.generation == generation and m.phase != Phase.DRAINING and not m.worn]
+    return [
+        member
+        for member in members
+        if (member.generation, member.version) == (generation, pool.version)
+        and member.phase != Phase.DRAINING
+        and not member.worn
+    ]
+
+
+def _may_act(crew: Crew, now: Instant) -> bool:
+    return crew.safe_until is not None and now < crew.safe_until
 
 
 def _is_ready(members: Iterable[Member]) -> bool:
@@ -218,6 +246,8 @@ def _late(crew: Crew, member: Member, now: Instant, waits: list[Instant]) -> str
         case Phase.STARTING:
             limit, why = crew.start_timeout, "did not register in time"
         case Phase.DRAINING:
+            if member.drain is None:
+                return ""
             limit, why = member.drain, "did not end in time"
         case Phase.READY:
             return ""

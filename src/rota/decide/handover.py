@@ -75,7 +75,7 @@ def plan(
         if not load or _is_placed(by_task[task], epoch, hosts):
             continue
         start_at = falls.get(task, Falls()).start_at(policy)
-        if start_at > now:
+        if start_at > now and not by_task[task]:  # while it runs on a leaving host, a successor cannot wait
             waits.append(start_at)
             continue
         host = min(load, key=lambda host: (load[host], host))

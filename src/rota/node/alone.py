@@ -3,7 +3,8 @@
 An async function has the main thread's event loop, with the agent's channel beside it. A sync function has the main
 thread to itself; another thread listens to the agent, and tells it through `task.stopping`.
 
-Exclusive work is on a leash (`node.deadline`): it ends by itself when the agent has not renewed in time.
+Exclusive work is on a leash (`node.deadline`). It begins only when the agent has said until when it may act: what came
+with the fork may be long past when the app's hooks have run.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import threading
 
 from rota.kit.clock import SYSTEM
 from rota.node.deadline import LOOK, Leash
+from rota.node.guard import Guard
 from rota.node.pipes import (
     Beat,
     Brief,
@@ -21,6 +23,7 @@ from rota.node.pipes import (
     Deadline,
     Finish,
     Message,
+    Order,
     Pipe,
     Registered,
     StopTask,
@@ -32,35 +35,38 @@ from rota.workloads.context import Stopping
 from rota.workloads.resources.run import Outcome, run_sync_task, run_task
 
 
-def be_alone(app: App, brief: Brief, sock: socket.socket) -> None:
+def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
     """Run the one task of this worker to its end."""
     assert brief.order is not None
-    leash = Leash()
-    if brief.order.is_exclusive and brief.deadline is not None:
-        leash.extend(brief.deadline)
     kind = app.resources.get(brief.order.kind)
     if kind is not None and kind.is_async:
-        asyncio.run(Alone(app, brief, leash).run(sock))
+        asyncio.run(Alone(app, brief, brief.order, Leash(guard)).run(sock))
     else:
-        AloneSync(app, brief, leash).run(Pipe(sock))
+        AloneSync(app, brief.order, Leash(guard)).run(Pipe(sock))
 
 
 class Alone:
     """One async task."""
 
-    def __init__(self, app: App, brief: Brief, leash: Leash) -> None:
-        assert brief.order is not None
-        self._app, self._brief, self._order, self._leash = app, brief, brief.order, leash
+    def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
+        self._app, self._brief, self._order, self._leash = app, brief, order, leash
+        self._task: asyncio.Task[Outcome] | None = None
+        self._may_begin = asyncio.Event()
+        self._is_stopping = False
 
     async def run(self, sock: socket.socket) -> None:
         """Live as long as the task."""
-        loop = asyncio.get_running_loop()
         self._channel = Channel(sock, self._heard, self._stop)
-        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         self._channel.send(Registered())
-        self._task = asyncio.create_task(self._run(), name=self._order.task)
         beat = asyncio.create_task(self._beat(), name="beat")
-        outcome = await self._task
+        if self._order.is_exclusive:
+            await self._may_begin.wait()
+        outcome = Outcome(True)
+        if not self._is_stopping:
+            self._task = asyncio.create_task(self._run(), name=self._order.task)
+            await asyncio.wait([self._task])
+            outcome = Outcome(True) if self._task.cancelled() else self._task.result()
         beat.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await beat
@@ -77,18 +83,22 @@ class Alone:
         match message:
             case Deadline() if self._order.is_exclusive:
                 self._leash.extend(message)
+                self._may_begin.set()
             case StopTask() | Finish():
                 self._stop()
 
     def _stop(self) -> None:
-        self._task.cancel()
+        """Cancel the task, once: its cleaning up is not to be cut short."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._may_begin.set()
+            if self._task is not None:
+                self._task.cancel()
 
     async def _beat(self) -> None:
         last = SYSTEM.monotonic()
         while True:
             await asyncio.sleep(LOOK)
-            if self._leash.is_over:
-                self._leash.end()
             if self._leash.must_stop:
                 self._stop()
             if SYSTEM.monotonic() - last >= self._brief.beat:
@@ -99,37 +109,50 @@ class Alone:
 class AloneSync:
     """One sync task."""
 
-    def __init__(self, app: App, brief: Brief, leash: Leash) -> None:
-        assert brief.order is not None
-        self._app, self._brief, self._order, self._leash = app, brief, brief.order, leash
+    def __init__(self, app: App, order: Order, leash: Leash) -> None:
+        self._app, self._order, self._leash = app, order, leash
         self._stopping = Stopping()
+        self._may_begin = threading.Event()
 
     def run(self, pipe: Pipe) -> None:
         """Live as long as the task."""
-        signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
+        signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        pipe.send(Registered())
+        if self._order.is_exclusive:
+            self._wait_for_deadline(pipe)
         for body in (lambda: self._listen(pipe), self._look):
             threading.Thread(target=body, name="rota", daemon=True).start()
-        pipe.send(Registered())
-        started = TaskStarted(self._order.task, self._order.epoch)
-        kind = self._app.resources.get(self._order.kind)
-        outcome = run_sync_task(kind, self._order, self._stopping, lambda: pipe.send(started))
+        outcome = Outcome(True)
+        if not self._stopping:
+            started = TaskStarted(self._order.task, self._order.epoch)
+            kind = self._app.resources.get(self._order.kind)
+            outcome = run_sync_task(kind, self._order, self._stopping, lambda: pipe.send(started))
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
+    def _wait_for_deadline(self, pipe: Pipe) -> None:
+        """Read until the agent has said how long we may act, or that we need not."""
+        while not self._stopping and not self._may_begin.is_set():
+            self._take(pipe.receive())
+
     def _listen(self, pipe: Pipe) -> None:
-        while True:
-            message: Message | None = pipe.receive()
-            match message:
-                case Deadline() if self._order.is_exclusive:
-                    self._leash.extend(message)
-                case None | StopTask() | Finish():
-                    self._stopping.set()
-            if message is None:
-                return
+        while self._take(pipe.receive()):
+            pass
+
+    def _take(self, message: Message | None) -> bool:
+        """Heed one message; False if there will be no more."""
+        match message:
+            case Deadline() if self._order.is_exclusive:
+                self._leash.extend(message)
+                self._may_begin.set()
+            case None | StopTask() | Finish():
+                self._stop()
+        return message is not None
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        self._may_begin.set()
 
     def _look(self) -> None:
-        while True:
-            if self._leash.is_over:
-                self._leash.end()
+        while not self._stopping.wait(LOOK):
             if self._leash.must_stop:
-                self._stopping.set()
-            threading.Event().wait(LOOK)
+                self._stop()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rota.decide.crew import Phase
 from rota.kit.clock import Clock
 from rota.node.crew import Crew
 from rota.node.pipes import Attempt, AttemptEnded
@@ -92,9 +91,14 @@ class Attempts:
         now, needed = self._clock.monotonic(), max(1, len(self._running))
         if needed >= self._size:
             self._needed = now
-        elif now - self._needed > IDLE:
-            self._size = needed
+        elif now - self._needed > IDLE and (size := max(needed, self._highest_busy_slot() + 1)) < self._size:
+            self._size = size
             self._resized()
+
+    def _highest_busy_slot(self) -> int:
+        """A pool shrinks from its end, and only over executors that have nothing to do."""
+        busy = [self._crew.workers.get(running.worker) for running in self._running.values() if running.worker]
+        return max((worker.brief.slot for worker in busy if worker), default=0)
 
     # A Witness of the crew
 
@@ -123,7 +127,7 @@ class Attempts:
         if waiting:
             busy = {running.worker for running in self._running.values()}
             executors = self._crew.of_pool(EXECUTOR)
-            idle = [worker for worker in executors if worker.phase == Phase.READY and worker.id not in busy]
+            idle = [worker for worker in executors if worker.can_work and worker.id not in busy]
             for running, worker in zip(waiting, idle, strict=False):
                 running.worker = worker.id
                 worker.send(running.attempt)

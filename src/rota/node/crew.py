@@ -13,7 +13,7 @@ import itertools
 import logging
 import os
 import signal
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -43,8 +43,8 @@ TICK = 0.5
 STATUS_WAIT = 0.3
 """Seconds to wait for the status of a worker that has ended, from whoever reaps it."""
 
-STATUSES = 256
-"""Statuses kept of children nobody knows: their birth may not have been told yet."""
+KEEP_STATUS = 5.0
+"""Seconds to keep the status of a child that nobody knows: its birth may not have been told yet."""
 
 
 class Witness(Protocol):
@@ -89,8 +89,7 @@ class Crew:
         self._changed = asyncio.Condition()
         self._numbers = itertools.count(1)
         self._by_pid: dict[int, Worker] = {}
-        self._statuses: dict[int, int] = {}
-        self._order_of_statuses: deque[int] = deque()
+        self._statuses: dict[int, tuple[int, Instant]] = {}
         self._deadline: Deadline | None = None
 
     # What it looks like
@@ -106,6 +105,7 @@ class Crew:
             target=self.generations.current,
             members=tuple(worker.member for worker in self.workers.values()),
             loaders=frozenset(self.generations.able()),
+            safe_until=Instant(self._deadline.stop_at) if self._deadline else None,
             falls=self.falls,
             start_timeout=self._config.start_timeout,
             restart=self.policy,
@@ -134,11 +134,21 @@ class Crew:
         self.falls = {}
         self.wake()
 
-    def extend(self, deadline: Deadline) -> None:
-        """Pass on until when this node's exclusive work may go on."""
+    def extend(self, deadline: Deadline | None) -> None:
+        """Pass on until when this node's exclusive work may go on; None: it may not."""
+        was_over = self._deadline is None
         self._deadline = deadline
+        if deadline is not None:
+            for worker in self.workers.values():
+                worker.send(deadline)
+            if was_over:
+                self.wake()
+
+    def kill_exclusive(self, why: str) -> None:
+        """End every worker whose work nobody else may do at the same time."""
         for worker in self.workers.values():
-            worker.send(deadline)
+            if worker.brief.order is not None and worker.brief.order.is_exclusive:
+                worker.kill(why)
 
     def kill_all(self, why: str) -> None:
         """End every process now."""
@@ -175,13 +185,7 @@ class Crew:
 
     def reap(self) -> None:
         """Take the status of every child that has ended."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in kernel.ended_children():
             if not self.generations.has_reaped(pid, status):
                 self.reaped(pid, status)
 
@@ -189,31 +193,48 @@ class Crew:
         self.generations.mend(self)
         plan = plans.plan(self.snapshot(), self._clock.monotonic())
         for action in plan.actions:
+            # Each step may end what a later one is about: a loader that is told to fork may turn out to be gone.
             match action:
                 case Start(pool=pool, slot=slot, generation=generation):
-                    self._start(self.posts[pool], slot, generation)
+                    if (post := self.posts.get(pool)) and (loader := self.generations.able().get(generation)):
+                        self._start(post, slot, loader)
                 case Drain(member=number, why=why):
-                    self._drain(self.workers[number], why)
+                    if worker := self.workers.get(number):
+                        self._drain(worker, why)
                 case Kill(member=number, why=why):
-                    self.workers[number].kill(why)
+                    if worker := self.workers.get(number):
+                        self._kill(worker, why)
         return plan.look_again
 
-    def _start(self, post: Post, slot: int, generation: int) -> None:
-        loader = self.generations.able()[generation]
-        worker = Worker(self._brief(post, slot, generation), post.drain, self._clock.monotonic())
+    def _start(self, post: Post, slot: int, loader: Loader) -> None:
+        brief = self._brief(post, slot, loader.generation)
+        worker = Worker(brief, post.pool.version, post.drain, self._clock.monotonic())
         self.workers[worker.id] = worker
+        try:
+            self._bring_up(worker, loader)
+        except OSError as error:  # out of descriptors, most likely
+            self._gone(worker, f"it could not be started: {error.strerror}", "not forked")
+
+    def _bring_up(self, worker: Worker, loader: Loader) -> None:
         mine, theirs = pair()
         worker.channel = Channel(mine, partial(self._heard, worker), partial(self._silent, worker))
         worker.stacks = kernel.scratch_file(f"stacks of {worker.id}")
         if loader.spawns:
             with theirs:
                 worker.handle, worker.lifeline = start_process(
-                    self.generations.target, generation, theirs.fileno(), worker.stacks, worker.brief
+                    self.generations.target, loader.generation, theirs.fileno(), worker.stacks, worker.brief
                 )
             self._known(worker)
         else:
-            lifeline, worker.lifeline = os.pipe()
-            loader.fork(worker.brief, theirs.detach(), lifeline, os.dup(worker.stacks))
+            with theirs:
+                lifeline, worker.lifeline = os.pipe()
+                loader.fork(worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks))
+
+    def _kill(self, worker: Worker, why: str) -> None:
+        worker.kill(why)
+        if worker.handle is None and (loader := self.generations.able().get(worker.brief.generation)):
+            log.warning("loader does not fork", extra={"generation": loader.generation, "pid": loader.pid})
+            loader.kill()
 
     def _brief(self, post: Post, slot: int, generation: int) -> Brief:
         return Brief(
@@ -264,10 +285,9 @@ class Crew:
         if worker := self._by_pid.get(pid):
             self._gone(worker, worker.why_killed or describe(status), _sort(worker, status))
             return
-        self._statuses[pid] = status
-        self._order_of_statuses.append(pid)
-        if len(self._order_of_statuses) > STATUSES:
-            self._statuses.pop(self._order_of_statuses.popleft(), None)
+        now = self._clock.monotonic()
+        self._statuses = {each: known for each, known in self._statuses.items() if now - known[1] < KEEP_STATUS}
+        self._statuses[pid] = (status, now)
 
     def loader_changed(self, loader: Loader) -> None:
         """It has loaded, or it is gone; then those it was asked for will not come."""
@@ -310,7 +330,7 @@ class Crew:
         pid = worker.handle.pid
         self._by_pid[pid] = worker
         if pid in self._statuses:
-            self.reaped(pid, self._statuses.pop(pid))
+            self.reaped(pid, self._statuses.pop(pid)[0])
         elif (fd := worker.handle.fileno()) is not None:
             asyncio.get_running_loop().add_reader(fd, self._has_ended, worker, fd)
 
@@ -325,13 +345,16 @@ class Crew:
             self._gone(worker, worker.why_killed, "lost")
 
     def _gone(self, worker: Worker, why: str, sort: str) -> None:
+        if worker.id not in self.workers:
+            return
+        if worker.channel is not None:
+            worker.channel.drain()  # its last words may say that its work was done
         if self.workers.pop(worker.id, None) is None:
             return
         if worker.handle is not None:
             if (fd := worker.handle.fileno()) is not None:
                 asyncio.get_running_loop().remove_reader(fd)
             self._by_pid.pop(worker.handle.pid, None)
-            worker.handle.kill_group()  # what it started and left behind
         stacks = worker.read_stacks()
         worker.let_go()
         if worker.phase != Phase.DRAINING:

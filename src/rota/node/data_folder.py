@@ -79,8 +79,9 @@ def _lock(path: Path, lock: int) -> None:
     except BlockingIOError:
         holder = os.pread(lock, 64, 0).decode(errors="replace").strip() or "another process"
         raise Conflict(f"data folder {path} is in use by {holder}; stop it, or choose another with --data") from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"pid {os.getpid()}\n".encode(), 0)
+    with _translated(path):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"pid {os.getpid()}\n".encode(), 0)
 
 
 def _name_from_host() -> str:

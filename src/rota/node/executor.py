@@ -9,12 +9,13 @@ import signal
 import socket
 import threading
 
+from rota.node.guard import Guard
 from rota.node.pipes import Attempt, AttemptEnded, Beat, Brief, Finish, Pipe, Registered
 from rota.sdk.app import App
 from rota.workloads.jobs.run import run_attempt
 
 
-def be_executor(app: App, brief: Brief, sock: socket.socket) -> None:
+def be_executor(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
     """Run attempts until told to finish, or until the agent is gone."""
     pipe = Pipe(sock)
     waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()

@@ -1,12 +1,14 @@
 """Generations: the loaders of a node, each with the code it imported.
 
 The current generation's loader forks; the one before is kept, so that going back needs no import. A loader that dies
-is started again with waits that grow, and its workers live on meanwhile. What it then imports is what the files say
-now; if that is not what the generation was made of, somebody is told to reload.
+is started again with waits that grow; its workers live on meanwhile, and what the app declares stays known. What the
+new loader imports is what the files say now: if that is not what the generation was made of, it is another generation,
+and has to come in by a reload like any other.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 
 from rota.decide.restart import Falls, RestartPolicy
@@ -21,7 +23,15 @@ log = logging.getLogger(__name__)
 class Generations:
     """Loaders by number."""
 
-    def __init__(self, target: Target, timeout: timedelta, policy: RestartPolicy, clock: Clock, tell: Tell) -> None:
+    def __init__(
+        self,
+        target: Target,
+        timeout: timedelta,
+        policy: RestartPolicy,
+        clock: Clock,
+        tell: Tell,
+        code_changed: Callable[[], None],
+    ) -> None:
         self.target = target
         self.current = 0
         """The one that works; 0 before the first was loaded."""
@@ -30,11 +40,12 @@ class Generations:
         """The one to go back to."""
 
         self._timeout, self._policy, self._clock, self._tell = timeout.total_seconds(), policy, clock, tell
+        self._code_changed = code_changed
         self._loaders: dict[int, Loader] = {}
+        self._apps: dict[int, Loaded] = {}
         self._by_pid: dict[int, Loader] = {}
         self._falls = Falls()
         self._mending: asyncio.Task[None] | None = None
-        self._made_of = ""
         self._is_closing = False
 
     @property
@@ -44,8 +55,7 @@ class Generations:
 
     def app_of(self, number: int | None) -> Loaded | None:
         """The app as one generation imported it."""
-        loader = self._loaders.get(number) if number else None
-        return loader.app if loader else None
+        return self._apps.get(number) if number else None
 
     def able(self) -> dict[int, Loader]:
         """Those that can fork now."""
@@ -53,25 +63,30 @@ class Generations:
 
     async def load(self, number: int, listener: Listener) -> Loaded:
         """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
-        loader = self._loaders[number] = Loader(self.target, number, listener)
+        loader = self._loaders[number] = Loader(self.target, number, listener, self._clock.monotonic())
         self._by_pid[loader.pid] = loader
         try:
             loaded = await loader.loaded(self._timeout)
         except BaseException:
             self.drop(number)
             raise
+        self._apps.setdefault(number, loaded)
         for warning in loaded.warnings:
             log.warning("loaded with a warning", extra={"generation": number, "why": warning})
         return loaded
 
-    def settle_on(self, number: int, previous: int | None, loaded: Loaded) -> None:
+    def settle_on(self, number: int, previous: int | None) -> None:
         """This generation works now; forget those that nobody will go back to. Their workers drain without them."""
-        self.current, self.previous, self._made_of, self._falls = number, previous, loaded.code, Falls()
+        self.previous = previous if previous in self._loaders else None
+        self.current, self._falls = number, Falls()
         for other in self._loaders.keys() - {number, previous}:
             self._loaders.pop(other).leave()
+        self._apps = {each: app for each, app in self._apps.items() if each in (number, previous)}
 
     def drop(self, number: int) -> None:
         """End a loader, now."""
+        if number != self.current:
+            self._apps.pop(number, None)
         if loader := self._loaders.pop(number, None):
             loader.kill()
 
@@ -95,6 +110,8 @@ class Generations:
         del self._loaders[loader.generation]
         if loader.generation == self.previous:
             self.previous = None
+        if loader.generation == self.current:
+            self._fell(timedelta(seconds=self._clock.monotonic() - loader.born), "ended")
         if loader.app is not None and not self._is_closing:
             self._tell("worker.exited", f"loader {loader.generation}", pool="loader", why="ended")
 
@@ -107,16 +124,19 @@ class Generations:
 
     async def _load_again(self, listener: Listener) -> None:
         number = self.current
+        before = self._apps[number].code
         try:
             loaded = await self.load(number, listener)
-            if loaded.code != self._made_of:
-                log.warning(
-                    "the code has changed since this generation was loaded; run: rota reload",
-                    extra={"generation": number},
-                )
-        except LoadError as error:
-            now = self._clock.monotonic()
-            self._falls = self._falls.add(now, timedelta(), str(error), self._policy)
+            if loaded.code != before:
+                self.drop(number)
+                self._fell(timedelta(), "the code has changed")
+                log.warning("the code has changed since this generation was loaded", extra={"generation": number})
+                self._code_changed()
+        except (LoadError, OSError) as error:
+            self._fell(timedelta(), str(error))
             self._tell("app.failed", self.target.app, why=str(error), generation=number)
         finally:
             self._mending = None
+
+    def _fell(self, stood: timedelta, why: str) -> None:
+        self._falls = self._falls.add(self._clock.monotonic(), stood, why, self._policy)

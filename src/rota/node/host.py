@@ -3,7 +3,9 @@
 import asyncio
 import signal
 import socket
+from functools import partial
 
+from rota.node.guard import Guard
 from rota.node.pipes import (
     Beat,
     Brief,
@@ -23,7 +25,7 @@ LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
 
 
-def be_host(app: App, brief: Brief, sock: socket.socket) -> None:
+def be_host(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
     """Run what the agent orders, until it says that there is no more."""
     asyncio.run(Host(app, brief).run(sock))
 
@@ -33,7 +35,7 @@ class Host:
 
     def __init__(self, app: App, brief: Brief) -> None:
         self._app, self._brief = app, brief
-        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, int], asyncio.Task[Outcome]] = {}
         self._is_finishing = False
         self._ended = 0
 
@@ -53,28 +55,29 @@ class Host:
     def _heard(self, message: object) -> None:
         match message:
             case StartTask(order=order):
-                key = (order.task, order.epoch)
-                if key not in self._tasks and not self._is_finishing:
-                    self._tasks[key] = asyncio.create_task(self._run(order), name=order.task)
+                if (order.task, order.epoch) not in self._tasks and not self._is_finishing:
+                    self._start(order)
             case StopTask(task=task, epoch=epoch):
-                if found := self._tasks.get((task, epoch)):
+                found = self._tasks.get((task, epoch))
+                if found is not None and not found.cancelling():  # once: its cleaning up is not to be cut short
                     found.cancel()
             case Finish():
                 self._is_finishing = True
                 self._leave_if_done()
 
-    async def _run(self, order: Order) -> None:
-        """One task; whatever it does ends in one TaskEnded."""
-        outcome = Outcome(False, "it was not started")
-        try:
-            kind = self._app.resources.get(order.kind)
-            started = TaskStarted(order.task, order.epoch)
-            outcome = await run_task(kind, order, lambda: self._channel.send(started))
-        finally:
-            self._ended += 1
-            self._tasks.pop((order.task, order.epoch), None)
-            self._channel.send(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
-            self._leave_if_done()
+    def _start(self, order: Order) -> None:
+        kind, started = self._app.resources.get(order.kind), TaskStarted(order.task, order.epoch)
+        running = run_task(kind, order, lambda: self._channel.send(started))
+        task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task)
+        task.add_done_callback(partial(self._done, order))
+
+    def _done(self, order: Order, task: asyncio.Task[Outcome]) -> None:
+        """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""
+        outcome = Outcome(True) if task.cancelled() else task.result()
+        self._ended += 1
+        del self._tasks[order.task, order.epoch]
+        self._channel.send(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
+        self._leave_if_done()
 
     def _leave_if_done(self) -> None:
         if self._is_finishing and not self._tasks:

@@ -13,12 +13,13 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import resource
 import select
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _LINUX = sys.platform == "linux"
@@ -40,7 +41,8 @@ def adopt_orphans() -> None:
 def die_with(lifeline: int) -> None:
     """End this process and its group, with SIGKILL, when the other end of `lifeline` is closed.
 
-    The lifeline is the reading end of a pipe into which nobody ever writes.
+    The lifeline is the reading end of a pipe into which nobody ever writes. The portable way is a thread, which loaders
+    must not have and which code that is stuck holds up: they, and workers, have other ways (`loader`, `guard`).
     """
     if is_portable():
         threading.Thread(target=_watch, args=(lifeline,), name="rota lifeline", daemon=True).start()
@@ -50,11 +52,6 @@ def die_with(lifeline: int) -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     if has_hung_up(lifeline):  # before it was armed, so nobody will tell
         _end_group()
-
-
-def needs_thread_for_lifeline() -> bool:
-    """Does `die_with` start a thread here? The loader must not have one."""
-    return is_portable()
 
 
 def has_hung_up(lifeline: int) -> bool:
@@ -116,6 +113,39 @@ class Handle:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Reap every child that has ended: its number and status. What is left of its group is ended with it.
+
+    In that order, where it can be had: once a child is reaped, its number may mean another process.
+    """
+    while True:
+        try:
+            pid, status = _look_at_ended_child()
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        yield (pid, os.waitpid(pid, 0)[1] if status is None else status)
+
+
+def _look_at_ended_child() -> tuple[int, int | None]:
+    """A child that has ended, 0 if none has; with its status if it had to be reaped to be seen."""
+    if is_portable():
+        return os.waitpid(-1, os.WNOHANG)
+    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return (found.si_pid if found else 0), None
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many descriptors as the system lets it have; a worker takes four."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65_536 if hard == resource.RLIM_INFINITY else hard
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def scratch_file(name: str) -> int:

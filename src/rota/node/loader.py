@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what workers print is seen as it comes
     setproctitle.setproctitle(f"rota: loader {options.generation} of {options.node}")
-    if kernel.needs_thread_for_lifeline():
+    if kernel.is_portable():
         _look_at(options.lifeline)
     else:
         kernel.die_with(options.lifeline)
@@ -147,22 +147,29 @@ def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
     channel, lifeline, stacks = (pipe.fds.popleft() for _ in range(3))
     if threads := _threads():
         pipe.send(ForkRefused(brief.worker, threads))
-        for fd in (channel, lifeline, stacks):
-            os.close(fd)
+        _close(channel, lifeline, stacks)
         return
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        pipe.send(ForkRefused(brief.worker, f"the system refused to fork: {error.strerror}"))
+        _close(channel, lifeline, stacks)
+        return
     if pid == 0:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, 0)
         pipe.close()
-        for fd in own:
-            os.close(fd)
+        _close(*own)
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks)
     _own_group(pid)
-    for fd in (channel, lifeline, stacks):
-        os.close(fd)
+    _close(channel, lifeline, stacks)
     pipe.send(Forked(brief.worker, pid))
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _own_group(pid: int) -> None:
@@ -172,13 +179,7 @@ def _own_group(pid: int) -> None:
 
 
 def _reap(pipe: Pipe) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
+    for pid, status in kernel.ended_children():
         pipe.send(Reaped(pid, status))
 
 

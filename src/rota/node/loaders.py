@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.pipes import (
     Brief,
@@ -24,15 +25,12 @@ from rota.node.pipes import (
 )
 
 
-@dataclass(frozen=True)
 class LoadError(Exception):
     """The app could not be imported."""
 
-    why: str
-    details: str = ""
-
-    def __str__(self) -> str:
-        return self.why
+    def __init__(self, why: str, details: str = "") -> None:
+        super().__init__(why)
+        self.details = details
 
 
 class Listener(Protocol):
@@ -62,8 +60,8 @@ class Target:
 class Loader:
     """One loader process, of one generation."""
 
-    def __init__(self, target: Target, generation: int, listener: Listener) -> None:
-        self.generation = generation
+    def __init__(self, target: Target, generation: int, listener: Listener, now: Instant) -> None:
+        self.generation, self.born = generation, now
         self.app: Loaded | None = None
         self.is_alive = True
         self._target, self._listener = target, listener
@@ -111,6 +109,7 @@ class Loader:
 
     def ended(self, status: int) -> None:
         """The agent reaped it."""
+        self._channel.drain()  # what it said last
         if not self._loaded.done():
             self._loaded.set_exception(LoadError(f"its import ended the process ({describe(status)})"))
             self._loaded.exception()  # whoever waits is told; if nobody does, that is no bug

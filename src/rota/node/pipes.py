@@ -250,20 +250,28 @@ class Channel:
         self._unsent.clear()
         self._sock.close()
 
+    def drain(self) -> None:
+        """Take in all that the peer, which has ended, had sent before."""
+        while self.is_open and self._take_in():
+            pass
+
     def _read(self) -> None:
+        if self._take_in() is False:
+            self._lost()
+
+    def _take_in(self) -> bool | None:
+        """One piece of what has come; False if the peer is gone or talks nonsense, None if nothing is there."""
         try:
             data = self._sock.recv(262_144)
+            messages = _decoded(self._decoder, data)
         except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lost()
-            return
-        for message in _decoded(self._decoder, data):
-            self._on_message(message)
-            if not self.is_open:
-                return
+            return None
+        except (OSError, frames.FrameTooLong, msgspec.MsgspecError):
+            return False
+        for message in messages:
+            if self.is_open:
+                self._on_message(message)
+        return bool(data)
 
     def _write(self) -> None:
         while self._unsent:

@@ -27,8 +27,8 @@ class Post:
     service: str = ""
     group: str = ""
     order: Order | None = None
-    drain: timedelta = timedelta(seconds=10)
-    """How long its workers may take to end."""
+    drain: timedelta | None = timedelta(seconds=10)
+    """How long its workers may take to end; None for as long as their work takes."""
 
     has_loop: bool = False
     """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still."""
@@ -53,17 +53,31 @@ def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig)
 def _of_app(app: AppSummary, executors: int, config: RuntimeConfig) -> Iterator[Post]:
     if any(not resource.runs_alone for resource in app.resources):
         yield Post(Pool(HOST, config.hosts), "host", drain=config.drain, has_loop=True)
-    if app.jobs:
-        yield Post(Pool(EXECUTOR, executors), "executor", drain=config.drain)
+    if app.jobs and config.executors:
+        yield Post(
+            Pool(EXECUTOR, executors), "executor", drain=None
+        )  # a run may last for hours; a reload does not end it
     for service in app.services:
         for group, count in service.groups.items():
             pool = Pool(f"service:{service.name}:{group}", count)
             yield Post(pool, "service", service.name, group, drain=config.drain)
 
 
+def runs_alone(order: Order, app: AppSummary) -> bool:
+    """Does the task get a process of its own?"""
+    return order.is_exclusive or any(kind.name == order.kind and kind.runs_alone for kind in app.resources)
+
+
 def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) -> Iterator[Post]:
-    alone = {resource.name: resource for resource in app.resources if resource.runs_alone}
+    kinds = {kind.name: kind for kind in app.resources}
     for order in orders:
-        if kind := alone.get(order.kind):
-            pool = Pool(f"task:{order.task}@{order.epoch}", 1, breaks_first=order.is_exclusive)
-            yield Post(pool, "task", order=order, drain=config.grace, has_loop=kind.is_async)
+        if runs_alone(order, app):
+            pool = Pool(
+                f"task:{order.task}",
+                1,
+                breaks_first=order.is_exclusive,
+                version=order.epoch,
+                needs_lease=order.is_exclusive,
+            )
+            is_async = order.kind in kinds and kinds[order.kind].is_async
+            yield Post(pool, "task", order=order, drain=config.grace, has_loop=is_async)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rota.decide.crew import Phase
 from rota.model.config import RuntimeConfig
@@ -46,7 +47,7 @@ class Reloads:
         crew: Crew,
         config: RuntimeConfig,
         tell: Tell,
-        wanted: Callable[[Loaded], dict[str, Post]],
+        post: Callable[[], None],
         canaries: Callable[[Loaded, int], dict[str, Post]],
     ) -> None:
         self.stage = ""
@@ -57,8 +58,10 @@ class Reloads:
 
         self.outcomes: dict[str, int] = {}
         self._crew, self._generations, self._config, self._tell = crew, crew.generations, config, tell
-        self._wanted, self._canaries = wanted, canaries
+        self._post, self._canaries = post, canaries
         self._last = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._is_closed = False
 
     def number(self) -> int:
         """The next generation's number."""
@@ -74,7 +77,7 @@ class Reloads:
             async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
                 loaded = await self._generations.load(number, self._crew)
                 await self._try_canaries(loaded, number)
-                await self._flip(number, old, loaded)
+                await self._flip(number, old)
         except (LoadError, ReloadFailed, TimeoutError) as error:
             raise self._failed(number, old, error) from None
         except BaseException:
@@ -88,13 +91,12 @@ class Reloads:
     async def rollback(self) -> Reloaded:
         """Go back to the previous generation; Conflict if there is none."""
         number, old = self._generations.previous, self._generations.current
-        loaded = self._generations.app_of(number)
-        if number is None or loaded is None:
+        if number is None or number not in self._generations.able():
             raise Conflict("there is no previous generation to go back to; it is kept from one reload to the next")
         self._begin("flip")
         try:
             async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
-                await self._flip(number, old, loaded)
+                await self._flip(number, old)
         except (ReloadFailed, TimeoutError) as error:
             raise self._failed(None, old, error) from None
         except BaseException:
@@ -105,34 +107,45 @@ class Reloads:
         self._succeeded("reload.rolled_back", number, old)
         return Reloaded(number, old)
 
+    async def close(self) -> None:
+        """No reload any more; one that is under way is given up."""
+        self._is_closed = True
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=1)
+
     def _begin(self, stage: str) -> None:
         if self.stage:
             raise Conflict(f"a reload is under way ({self.stage}); wait for it")
-        self.stage = stage
+        if self._is_closed:
+            raise Conflict("the node is stopping; it takes in no new code")
+        if not self._generations.current:
+            raise Conflict("the app is still being loaded for the first time; wait for it")
+        self.stage, self._task = stage, asyncio.current_task()
 
     def _end(self) -> None:
-        self.stage, self.canaries = "", {}
+        self.stage, self.canaries, self._task = "", {}, None
 
     async def _try_canaries(self, loaded: Loaded, number: int) -> None:
         self.stage = "canary"
         self.canaries = self._canaries(loaded, number)
         crew = self._crew
-        crew.man({**crew.posts, **self.canaries})
+        self._post()
         await crew.until(lambda: bool(self._has_failed(CANARY)) or self._are_canaries_ready())
         self._raise_if_failed(CANARY)
         await asyncio.sleep(self._config.canary.total_seconds())
         self._raise_if_failed(CANARY)
         self.canaries = {}
 
-    async def _flip(self, number: int, old: int, loaded: Loaded) -> None:
+    async def _flip(self, number: int, old: int) -> None:
         self.stage = "flip"
         crew = self._crew
         self._generations.current = number
         crew.forgive()
-        crew.man(self._wanted(loaded))
+        self._post()
         await crew.until(lambda: bool(self._has_failed("")) or crew.is_settled())
         self._raise_if_failed("")
-        self._generations.settle_on(number, old, loaded)
+        self._generations.settle_on(number, old)
 
     def _are_canaries_ready(self) -> bool:
         return all(any(worker.phase == Phase.READY for worker in self._crew.of_pool(name)) for name in self.canaries)
@@ -168,8 +181,7 @@ class Reloads:
             self._crew.forgive()
         if number is not None:
             self._generations.drop(number)
-        if self._generations.app is not None:
-            self._crew.man(self._wanted(self._generations.app))
+        self._post()
 
     def _succeeded(self, kind: str, number: int, old: int) -> None:
         self._count("done")

@@ -6,6 +6,7 @@ the fleet only by what it is handed: orders, attempts, and until when exclusive 
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -16,9 +17,10 @@ from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
+from rota.model.errors import RotaError
 from rota.model.ids import Instant
 from rota.model.node import NodeStatus, PoolStatus
-from rota.node import posts
+from rota.node import kernel, posts
 from rota.node.attempts import Attempts
 from rota.node.crew import Crew
 from rota.node.generations import Generations
@@ -29,6 +31,8 @@ from rota.node.posts import Post
 from rota.node.reload import Reloads
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
@@ -48,12 +52,13 @@ class Runtime:
     ) -> None:
         policy = policy or RestartPolicy()
         self.is_draining = False
-        self.generations = Generations(target, config.reload_timeout, policy, clock, tell)
+        self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
-        self.tasks = Tasks(self.crew, clock, policy)
+        self.tasks = Tasks(self.crew, clock, policy, config.grace)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
-        self.reloads = Reloads(self.crew, config, tell, self._wanted, self._canaries)
+        self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config = config
+        self._reloading: set[asyncio.Task[None]] = set()
 
     @property
     def is_ready(self) -> bool:
@@ -68,8 +73,8 @@ class Runtime:
     async def load(self) -> None:
         """Import the app for the first time; LoadError if it cannot be."""
         number = self.reloads.number()
-        loaded = await self.generations.load(number, self.crew)
-        self.generations.settle_on(number, None, loaded)
+        await self.generations.load(number, self.crew)
+        self.generations.settle_on(number, None)
         self._post()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
@@ -84,6 +89,19 @@ class Runtime:
             self.tasks.want(orders)
             self._post()
 
+    def reload_soon(self) -> None:
+        """Take in the code as it is now, without anybody waiting for it."""
+        task = asyncio.get_running_loop().create_task(self._reload(), name="reload")
+        self._reloading.add(task)
+        task.add_done_callback(self._reloading.discard)
+
+    def end_session(self) -> None:
+        """The lease is gone or given back: end exclusive work now. The rest runs on."""
+        self.crew.extend(None)
+        self.tasks.want([order for order in self.tasks.orders.values() if not order.is_exclusive])
+        self._post()
+        self.crew.kill_exclusive("the session ended")
+
     def extend(self, safe_until: Instant, ttl: timedelta) -> None:
         """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
         self.crew.extend(Deadline(safe_until, safe_until + ttl.total_seconds() / 10))
@@ -91,6 +109,7 @@ class Runtime:
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
         self.is_draining = True
+        await self.reloads.close()
         self.tasks.want(())
         self.crew.man({})
         with contextlib.suppress(TimeoutError):
@@ -100,10 +119,15 @@ class Runtime:
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
         self.is_draining = True
+        await self.reloads.close()
         self.crew.kill_all("the node stops")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self.crew.until(lambda: not self.crew.workers)
+                while strangers := kernel.children():  # what workers left behind, and loaders that are on their way
+                    kernel.end(strangers)
+                    self.crew.reap()
+                    await asyncio.sleep(0.01)
 
     def status(self) -> NodeStatus:
         """What people and programs are shown."""
@@ -158,6 +182,12 @@ class Runtime:
         """Tell the crew what is wanted now."""
         if self.generations.app is not None and not self.is_draining:
             self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
+
+    async def _reload(self) -> None:
+        try:
+            await self.reloads.reload()
+        except RotaError as error:
+            log.warning("not reloaded", extra={"why": str(error).splitlines()[0]})
 
     async def _tick(self) -> None:
         while True:

@@ -18,7 +18,7 @@ from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.crew import Crew
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskStarted
-from rota.node.posts import HOST
+from rota.node.posts import HOST, runs_alone
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -33,12 +33,12 @@ class _Copy:
 class Tasks:
     """Orders and copies."""
 
-    def __init__(self, crew: Crew, clock: Clock, policy: RestartPolicy) -> None:
+    def __init__(self, crew: Crew, clock: Clock, policy: RestartPolicy, grace: timedelta) -> None:
         self.orders: dict[str, Order] = {}
         self.errors: dict[str, str] = {}
         """Why a task last ended without being asked to."""
 
-        self._crew, self._clock, self._policy = crew, clock, policy
+        self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._falls: dict[str, Falls] = {}
         self._look_again: Instant | None = None
@@ -60,13 +60,22 @@ class Tasks:
         }
 
     def tick(self) -> None:
-        """Start again what has waited long enough after a fall."""
+        """Start again what has waited long enough after a fall; give up hosts with tasks that will not stop."""
+        now = self._clock.monotonic()
+        for (task, _, number), copy in self._hosted_copies():
+            worker = self._crew.workers[number]
+            if copy.phase == CopyPhase.STOPPING and now - copy.since > self._grace and not worker.worn:
+                worker.worn = f"task {task} does not stop"
+                log.warning("task does not stop", extra={"task": task, "worker": number})
+                self._crew.wake()
         if self._look_again is not None and self._clock.monotonic() >= self._look_again:
             self.reconcile()
 
     def reconcile(self) -> None:
         """Bring the host workers closer to the orders."""
-        hosts = {worker.id for worker in self._crew.of_pool(HOST) if worker.phase == Phase.READY}
+        hosts = {worker.id for worker in self._crew.of_pool(HOST) if worker.can_work}
+        if self._crew.generations.app is None:
+            return  # nobody knows yet which of them run alone
         hosted = {task: order.epoch for task, order in self.orders.items() if not self._runs_alone(order)}
         copies = [Copy(task, epoch, worker, copy.phase) for (task, epoch, worker), copy in self._hosted_copies()]
         now = self._clock.monotonic()
@@ -95,7 +104,9 @@ class Tasks:
         now = self._clock.monotonic()
         match message:
             case TaskStarted(task=task, epoch=epoch):
-                self._copies[task, epoch, worker.id] = _Copy(CopyPhase.RUNNING, now)
+                copy = self._copies.setdefault((task, epoch, worker.id), _Copy(CopyPhase.STARTING, now))
+                if copy.phase == CopyPhase.STARTING:  # one that was asked to stop meanwhile stays so
+                    copy.phase, copy.since = CopyPhase.RUNNING, now
                 self.reconcile()
             case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
                 self._ended(task, epoch, worker.id, "" if was_asked else error or "its function returned")
@@ -113,7 +124,7 @@ class Tasks:
         worker.send(StartTask(order))
 
     def _stop(self, task: str, epoch: int, number: int, why: str) -> None:
-        self._copies[task, epoch, number].phase = CopyPhase.STOPPING
+        self._copies[task, epoch, number] = _Copy(CopyPhase.STOPPING, self._clock.monotonic())
         if worker := self._crew.workers.get(number):
             worker.send(StopTask(task, epoch))
         log.debug("task stops", extra={"task": task, "epoch": epoch, "worker": number, "why": why})
@@ -145,4 +156,4 @@ class Tasks:
 
     def _runs_alone(self, order: Order) -> bool:
         app = self._crew.generations.app
-        return app is not None and any(kind.name == order.kind and kind.runs_alone for kind in app.app.resources)
+        return app is not None and runs_alone(order, app.app)

@@ -1,7 +1,7 @@
 """Vigil: which workers stand still, and which are worn.
 
 A worker with an event loop owes a beat; one that is silent for `stall_after` is made to write down its stacks and is
-then killed. If it was our own loop that was late, nobody is accused for that turn.
+then killed. If it was our own loop that was late, or the machine asleep, the time counts for nobody.
 """
 
 import asyncio
@@ -45,9 +45,11 @@ class Vigil:
         if is_time_to_weigh:
             self._weighed = now
         for worker in list(workers):
+            if was_deaf:
+                worker.heard = now
             if worker.phase == Phase.STARTING or worker.why_killed:
                 continue
-            if not was_deaf and self._stands_still(worker, posts, now):
+            if self._stands_still(worker, posts, now):
                 self._end(worker, now)
             elif is_time_to_weigh and worker.phase == Phase.READY and not worker.worn:
                 self._weigh(worker, now)

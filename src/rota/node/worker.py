@@ -19,13 +19,14 @@ import setproctitle
 from rota.node import kernel
 from rota.node.alone import be_alone
 from rota.node.executor import be_executor
+from rota.node.guard import Guard
 from rota.node.host import be_host
 from rota.node.pipes import Brief, Pipe, StartFailed
 from rota.node.service import be_service_worker
 from rota.node.stacks import SIGNAL
 from rota.sdk.app import App
 
-BODIES: dict[str, Callable[[App, Brief, socket.socket], None]] = {
+BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
     "executor": be_executor,
     "host": be_host,
     "service": be_service_worker,
@@ -38,9 +39,9 @@ def run(app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int)
     """Be the worker that `brief` describes."""
     code = 1
     try:
-        _settle_in(brief, lifeline, stacks)
-        if _start(app, brief, sock):
-            BODIES[brief.role](app, brief, sock)
+        guard = _settle_in(brief, lifeline, stacks)
+        if _start(app, sock):
+            BODIES[brief.role](app, brief, sock, guard)
             code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -50,10 +51,10 @@ def run(app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int)
         _leave(code)
 
 
-def _settle_in(brief: Brief, lifeline: int, stacks: int) -> None:
+def _settle_in(brief: Brief, lifeline: int, stacks: int) -> Guard | None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    kernel.die_with(lifeline)
+    guard = _guarded(brief, lifeline)
     faulthandler.register(SIGNAL, file=stacks, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -61,9 +62,20 @@ def _settle_in(brief: Brief, lifeline: int, stacks: int) -> None:
     # Python reseeds its own generator after a fork; numpy's global one would give every worker the same numbers.
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
+    return guard
 
 
-def _start(app: App, brief: Brief, sock: socket.socket) -> bool:
+def _guarded(brief: Brief, lifeline: int) -> Guard | None:
+    """End with the agent: by the kernel, or by a guard where it cannot. Exclusive work has one in any case."""
+    title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
+    if kernel.is_portable():
+        return Guard(title, lifeline)
+    kernel.die_with(lifeline)
+    is_exclusive = brief.order is not None and brief.order.is_exclusive
+    return Guard(title, None) if is_exclusive else None
+
+
+def _start(app: App, sock: socket.socket) -> bool:
     """Run the app's hooks; tell the agent if one failed."""
     for hook in app.worker_start_hooks:
         try:

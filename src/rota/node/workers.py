@@ -14,8 +14,8 @@ from rota.node.stacks import SIGNAL
 class Worker:
     """One worker, from the wish to fork it until it is reaped."""
 
-    def __init__(self, brief: Brief, drain: timedelta, now: Instant) -> None:
-        self.brief, self.drain = brief, drain
+    def __init__(self, brief: Brief, version: int, drain: timedelta | None, now: Instant) -> None:
+        self.brief, self.version, self.drain = brief, version, drain
         self.phase = Phase.STARTING
         self.since = self.born = self.heard = now
         self.worn = ""
@@ -43,8 +43,21 @@ class Worker:
         """As the plan sees it."""
         brief = self.brief
         return Member(
-            brief.worker, brief.pool, brief.slot, brief.generation, self.phase, self.since, self.worn, self.drain
+            id=brief.worker,
+            pool=brief.pool,
+            slot=brief.slot,
+            generation=brief.generation,
+            phase=self.phase,
+            since=self.since,
+            worn=self.worn,
+            drain=self.drain,
+            version=self.version,
         )
+
+    @property
+    def can_work(self) -> bool:
+        """May it be given something? One that was killed is still ready until it is reaped."""
+        return self.phase == Phase.READY and not self.why_killed
 
     def enter(self, phase: Phase, now: Instant) -> None:
         """Come into a phase."""

@@ -73,7 +73,9 @@ async def run_task(kind: Kind | None, order: Order, started: Callable[[], None])
         telling = asyncio.get_running_loop().call_soon(started)
         await function(task)
     except asyncio.CancelledError:
-        return Outcome(True)
+        me = asyncio.current_task()
+        was_asked = me is not None and me.cancelling() > 0
+        return Outcome(was_asked, "" if was_asked else "it raised CancelledError by itself")
     except (KeyboardInterrupt, SystemExit) as error:
         return Outcome(False, f"it called for the end of the process ({type(error).__name__})")
     except Exception as error:
