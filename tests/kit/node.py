@@ -153,17 +153,22 @@ class NodeUnderTest(Process):
 
     def family(self) -> list[psutil.Process]:
         """Every loader and worker of this node that is alive, whoever its parent is."""
-        return [each for each in psutil.process_iter() if self._is_ours(each)]
+        return [each for each in self.leftovers() if not _title(each).startswith("rota: guard")]
 
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            title = " ".join(process.cmdline()).strip()
-            return title.startswith("rota: ") and title.endswith(f" of {self.name}") and is_alive(process)
-        except psutil.Error:
-            return False
+    def leftovers(self) -> list[psutil.Process]:
+        """Every process of this node but the agent: loaders, workers and their guards."""
+        found = [each for each in psutil.process_iter() if _title(each).startswith("rota: ")]
+        return [each for each in found if _title(each).endswith(f" of {self.name}") and is_alive(each)]
 
     def _key(self, kind: str, task: str) -> str:
         return f"{keys.assignments(NodeId(self.name))}{kind}/{task}#0"
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()).strip()
+    except psutil.Error:
+        return ""
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -38,7 +38,7 @@ async def _kill_agent(node: NodeUnderTest) -> float:
     assert len(node.family()) >= 4
     began = time.monotonic()
     node.kill()
-    await eventually(lambda: not node.family())
+    await eventually(lambda: not node.leftovers())
     took = time.monotonic() - began
     node.start()
     await node.ready()
@@ -311,5 +311,5 @@ async def is_gone(node: NodeUnderTest) -> bool:
     try:
         await node.status()
     except Unavailable:
-        return not node.family()
+        return not node.leftovers()
     return False

@@ -39,7 +39,7 @@ async def running(folder: Path, *flags: object, portable: str = "", app: str = A
     with NodeUnderTest(folder / "node", "--lease-ttl", "3s", "--drain", "3s", *flags, app=app, environ=environ) as node:
         await node.ready()
         yield node
-    await eventually(lambda: not node.family())
+    await eventually(lambda: not node.leftovers())
 
 
 @WAYS

@@ -105,3 +105,32 @@ async def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(tmp_pat
         async with fleet(tmp_path, "--port", port) as up:
             await eventually(lambda: not up.is_running, within=20)
             assert any(f"127.0.0.1:{port} is taken" in line for line in up.lines()), up.lines()
+
+
+async def test_a_second_one_in_the_same_folder_refuses(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as up:
+        await ready(up)
+        answer = await asyncio.to_thread(rota, "up", "app.py", cwd=tmp_path)
+        assert answer.code == 5
+        assert f"is in use by pid {up.pid}" in answer.err
+
+
+async def test_it_ends_when_its_nodes_were_stopped(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "--nodes", 2) as up:
+        await ready(up)
+        one = await asyncio.to_thread(rota, "stop", "--id", "n1", cwd=tmp_path)
+        assert one.out == "node n1: stopped\n", one.err
+        await eventually(lambda: "n1 | was stopped" in up.lines())
+        assert up.is_running
+        assert (await asyncio.to_thread(rota, "stop", cwd=tmp_path)).out == "node n2: stopped\n"
+        await eventually(lambda: not up.is_running)
+
+
+async def test_term_while_a_node_is_about_to_be_started_again_is_heeded(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as up:
+        await ready(up)
+        (node,) = psutil.Process(up.pid).children()
+        node.kill()
+        await eventually(lambda: [line for line in up.lines() if "starting it again" in line])
+        os.kill(up.pid, signal.SIGTERM)
+        await eventually(lambda: not up.is_running)

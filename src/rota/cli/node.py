@@ -42,6 +42,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         runtime=settings.resolve(RuntimeConfig, given).config,
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
+        log=log,
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -12,9 +12,10 @@ from typing import Any
 
 import click
 
-from rota.cli import options
-from rota.kit import durations
+from rota.cli import settings
+from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import RotaError
+from rota.node import data_folder
 
 FOLDER = Path(".rota/up")
 STOP = 1.5
@@ -31,18 +32,20 @@ COLOURS = (36, 35, 32, 33, 34, 31)
 @click.argument("app")
 @click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="How many nodes.")
 @click.option(
-    "--store", metavar="URL", envvar="ROTA_STORE", help="The fleet's store.  [default: a file below .rota/up]"
+    "--store",
+    metavar="URL",
+    envvar="ROTA_STORE",
+    show_envvar=True,
+    help="The fleet's store.  [default: store in rota.toml, or a file below .rota/up]",
 )
 @click.option(
     "--port", type=click.IntRange(1, 65534), help="HTTP port of the first node; gRPC is the next.  [default: 7700]"
 )
-@click.option(
-    "--drain", type=options.Duration(), default="10s", show_default=True, help="How long TERM lets work finish."
-)
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
-def command(app: str, nodes: int, store: str | None, port: int | None, drain: object, log_level: str) -> None:
+@settings.options(RuntimeConfig, only=("drain",))
+@settings.options(LogConfig, only=("level",))
+def command(
+    app: str, nodes: int, store: str | None, port: int | None, drain: str | None, log_level: str | None
+) -> None:
     """Run APP on a fleet on this machine, until Ctrl-C.
 
     Nodes are called n1, n2, …; a node that dies is started again. Everything is kept below .rota/up in this folder.
@@ -50,11 +53,12 @@ def command(app: str, nodes: int, store: str | None, port: int | None, drain: ob
 
     Example: rota up app.py --nodes 3
     """
-    FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
-    url = store or f"sqlite:///{FOLDER}/rota.db"
-    common = ["--store", url, "--log-level", log_level, "--drain", durations.render(drain)]  # type: ignore[arg-type]
-    fleet = Fleet([_argv(app, number, port, common) for number in range(1, nodes + 1)])
-    code = asyncio.run(fleet.run())
+    given = {"--drain": drain, "--log-level": log_level}
+    common = [word for flag, value in given.items() if value for word in (flag, value)]
+    common += ["--store", store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"]
+    with data_folder.hold(FOLDER):
+        fleet = Fleet([_argv(app, number, port, common) for number in range(1, nodes + 1)])
+        code = asyncio.run(fleet.run())
     if code:
         sys.exit(code)
 
@@ -86,15 +90,25 @@ class Fleet:
         keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
         telling = asyncio.create_task(self._tell_when_ready(began), name="ready")
         try:
-            stopped = asyncio.create_task(self._asked.wait())
-            done, _ = await asyncio.wait([stopped, *keeping], return_when=asyncio.FIRST_COMPLETED)
-            failed = next((task.result() for task in keeping if task in done), 0)
-            if failed:
-                self._stop(signal.SIGTERM)
-            return failed
+            return await self._until_over(keeping)
         finally:
             telling.cancel()
             await self._end(keeping)
+
+    async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:
+        """Wait until somebody stops the fleet, all its nodes were stopped, or one never came up: then its code."""
+        stopped = asyncio.create_task(self._asked.wait())
+        try:
+            while not stopped.done():
+                running = [task for task in keeping if not task.done()]
+                failed = next((task.result() for task in keeping if task.done() and task.result()), 0)
+                if failed or not running:
+                    self._stop(signal.SIGTERM)
+                    return failed
+                await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
+            return 0
+        finally:
+            stopped.cancel()
 
     async def _end(self, keeping: Sequence["asyncio.Task[int]"]) -> None:
         """Wait for the nodes; those told to stop at once have little time, and a second signal leaves them none."""
@@ -139,11 +153,7 @@ class _NodeProcess:
         self._argv = argv
         self.name = argv[argv.index("--id") + 1]
         self._data = Path(argv[argv.index("--data") + 1])
-        self._prefix = (
-            click.style(f"{self.name} | ", fg=None)
-            if not sys.stdout.isatty()
-            else f"\x1b[{colour}m{self.name} |\x1b[0m "
-        )
+        self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if sys.stdout.isatty() else f"{self.name} | "
         self._process: asyncio.subprocess.Process | None = None
         self._was_up = False
 
@@ -153,8 +163,11 @@ class _NodeProcess:
             code = await self._run_once(asked)
             if asked.is_set():
                 break
+            if code == 0:
+                click.echo(f"{self._prefix}was stopped")
+                break
             if not self._was_up:
-                return code or 1
+                return code
             click.echo(f"{self._prefix}ended ({_ended(code)}); starting it again")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):

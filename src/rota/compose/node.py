@@ -24,7 +24,7 @@ from rota.control.retention import clear_away
 from rota.control.roster import keep_roster
 from rota.control.term import Term
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.config import EventsConfig, NodeConfig, RetentionConfig, RuntimeConfig
+from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel
 from rota.node.assignments import follow_assignments
@@ -73,6 +73,7 @@ class Settings:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -94,7 +95,7 @@ class _Node:
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
         if config.app is not None and config.role.may_work:
-            target = Target(config.app, state.id)
+            target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
 
     async def run(self, stop: Stop) -> None:

@@ -94,8 +94,14 @@ KINDS: Mapping[str, Kind] = {
     "worker.exited": Kind(
         Severity.WARNING,
         "worker {subject} exited",
-        "A worker, or the loader, ended without being asked to.",
+        "A worker ended without being asked to.",
         {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
+    ),
+    "loader.exited": Kind(
+        Severity.WARNING,
+        "{subject} exited, and is started again",
+        "A loader ended without being asked to; its workers live on.",
+        {**_GENERATION, **_WHY},
     ),
     "worker.crash_loop": Kind(
         Severity.ERROR,

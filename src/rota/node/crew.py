@@ -190,7 +190,7 @@ class Crew:
                 self.reaped(pid, status)
 
     def _act(self) -> Instant | None:
-        self.generations.mend(self)
+        mend_at = self.generations.mend(self)
         plan = plans.plan(self.snapshot(), self._clock.monotonic())
         for action in plan.actions:
             # Each step may end what a later one is about: a loader that is told to fork may turn out to be gone.
@@ -204,7 +204,7 @@ class Crew:
                 case Kill(member=number, why=why):
                     if worker := self.workers.get(number):
                         self._kill(worker, why)
-        return plan.look_again
+        return min((when for when in (mend_at, plan.look_again) if when is not None), default=None)
 
     def _start(self, post: Post, slot: int, loader: Loader) -> None:
         brief = self._brief(post, slot, loader.generation)

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
+from rota.model.ids import Instant
 from rota.node.journal import Tell
 from rota.node.loaders import Listener, Loader, LoadError, Target
 from rota.node.pipes import Loaded
@@ -111,16 +112,20 @@ class Generations:
         if loader.generation == self.previous:
             self.previous = None
         if loader.generation == self.current:
-            self._fell(timedelta(seconds=self._clock.monotonic() - loader.born), "ended")
+            self._fell(timedelta(seconds=self._clock.monotonic() - loader.born), loader.why)
         if loader.app is not None and not self._is_closing:
-            self._tell("worker.exited", f"loader {loader.generation}", pool="loader", why="ended")
+            self._tell("loader.exited", f"loader {loader.generation}", generation=loader.generation, why=loader.why)
 
-    def mend(self, listener: Listener) -> None:
-        """Start the current generation's loader again, if it is gone and its turn has come."""
+    def mend(self, listener: Listener) -> Instant | None:
+        """Start the current generation's loader again if it is gone; when to ask again, if its turn has not come."""
         is_there = not self.current or self.current in self._loaders or self._mending is not None
-        if is_there or self._is_closing or self._falls.start_at(self._policy) > self._clock.monotonic():
-            return
+        if is_there or self._is_closing:
+            return None
+        start_at = self._falls.start_at(self._policy)
+        if start_at > self._clock.monotonic():
+            return start_at
         self._mending = asyncio.get_running_loop().create_task(self._load_again(listener), name="loader")
+        return None
 
     async def _load_again(self, listener: Listener) -> None:
         number = self.current

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import gc
 import hashlib
+import logging
 import os
 import select
 import signal
@@ -27,6 +28,7 @@ import msgspec
 import setproctitle
 
 import rota
+from rota.kit.loglines import JsonLines, Lines
 from rota.model.errors import RotaError
 from rota.node import kernel, worker
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
@@ -43,6 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the agent
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what workers print is seen as it comes
+    _log_to_stderr(options.log_level, options.log_format)
     setproctitle.setproctitle(f"rota: loader {options.generation} of {options.node}")
     if kernel.is_portable():
         _look_at(options.lifeline)
@@ -64,9 +67,18 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         parser.add_argument(name, type=int, required=True)
     for name in ("--app", "--node"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
     parser.add_argument("--brief", help="become this worker instead of serving forks")
     return parser.parse_args(argv)
+
+
+def _log_to_stderr(level: str, format: str) -> None:
+    """The log of this process and of the workers it forks; written at once, for there is no thread that could."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if format == "json" else Lines())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _look_at(lifeline: int) -> None:

@@ -4,11 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
+from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.pipes import (
@@ -55,6 +56,8 @@ class Target:
 
     app: str
     node: str
+    log: LogConfig = field(default_factory=LogConfig)
+    """How loaders and workers write their log."""
 
 
 class Loader:
@@ -63,6 +66,9 @@ class Loader:
     def __init__(self, target: Target, generation: int, listener: Listener, now: Instant) -> None:
         self.generation, self.born = generation, now
         self.app: Loaded | None = None
+        self.why = "ended"
+        """How it ended, if it has."""
+
         self.is_alive = True
         self._target, self._listener = target, listener
         self._loaded: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
@@ -110,6 +116,7 @@ class Loader:
     def ended(self, status: int) -> None:
         """The agent reaped it."""
         self._channel.drain()  # what it said last
+        self.why = describe(status)
         if not self._loaded.done():
             self._loaded.set_exception(LoadError(f"its import ended the process ({describe(status)})"))
             self._loaded.exception()  # whoever waits is told; if nobody does, that is no bug
@@ -159,6 +166,7 @@ def start_process(
     try:
         argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
+        argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         if brief is not None:
             argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
         fds = [fd for fd in (control, theirs, stacks) if fd is not None]

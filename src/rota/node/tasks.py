@@ -114,7 +114,7 @@ class Tasks:
 
     def ended(self, worker: Worker, why: str) -> None:
         for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
-            self._ended(task, epoch, number, f"its worker {why}")
+            self._ended(task, epoch, number, f"its worker is gone: {why}")
         self.reconcile()
 
     # Steps

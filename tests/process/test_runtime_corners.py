@@ -1,0 +1,291 @@
+"""Corners of the node runtime, each of which once lost, doubled or left behind something."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.kit.node import APP, NodeUnderTest, is_alive, loader, workers
+from tests.kit.runtime_trials import dispatch
+from tests.kit.waiting import eventually
+from tests.process.test_runtime import running
+
+SLOW_TO_STOP = (
+    APP
+    + """
+
+@app.resource(exclusive=True)
+async def careful(task: rota.Task) -> None:
+    note("start", task.id, os.getpid(), task.epoch)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.5)
+        note("stop", task.id, os.getpid(), task.epoch)
+
+
+@app.resource()
+async def stubborn(task: rota.Task) -> None:
+    note("start", task.id, os.getpid())
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            note("refused", task.id, os.getpid())
+
+
+@app.resource()
+async def odd(task: rota.Task) -> None:
+    note("start", task.id, os.getpid())
+    raise asyncio.CancelledError
+
+
+@app.resource(exclusive=True)
+async def parent(task: rota.Task) -> None:
+    import subprocess
+    child = subprocess.Popen(["sh", "-c", "trap : TERM; while :; do sleep 0.1; done"])
+    note("child", child.pid)
+    await asyncio.Event().wait()
+
+
+@app.job()
+def daemon(run: rota.Run) -> None:
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    note("child", child.pid)
+"""
+)
+
+
+def acts(node: NodeUnderTest) -> list[list[str]]:
+    return [words for words in node.notes() if words[0] == "act"]
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or not is_alive(psutil.Process(pid))
+
+
+async def child_of(node: NodeUnderTest) -> int:
+    return int((await eventually(lambda: [words for words in node.notes() if words[0] == "child"]))[0][1])
+
+
+async def test_an_exclusive_task_does_not_meet_its_next_epoch(tmp_path: Path) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        for _ in range(3):
+            await node.assign("careful", ["x"], exclusive=True)
+            await asyncio.sleep(0.3)
+        await eventually(lambda: [w[0] for w in node.notes()][-1:] == ["start"] and len(node.notes()) >= 3)
+        order = [words[0] for words in node.notes()]
+        assert order == ["start", "stop"] * (len(order) // 2) + ["start"], "two epochs ran at the same time"
+
+
+async def test_a_dead_loader_does_not_move_exclusive_work_to_a_host(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.assign("single", ["x"], exclusive=True)
+        await eventually(lambda: acts(node))
+        node.app.write_text("def broken(:\n")
+        os.kill(loader(await node.status()), signal.SIGKILL)
+        await node.until(lambda now: not loader(now))
+        await node.assign("room", ["1"])
+        await node.until(lambda now: now["work"]["tasks_running"] == 2)
+        await asyncio.sleep(0.3)
+        assert len({words[2] for words in acts(node)}) == 1, "it acts in two processes"
+        await node.unassign("single", ["x"])
+        await node.until(lambda now: not workers(now, "task:"))
+        node.app.write_text(APP)
+        await node.until(loader)
+
+
+async def test_exclusive_work_of_an_old_session_does_not_come_back_with_a_new_one(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await node.assign("single", ["x"], exclusive=True)
+        before = (await node.status())["session"]
+        await eventually(lambda: acts(node))
+        node.freeze()
+        await asyncio.sleep(3.5)
+        await node.unassign("single", ["x"])  # as a leader does when the lease has ended
+        count = len(acts(node))
+        node.thaw()
+        await node.until(lambda now: now["session"] and (now["session"] != before or not now["work"]["tasks_ordered"]))
+        await asyncio.sleep(1)
+        assert len(acts(node)) == count, "it acted without an assignment"
+
+
+async def test_a_task_taken_back_before_its_first_step_can_be_ordered_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        for _ in range(15):
+            await node.assign("room", ["1", "2", "3"])
+            await node.unassign("room", ["1", "2", "3"])
+        await node.assign("room", ["1", "2", "3"])
+        await node.until(lambda now: now["work"]["tasks_running"] == 3)
+
+
+async def test_a_reload_does_not_end_a_run_however_long_it_takes(tmp_path: Path) -> None:
+    async with running(tmp_path, "--drain", "200ms", "--grace", "200ms") as node:
+        await dispatch(node, "r", "long")
+        await eventually(lambda: ["run", "r"] in [words[:2] for words in node.notes()])
+        assert node.rota("reload").code == 0
+        await eventually(lambda: ["done", "r"] in [words[:2] for words in node.notes()])
+
+
+async def test_without_the_kernels_help_a_stuck_worker_still_ends_with_its_agent(tmp_path: Path) -> None:
+    async with running(tmp_path, portable="1") as node:
+        await node.assign("stuck", ["x"], how="regex")
+        await eventually(lambda: [words for words in node.notes() if words[0] == "start"])
+        node.kill()
+        await eventually(lambda: not node.leftovers(), within=3)
+
+
+async def test_what_exclusive_work_started_ends_by_the_deadline_too(tmp_path: Path) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        await node.assign("parent", ["x"], exclusive=True)
+        child = await child_of(node)
+        node.freeze()
+        try:
+            await eventually(lambda: is_gone(child), within=3)
+        finally:
+            node.thaw()
+
+
+async def test_a_reload_during_the_first_load_is_refused(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "node", app="import time\ntime.sleep(2)\n" + APP) as node:
+        await eventually((node.data / "control.sock").exists)
+        answer = node.rota("reload")
+        assert (answer.code, "for the first time" in answer.err) == (5, True)
+        os.kill(node.pid, signal.SIGHUP)
+        status = await node.ready()
+        assert status["work"]["generation"] == 1
+    await eventually(lambda: not node.leftovers())
+
+
+async def test_a_stop_during_a_reload_does_not_wait_for_it(tmp_path: Path) -> None:
+    async with running(tmp_path, "--drain", "20s") as node:
+        node.app.write_text("import time\ntime.sleep(600)\n" + APP)
+        reloading = asyncio.create_task(asyncio.to_thread(node.rota, "reload"))
+        await node.until(lambda now: now["work"]["reloading"])
+        os.kill(node.pid, signal.SIGTERM)
+        await eventually(lambda: not node.is_running, within=5)
+        assert (await reloading).code == 7
+
+
+async def test_a_task_that_will_not_stop_costs_its_host_and_no_other_task(tmp_path: Path) -> None:
+    async with running(tmp_path, "--grace", "500ms", "--drain", "1s", app=SLOW_TO_STOP) as node:
+        await node.assign("room", ["1"])
+        await node.assign("stubborn", ["2"])
+        (host,) = workers(await node.until(lambda now: now["work"]["tasks_running"] == 2), "host")
+        await node.unassign("stubborn", ["2"])
+        await eventually(lambda: is_gone(host))
+        assert len([words for words in node.notes() if words[0] == "refused"]) == 1, "it was cancelled more than once"
+        notes = [words for words in node.notes() if words[1] == "room/1#0"]
+        assert [words[0] for words in notes] == ["start", "start", "stop"], "handed over, not ended"
+
+
+async def test_a_task_that_cancels_itself_waits_like_one_that_fails(tmp_path: Path) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        await node.assign("odd", ["1"])
+        await asyncio.sleep(1)
+        assert 2 <= len(node.notes()) <= 6
+
+
+async def test_code_that_changed_before_a_loader_came_back_comes_in_as_a_reload(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        node.app.write_text(APP.replace("groups={1: 2}", "groups={1: 3}"))
+        os.kill(loader(await node.status()), signal.SIGKILL)
+        status = await node.until(lambda now: now["work"]["generation"] == 2 and now["is_ready"])
+        assert len(workers(status, "service:")) == 3
+        assert node.rota("rollback").code == 5, "what was before is gone with its loader"
+
+
+async def test_a_frozen_loader_is_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path, "--start-timeout", "1s") as node:
+        status = await node.status()
+        frozen = loader(status)
+        os.kill(frozen, signal.SIGSTOP)
+        (victim,) = workers(status, "host")
+        os.kill(victim, signal.SIGKILL)
+        await node.until(lambda now: loader(now) not in (0, frozen) and workers(now, "host") not in ([], [victim]))
+
+
+async def test_exclusive_work_whose_start_outlasts_the_lease_starts_all_the_same(tmp_path: Path) -> None:
+    app = APP + "\n@app.on_worker_start\ndef slow():\n    time.sleep(3.5)\n"
+    async with running(tmp_path, app=app) as node:
+        await node.assign("single", ["x"], exclusive=True)
+        await eventually(lambda: len(acts(node)) > 5, within=20)
+
+
+async def test_a_child_in_a_session_of_its_own_ends_with_the_node(tmp_path: Path) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        await dispatch(node, "r", "daemon")
+        child = await child_of(node)
+        os.kill(node.pid, signal.SIGTERM)
+        await eventually(lambda: not node.is_running)
+        assert is_gone(child)
+
+
+async def test_hup_does_not_end_a_node_without_an_app(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "node", "--role", "supervise") as node:
+        await node.ready()
+        os.kill(node.pid, signal.SIGHUP)
+        await asyncio.sleep(0.3)
+        assert (await node.status())["is_ready"]
+
+
+async def test_a_node_whose_lines_nobody_reads_goes_on(tmp_path: Path) -> None:
+    """As under `rota up` that somebody stopped with Ctrl-Z."""
+    from tests.kit.cli import ROTA
+
+    (tmp_path / "app.py").write_text(APP)
+    reading, writing = os.pipe()
+    argv = [
+        ROTA,
+        "node",
+        "--store",
+        f"sqlite:///{tmp_path}/rota.db",
+        "--data",
+        tmp_path / "data",
+        "--log-level",
+        "debug",
+    ]
+    process = await asyncio.create_subprocess_exec(
+        *map(str, argv), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", str(tmp_path / "app.py"), stderr=writing
+    )
+    os.set_blocking(writing, False)
+    try:
+        node = NodeUnderTest.__new__(NodeUnderTest)
+        node.data = tmp_path / "data"
+        await eventually((tmp_path / "data" / "control.sock").exists)
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            try:
+                os.write(writing, b"x" * 4096)  # what fills the pipe to the brim
+            except BlockingIOError:
+                break
+        for _ in range(3):
+            await node.status()
+            os.kill(process.pid, signal.SIGHUP)
+            await asyncio.sleep(0.2)
+        await node.status()
+    finally:
+        process.kill()
+        await process.wait()
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.parametrize("limit", [40])
+async def test_running_out_of_descriptors_costs_workers_not_the_node(tmp_path: Path, limit: int) -> None:
+    import resource
+
+    app = APP.replace("groups={1: 2}", "groups={1: 40}")
+    node = NodeUnderTest(tmp_path / "node", app=app)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    node._argv = ["sh", "-c", f'ulimit -n {limit + 30} && exec "$0" "$@"', *node._argv]
+    with node:
+        await eventually(lambda: "Too many open files" in node.complaint() or not node.is_running, within=20)
+        assert node.is_running, node.complaint()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+    await eventually(lambda: not node.leftovers())
