@@ -8,8 +8,9 @@ import importlib
 import importlib.util
 import os
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from rota.model.errors import Invalid
 from rota.sdk.app import App
@@ -55,15 +56,26 @@ def _import_file(where: str) -> ModuleType:
     return _execute(file)
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles the file as it is now.
+
+    Python's cached bytecode is told from stale bytecode by whole seconds and size: a file that was changed twice in a
+    second, as scripts do, would come in as it was before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _execute(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None  # a .py file has a loader
-    assert spec.loader is not None
+    loader = _FromSource(file.stem, str(file))
+    spec = importlib.util.spec_from_file_location(file.stem, file, loader=loader)
+    assert spec is not None  # there is a loader
     module = importlib.util.module_from_spec(spec)
     setattr(module, _MARK, True)
     sys.modules[file.stem] = module  # before it runs, as an import would: typing and pickle look here
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         sys.modules.pop(file.stem, None)
         raise

@@ -1,9 +1,11 @@
 """Finding the app."""
 
 import importlib
+import os
 import pickle
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +160,11 @@ def test_an_error_in_the_package_above_is_the_users_too(write):
     write("shop_pkg/app.py", ONE)
     with pytest.raises(ModuleNotFoundError, match="shop_not_installed"):
         load("shop_pkg.app")
+
+
+def test_a_file_that_changed_within_a_second_comes_in_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "quick.py"
+    for name in ("one", "two"):
+        file.write_text(f'import rota\napp = rota.App("{name}")\n')
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        assert load(str(file)).name == name
