@@ -19,3 +19,8 @@ class Assignment:
     slot: int
     spec: dict[str, Any] = field(default_factory=dict)
     exclusive: bool = False
+    cost: int = 1
+    """Slots it takes on its node."""
+
+    stopping: bool = False
+    """Stop it, and confirm by deleting this record: nobody else may begin before."""

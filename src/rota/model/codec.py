@@ -14,10 +14,23 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 
 R = TypeVar("R")
 
-VERSIONS: Mapping[type, int] = {Assignment: 1, Event: 1, Incarnation: 1, Leader: 1, Node: 1, NodeStatus: 1, Roster: 1}
+VERSIONS: Mapping[type, int] = {
+    Assignment: 1,
+    Cordon: 1,
+    Event: 1,
+    Incarnation: 1,
+    KindRecord: 1,
+    Leader: 1,
+    Node: 1,
+    NodeStatus: 1,
+    ResourceRecord: 1,
+    ResourceStatus: 1,
+    Roster: 1,
+}
 """The version each record is written in."""
 
 UPGRADES: Mapping[tuple[type, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}

@@ -27,6 +27,18 @@ INCARNATION: Key = "/fleet/incarnation"
 INCARNATIONS: Key = "/incarnations/"
 """One key, of the present incarnation; no other incarnation of the store has it."""
 
+RESOURCES: Key = "/resources/"
+"""What is to be covered: one key per kind and id."""
+
+RESOURCE_STATUS: Key = "/resource-status/"
+"""How each of them is covered; written by the leader together with the assignments."""
+
+KINDS: Key = "/kinds/"
+"""The kinds of resources that the nodes' apps declare."""
+
+CORDONS: Key = "/cordons/"
+"""Nodes that get no new tasks."""
+
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
@@ -45,6 +57,36 @@ def node(node_id: NodeId) -> Key:
 def status(node_id: NodeId) -> Key:
     """What one member runs."""
     return STATUS + node_id
+
+
+def resource(kind: str, id: str) -> Key:
+    """What is to be covered."""
+    return f"{RESOURCES}{kind}/{id}"
+
+
+def resource_status(kind: str, id: str) -> Key:
+    """How it is covered."""
+    return f"{RESOURCE_STATUS}{kind}/{id}"
+
+
+def kind(name: str) -> Key:
+    """A kind of resources."""
+    return KINDS + name
+
+
+def cordon(node_id: NodeId) -> Key:
+    """That a node gets no new tasks."""
+    return CORDONS + node_id
+
+
+def task(kind: str, id: str, slot: int) -> str:
+    """The id of one replica of a resource; its assignment's key ends in it."""
+    return f"{kind}/{id}#{slot}"
+
+
+def assignment(node_id: NodeId, task_id: str) -> Key:
+    """That a node has to run a task."""
+    return f"{ASSIGNMENTS}{node_id}/{task_id}"
 
 
 def assignments(node_id: NodeId) -> Key:

@@ -79,6 +79,8 @@ class NodeStatus:
     pools: list[PoolStatus]
     tasks_ordered: int
     tasks_running: int
+    kinds: list[str] = field(default_factory=list)
+    """The kinds of resources its app declares."""
 
 
 @dataclass(frozen=True, kw_only=True)
