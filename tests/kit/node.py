@@ -32,7 +32,7 @@ def note(*words):
         file.write(" ".join(map(str, words)) + "\\n")
 
 
-@app.resource()
+@app.resource(start_within="1h")
 async def room(task: rota.Task) -> None:
     note("start", task.id, os.getpid(), time.monotonic())
     try:
@@ -41,14 +41,14 @@ async def room(task: rota.Task) -> None:
         note("stop", task.id, os.getpid(), time.monotonic())
 
 
-@app.resource(exclusive=True)
+@app.resource(exclusive=True, start_within="1h")
 async def single(task: rota.Task) -> None:
     while True:
         note("act", task.id, os.getpid(), time.monotonic())
         await asyncio.sleep(0.05)
 
 
-@app.resource()
+@app.resource(start_within="1h")
 def stuck(task: rota.Task) -> None:
     note("start", task.id, os.getpid(), time.monotonic())
     if task.spec.get("how") == "regex":  # inside C code, holding the interpreter
@@ -91,7 +91,13 @@ class NodeUnderTest(Process):
     """`rota node` on a SQLite file, with an app that notes what it does."""
 
     def __init__(
-        self, folder: Path, *flags: object, name: str = "a", app: str = APP, environ: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *flags: object,
+        name: str = "a",
+        app: str = APP,
+        environ: Mapping[str, str] | None = None,
+        store: str = "",
     ) -> None:
         # A name of its own, so that its processes are known among all others of the machine.
         self.name = f"{name}-{os.getpid()}-{re.sub('[^a-z0-9]', '', folder.name.lower())[-20:]}"
@@ -100,7 +106,7 @@ class NodeUnderTest(Process):
         self.app = folder / "app.py"
         self.app.write_text(app)
         self.data = folder / "data"
-        self.store = f"sqlite:///{folder}/rota.db"
+        self.store = store or f"sqlite:///{folder}/rota.db"
         doors = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         argv = [ROTA, "node", "--store", self.store, "--id", self.name, "--data", self.data, *doors, *flags, self.app]
         super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})

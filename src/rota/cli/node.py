@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rota.cli import logs, settings
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig
+from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import Invalid
 
 
@@ -43,6 +43,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,
+        supervisor=settings.resolve(SupervisorConfig, given).config,
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -1,13 +1,14 @@
 """`rota simulate`: fleets in virtual time, from seed numbers."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from time import perf_counter
 
 import click
 
-from rota.sim.election import BROKEN
-from rota.sim.run import Verdict, run_election, run_elections
+from rota.sim import election as election_scenario
+from rota.sim import resources as resources_scenario
+from rota.sim.run import Verdict, run_seed, run_seeds
 
 
 @click.group()
@@ -19,11 +20,30 @@ def command() -> None:
     logging.getLogger("rota").setLevel(logging.CRITICAL)  # thousands of nodes die in here, on purpose
 
 
+def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options that every scenario has."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(
+            (
+                click.option(
+                    "--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds."
+                ),
+                click.option("--first", type=int, default=0, show_default=True, help="The first of them."),
+                click.option("--seed", type=int, help="Run this one seed and tell its story."),
+                click.option(
+                    "--break", "broken", type=click.Choice(broken), help="Leave out a safeguard, to see it missed."
+                ),
+            )
+        ):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 @command.command()
-@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds to run.")
-@click.option("--first", type=int, default=0, show_default=True, help="The first of them.")
-@click.option("--seed", type=int, help="Run this one seed and tell its story.")
-@click.option("--break", "broken", type=click.Choice(BROKEN), help="Leave out a safeguard, to see it missed.")
+@_scenario(election_scenario.BROKEN)
 def election(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
     """Contenders for leadership under crashes, pauses, cuts, losses and clock steps.
 
@@ -31,17 +51,33 @@ def election(seeds: int, first: int, seed: int | None, broken: str | None) -> No
 
     Example: rota simulate election --seeds 1000
     """
+    _run("election", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(resources_scenario.BROKEN)
+def resources(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """A fleet that keeps resources covered, under the same faults.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate resources --seeds 1000
+    """
+    _run("resources", seeds, first, seed, broken)
+
+
+def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | None) -> None:
     started = perf_counter()
     if seed is None:
-        verdicts: Iterable[Verdict] = run_elections(range(first, first + seeds), broken)
+        verdicts: Iterable[Verdict] = run_seeds(range(first, first + seeds), scenario, broken)
     else:
-        verdicts = [run_election(seed, broken)]
+        verdicts = [run_seed(seed, scenario, broken)]
         click.echo("\n".join(verdicts[0].story))
-    failed = _sum_up(verdicts, broken, started)
+    failed = _sum_up(scenario, verdicts, broken, started)
     click.get_current_context().exit(1 if failed else 0)
 
 
-def _sum_up(verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
+def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
     """Print what the seeds showed; how many of them failed."""
     seeds = terms = writes = 0
     failed: list[Verdict] = []
@@ -54,7 +90,7 @@ def _sum_up(verdicts: Iterable[Verdict], broken: str | None, started: float) -> 
     if failed:
         worst, option = failed[0], f" --break {broken}" if broken else ""
         click.echo(f"seed {worst.seed}: {worst.violations[0]}")
-        click.echo(f"replay: rota simulate election --seed {worst.seed}{option}")
+        click.echo(f"replay: rota simulate {scenario} --seed {worst.seed}{option}")
     counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     elapsed = perf_counter() - started
     click.echo(f"{counted}, {len(failed)} failed; {terms} terms, {writes} leader writes accepted; {elapsed:.1f} s")

@@ -65,12 +65,14 @@ def _work(state: NodeState) -> Runtime:
 
 async def _serve_http(sock: socket.socket, state: NodeState, health: Health) -> None:
     from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
+    from rota.api.resources import routes  # noqa: PLC0415
 
     health.check_ready("session", lambda: None if state.session else "not in the fleet")
     if runtime := state.runtime:
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
-    await serve(sock, door(health, registry(state.figures), state.show, clock=state.clock))
+    more = routes(lambda: state.store, state.clock)
+    await serve(sock, door(health, registry(state.figures), state.show, more=more, clock=state.clock))
 
 
 async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, may_move: bool) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from rota import __version__
@@ -21,10 +20,11 @@ from rota.compose.state import NodeState
 from rota.control.events import keep_events
 from rota.control.leader import Candidate
 from rota.control.retention import clear_away
-from rota.control.roster import keep_roster
+from rota.control.roster import keep_roster, last_roster
+from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig
+from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel
 from rota.node.assignments import follow_assignments
@@ -33,7 +33,7 @@ from rota.node.loaders import LoadError, Target
 from rota.node.pipes import Order
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
-from rota.node.status import publish_status
+from rota.node.status import publish_kinds, publish_status
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
@@ -74,6 +74,7 @@ class Settings:
     events: EventsConfig = field(default_factory=EventsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -149,6 +150,7 @@ class _Node:
         """Take part in the fleet, in one session after the other."""
         state = self._state
         async with open_store(self._settings.node.store, clock=self._clock) as store:
+            state.store = store
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
@@ -158,6 +160,7 @@ class _Node:
                         store, self._identity(), self._clock, lambda session: self._in_session(store, session)
                     )
                 finally:
+                    state.store = None
                     writing.cancel()
 
     def _identity(self) -> Identity:
@@ -180,8 +183,9 @@ class _Node:
         try:
             async with asyncio.TaskGroup() as parts:
                 if runtime := state.runtime:
-                    heed = partial(_heed, runtime, session.keeper)
-                    parts.create_task(follow_assignments(store, node.id, heed), name="assignments")
+                    work = _Work(runtime, session.keeper)
+                    parts.create_task(follow_assignments(store, node.id, work, self._clock), name="assignments")
+                    parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
                 if node.role.may_lead:
                     candidate = Candidate(
@@ -196,11 +200,14 @@ class _Node:
                 state.runtime.end_session()
 
     async def _lead(self, term: Term) -> None:
-        state = self._state
+        state, settings = self._state, self._settings
         state.term = term
         state.journal.tell("leader.elected", state.id, term=term.number)
         try:
+            roster = await last_roster(term)  # before ours takes its place
             async with asyncio.TaskGroup() as duties:
+                watch = supervise(term, state.session_id, roster, settings.supervisor, self._clock, state.journal.tell)
+                duties.create_task(watch, name="supervisor")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
@@ -208,10 +215,17 @@ class _Node:
             state.term = None
 
 
-def _heed(runtime: Runtime, keeper: Keeper, orders: Iterable[Order]) -> None:
-    """Run what this session's assignments say, and only then what needs its lease."""
-    runtime.want(orders)
-    keeper.tell(lambda: runtime.extend(keeper.safe_until, keeper.ttl))
+class _Work:
+    """The runtime within one session: it runs what the session's assignments say; what needs the lease, only then."""
+
+    def __init__(self, runtime: Runtime, keeper: Keeper) -> None:
+        self._runtime, self._keeper = runtime, keeper
+        self.runs, self.returned = runtime.runs, runtime.returned
+
+    def want(self, orders: Iterable[Order]) -> None:
+        keeper = self._keeper
+        self._runtime.want(orders)
+        keeper.tell(lambda: self._runtime.extend(keeper.safe_until, keeper.ttl))
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

@@ -12,6 +12,7 @@ from rota.model.ids import NodeId, SessionId
 from rota.node.journal import Journal
 from rota.node.runtime import Runtime
 from rota.node.session import Session
+from rota.store import Store
 
 
 @dataclass
@@ -23,6 +24,9 @@ class NodeState:
     journal: Journal = field(default_factory=Journal)
     runtime: Runtime | None = None
     """None if it runs no app."""
+
+    store: Store | None = None
+    """None while it is not reached."""
 
     session: Session | None = None
     """None while it is not in the fleet."""

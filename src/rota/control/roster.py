@@ -29,7 +29,7 @@ def _say(kind: str, subject: str, **fields: int) -> None:
 
 async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
     """Follow the nodes for as long as the term lasts; `tell` is called for each arrival and departure."""
-    known = await _last_known(term)
+    known: Sessions = (await last_roster(term)).nodes
     while True:
         listing = await term.store.scan(keys.NODES)
         known = await _tell(term, tell, known, _load(listing))
@@ -41,14 +41,14 @@ async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
             log.warning("roster fell behind, reading it anew", extra={"term": term.number})
 
 
-async def _last_known(term: Term) -> Sessions:
+async def last_roster(term: Term) -> Roster:
     """What the leader before us wrote down."""
     entry = await term.store.get(keys.ROSTER)
     try:
-        return codec.decode(Roster, entry.value).nodes if entry else {}
+        return codec.decode(Roster, entry.value) if entry else Roster(nodes={})
     except Invalid as error:
         log.warning("roster not read", extra={"why": str(error), "term": term.number})
-        return {}
+        return Roster(nodes={})
 
 
 async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: Sessions) -> Sessions:

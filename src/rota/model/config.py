@@ -162,6 +162,23 @@ class RuntimeConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SupervisorConfig(Section):
+    """How the leader places work. The leader's own settings count."""
+
+    table: ClassVar[str] = "supervisor"
+    prefix: ClassVar[str] = "supervisor_"
+
+    policy: Literal["weighted", "least-loaded", "most-free", "round-robin", "random"] = "weighted"
+    """How tasks are shared out among the nodes."""
+
+    avoid_for: timedelta = timedelta(minutes=5)
+    """How long a resource is kept from a node that could not keep it alive, if another node will do."""
+
+    warm_up: timedelta = timedelta(seconds=30)
+    """How long the leader of a fleet that was down waits for the nodes that were there last before it places work."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogConfig(Section):
     """What a node says on stderr."""
 
@@ -215,7 +232,14 @@ class RetentionConfig(Section):
         _check_positive("retention.every", self.every)
 
 
-SECTIONS: tuple[type[Section], ...] = (NodeConfig, RuntimeConfig, LogConfig, EventsConfig, RetentionConfig)
+SECTIONS: tuple[type[Section], ...] = (
+    NodeConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+    LogConfig,
+    EventsConfig,
+    RetentionConfig,
+)
 """Every section there is, as `rota.toml` and `rota config view` have them."""
 
 

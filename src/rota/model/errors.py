@@ -32,6 +32,12 @@ class Rewound(Invalid):
         self.at, self.seen = at, seen
 
 
+class NotFound(RotaError):
+    """There is no such thing; look at what there is."""
+
+    exit_code = 3
+
+
 class Denied(RotaError):
     """These credentials may not do that; come back with others."""
 

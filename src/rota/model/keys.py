@@ -36,6 +36,9 @@ RESOURCE_STATUS: Key = "/resource-status/"
 KINDS: Key = "/kinds/"
 """The kinds of resources that the nodes' apps declare."""
 
+TROUBLE: Key = "/trouble/"
+"""Which nodes could not keep which resource alive: one key per kind, id and node."""
+
 CORDONS: Key = "/cordons/"
 """Nodes that get no new tasks."""
 
@@ -72,6 +75,11 @@ def resource_status(kind: str, id: str) -> Key:
 def kind(name: str) -> Key:
     """A kind of resources."""
     return KINDS + name
+
+
+def trouble(kind: str, id: str, node_id: NodeId) -> Key:
+    """That a node could not keep a resource alive."""
+    return f"{TROUBLE}{kind}/{id}/{node_id}"
 
 
 def cordon(node_id: NodeId) -> Key:

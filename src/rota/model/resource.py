@@ -88,6 +88,15 @@ class ResourceStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
+
+    node: NodeId
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cordon:
     """A node that gets no new tasks."""
 

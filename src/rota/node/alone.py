@@ -28,11 +28,12 @@ from rota.node.pipes import (
     Registered,
     StopTask,
     TaskEnded,
+    TaskSilent,
     TaskStarted,
 )
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
-from rota.workloads.resources.run import Outcome, run_sync_task, run_task
+from rota.workloads.resources.run import Life, Outcome, limits, run_sync_task, run_task
 
 
 def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
@@ -53,6 +54,7 @@ class Alone:
         self._task: asyncio.Task[Outcome] | None = None
         self._may_begin = asyncio.Event()
         self._is_stopping = False
+        self._life: Life | None = None
 
     async def run(self, sock: socket.socket) -> None:
         """Live as long as the task."""
@@ -75,9 +77,9 @@ class Alone:
 
     async def _run(self) -> Outcome:
         started = TaskStarted(self._order.task, self._order.epoch)
-        return await run_task(
-            self._app.resources.get(self._order.kind), self._order, lambda: self._channel.send(started)
-        )
+        self._life = Life(SYSTEM.monotonic)
+        kind = self._app.resources.get(self._order.kind)
+        return await run_task(kind, self._order, self._life, lambda: self._channel.send(started))
 
     def _heard(self, message: object) -> None:
         match message:
@@ -104,6 +106,9 @@ class Alone:
             if SYSTEM.monotonic() - last >= self._brief.beat:
                 last = SYSTEM.monotonic()
                 self._channel.send(Beat())
+                if silent := _silence(self._app, self._order, self._life):
+                    self._channel.send(silent)
+                    self._life = None
 
 
 class AloneSync:
@@ -113,6 +118,7 @@ class AloneSync:
         self._app, self._order, self._leash = app, order, leash
         self._stopping = Stopping()
         self._may_begin = threading.Event()
+        self._life: Life | None = None
 
     def run(self, pipe: Pipe) -> None:
         """Live as long as the task."""
@@ -120,13 +126,14 @@ class AloneSync:
         pipe.send(Registered())
         if self._order.is_exclusive:
             self._wait_for_deadline(pipe)
-        for body in (lambda: self._listen(pipe), self._look):
+        for body in (lambda: self._listen(pipe), lambda: self._look(pipe)):
             threading.Thread(target=body, name="rota", daemon=True).start()
         outcome = Outcome(True)
         if not self._stopping:
             started = TaskStarted(self._order.task, self._order.epoch)
             kind = self._app.resources.get(self._order.kind)
-            outcome = run_sync_task(kind, self._order, self._stopping, lambda: pipe.send(started))
+            self._life = Life(SYSTEM.monotonic)
+            outcome = run_sync_task(kind, self._order, self._life, self._stopping, lambda: pipe.send(started))
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:
@@ -152,7 +159,17 @@ class AloneSync:
         self._stopping.set()
         self._may_begin.set()
 
-    def _look(self) -> None:
+    def _look(self, pipe: Pipe) -> None:
         while not self._stopping.wait(LOOK):
             if self._leash.must_stop:
                 self._stop()
+            if silent := _silence(self._app, self._order, self._life):
+                self._life = None
+                pipe.send(silent)
+
+
+def _silence(app: App, order: Order, life: Life | None) -> TaskSilent | None:
+    """That a task is silent, if it is."""
+    kind = app.resources.get(order.kind)
+    why = life.complaint(*limits(kind)) if life is not None and kind is not None else ""
+    return TaskSilent(order.task, order.epoch, why) if why else None

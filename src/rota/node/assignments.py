@@ -6,38 +6,99 @@ runs runs on. After a gap the whole set is read again, so nothing is missed, and
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from random import random
+from typing import Protocol
 
 import msgspec
 
 from rota.kit.backoff import delays
+from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
-from rota.model.errors import Compacted, Invalid, Unavailable
+from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId
+from rota.model.resource import Trouble
 from rota.node.pipes import Order
 from rota.store.follow import RETRY
-from rota.store.port import Entry, Store
+from rota.store.port import At, Delete, Entry, Put, Store, Write
 
 log = logging.getLogger(__name__)
 
 
+CONFIRM = 0.2
+"""Seconds between looks at whether a task that must be confirmed has stopped."""
+
+
+class Work(Protocol):
+    """Who runs tasks."""
+
+    def want(self, orders: Iterable[Order]) -> None:
+        """Run exactly these."""
+
+    def runs(self, task: str) -> bool:
+        """Does a process run this task, or is it about to?"""
+
+    def returned(self) -> Mapping[str, str]:
+        """Tasks that are given back, and why."""
+
+
 async def follow_assignments(
-    store: Store, node: NodeId, want: Callable[[Iterable[Order]], None], jitter: Callable[[], float] = random
+    store: Store,
+    node: NodeId,
+    work: Work,
+    clock: Clock,
+    jitter: Callable[[], float] = random,
 ) -> None:
-    """Call `want` with the orders of this node, now and whenever they change, for ever."""
+    """Have the work do what the store says, now and whenever that changes, for ever.
+
+    An assignment that is to be confirmed is no order. It is deleted when its task has ended; so is one whose task the
+    work gives back, together with a note why.
+    """
+    async with asyncio.TaskGroup() as parts:
+        entries: dict[str, Entry] = {}
+        parts.create_task(_give_back(store, node, entries, work, clock), name="give back")
+        await _follow(store, node, work, entries, jitter)
+
+
+async def _follow(
+    store: Store, node: NodeId, work: Work, entries: dict[str, Entry], jitter: Callable[[], float]
+) -> None:
     waits = delays(*RETRY, jitter)
     while True:
         try:
             async with aclosing(_until_it_breaks(store, keys.assignments(node))) as sets:
-                async for entries in sets:
-                    want(list(_orders(node, entries)))
+                async for found in sets:
+                    known = {_task(node, entry): (entry, _understood(entry)) for entry in found}
+                    entries.clear()
+                    entries.update({task: entry for task, (entry, _) in known.items()})
+                    orders = [_order(task, *each) for task, each in known.items()]
+                    work.want([order for order in orders if order is not None])
                     waits = delays(*RETRY, jitter)
         except (Compacted, Unavailable) as error:
             log.debug("following assignments again", extra={"node": node, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
+
+
+async def _give_back(store: Store, node: NodeId, entries: dict[str, Entry], work: Work, clock: Clock) -> None:
+    """Delete assignments whose task was to end here, and has."""
+    while True:
+        await asyncio.sleep(CONFIRM)
+        returned = work.returned()
+        for task, entry in list(entries.items()):
+            told = _understood(entry)
+            if told is None or not (told.stopping or task in returned) or work.runs(task):
+                continue
+            writes: list[Write] = [Delete(entry.key)]
+            if task in returned:
+                trouble = Trouble(node=node, at=clock.wall(), why=returned[task])
+                writes.append(Put(keys.trouble(told.kind, told.resource, node), codec.encode(trouble)))
+            try:
+                await store.commit(*writes, expect=[At(entry.key, entry.modified)])
+                log.info("task given back", extra={"node": node, "task": task, "why": returned.get(task, "asked to")})
+            except (Conflict, Unavailable, Unknown) as error:
+                log.debug("task not given back yet", extra={"task": task, "why": str(error)})
 
 
 async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable[Entry], None]:
@@ -54,20 +115,28 @@ async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable
             yield entries.values()
 
 
-def _orders(node: NodeId, entries: Iterable[Entry]) -> Iterable[Order]:
-    for entry in entries:
-        task = entry.key.removeprefix(keys.assignments(node))
-        try:
-            assignment = codec.decode(Assignment, entry.value)
-        except Invalid as error:
-            log.error("assignment not understood", extra={"task": task, "why": str(error)})
-            continue
-        yield Order(
-            task=task,
-            epoch=entry.modified,
-            kind=assignment.kind,
-            resource=assignment.resource,
-            slot=assignment.slot,
-            spec=msgspec.json.encode(assignment.spec),
-            is_exclusive=assignment.exclusive,
-        )
+def _task(node: NodeId, entry: Entry) -> str:
+    return entry.key.removeprefix(keys.assignments(node))
+
+
+def _understood(entry: Entry) -> Assignment | None:
+    try:
+        return codec.decode(Assignment, entry.value)
+    except Invalid as error:
+        log.error("assignment not understood", extra={"key": entry.key, "why": str(error)})
+        return None
+
+
+def _order(task: str, entry: Entry, assignment: Assignment | None) -> Order | None:
+    """What the node should run for an assignment; nothing if that is to end."""
+    if assignment is None or assignment.stopping:
+        return None
+    return Order(
+        task=task,
+        epoch=entry.modified,
+        kind=assignment.kind,
+        resource=assignment.resource,
+        slot=assignment.slot,
+        spec=msgspec.json.encode(assignment.spec),
+        is_exclusive=assignment.exclusive,
+    )

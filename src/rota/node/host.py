@@ -5,6 +5,7 @@ import signal
 import socket
 from functools import partial
 
+from rota.kit.clock import SYSTEM
 from rota.node.guard import Guard
 from rota.node.pipes import (
     Beat,
@@ -16,10 +17,11 @@ from rota.node.pipes import (
     StartTask,
     StopTask,
     TaskEnded,
+    TaskSilent,
     TaskStarted,
 )
 from rota.sdk.app import App
-from rota.workloads.resources.run import Outcome, run_task
+from rota.workloads.resources.run import Life, Outcome, limits, run_task
 
 LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
@@ -36,6 +38,7 @@ class Host:
     def __init__(self, app: App, brief: Brief) -> None:
         self._app, self._brief = app, brief
         self._tasks: dict[tuple[str, int], asyncio.Task[Outcome]] = {}
+        self._lives: dict[tuple[str, int], Life] = {}
         self._is_finishing = False
         self._ended = 0
 
@@ -67,7 +70,8 @@ class Host:
 
     def _start(self, order: Order) -> None:
         kind, started = self._app.resources.get(order.kind), TaskStarted(order.task, order.epoch)
-        running = run_task(kind, order, lambda: self._channel.send(started))
+        life = self._lives[order.task, order.epoch] = Life(SYSTEM.monotonic)
+        running = run_task(kind, order, life, lambda: self._channel.send(started))
         task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task)
         task.add_done_callback(partial(self._done, order))
 
@@ -76,6 +80,7 @@ class Host:
         outcome = Outcome(True) if task.cancelled() else task.result()
         self._ended += 1
         del self._tasks[order.task, order.epoch]
+        self._lives.pop((order.task, order.epoch), None)
         self._channel.send(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
         self._leave_if_done()
 
@@ -86,7 +91,16 @@ class Host:
     async def _beat(self) -> None:
         while True:
             self._channel.send(Beat(self._ended))
+            self._tell_who_is_silent()
             await asyncio.sleep(self._brief.beat)
+
+    def _tell_who_is_silent(self) -> None:
+        """Each silent task once; what becomes of it is for others to say."""
+        for (task, epoch), life in list(self._lives.items()):
+            kind = self._app.resources.get(task.partition("/")[0])
+            if kind is not None and (why := life.complaint(*limits(kind))):
+                del self._lives[task, epoch]
+                self._channel.send(TaskSilent(task, epoch, why))
 
     async def _end_all(self) -> None:
         tasks = list(self._tasks.values())

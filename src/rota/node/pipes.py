@@ -166,6 +166,14 @@ class TaskEnded(Message, frozen=True):
     error: str = ""
 
 
+class TaskSilent(Message, frozen=True):
+    """From a worker: the task gave no sign of life for too long."""
+
+    task: str
+    epoch: int
+    why: str
+
+
 class Attempt(Message, frozen=True):
     """To an executor: one try of a run."""
 
@@ -190,7 +198,7 @@ class Finish(Message, frozen=True):
 
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | Attempt | AttemptEnded | Deadline | Finish
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Attempt | AttemptEnded | Deadline | Finish
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

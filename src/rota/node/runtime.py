@@ -20,6 +20,7 @@ from rota.model.config import RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant
 from rota.model.node import NodeStatus, PoolStatus
+from rota.model.resource import KindRecord
 from rota.node import kernel, posts
 from rota.node.attempts import Attempts
 from rota.node.crew import Crew
@@ -31,6 +32,7 @@ from rota.node.posts import Post
 from rota.node.reload import Reloads
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
+from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class Runtime:
         self.is_draining = False
         self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
-        self.tasks = Tasks(self.crew, clock, policy, config.grace)
+        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config = config
@@ -140,6 +142,28 @@ class Runtime:
             pools=[self._pool(post) for post in crew.posts.values()],
             tasks_ordered=len(self.tasks.orders),
             tasks_running=len(self.tasks.running()),
+            kinds=sorted(kind.name for kind in app.app.resources) if app else [],
+        )
+
+    def kinds(self) -> list[KindRecord]:
+        """The kinds of resources that the app declares."""
+        app = self.generations.app
+        return [_kind(app.app.name, kind) for kind in app.app.resources] if app else []
+
+    def returned(self) -> dict[str, str]:
+        """Tasks that this node gives back, and why."""
+        return {task: each.why for task, each in self.tasks.returned.items()}
+
+    def runs(self, task: str) -> bool:
+        """Does a process of this node run the task, or is it about to?"""
+        ordered = task in self.tasks.orders
+        return (
+            ordered
+            or self.tasks.has_copy(task)
+            or any(
+                worker.brief.order is not None and worker.brief.order.task == task
+                for worker in self.crew.workers.values()
+            )
         )
 
     def processes(self) -> dict[str, Any]:
@@ -194,3 +218,16 @@ class Runtime:
             await asyncio.sleep(TICK)
             self.tasks.tick()
             self.attempts.tick()
+
+
+def _kind(app: str, kind: ResourceSummary) -> KindRecord:
+    return KindRecord(
+        name=kind.name,
+        app=app,
+        replicas=kind.replicas,
+        exclusive=kind.exclusive,
+        runs_alone=kind.runs_alone,
+        silent_after=kind.silent_after,
+        start_within=kind.start_within,
+        labels=kind.labels,
+    )

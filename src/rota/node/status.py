@@ -10,13 +10,37 @@ from collections.abc import Callable
 from rota.model import codec, keys
 from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
 from rota.model.node import NodeStatus
+from rota.model.resource import KindRecord
 from rota.node.session import Session
-from rota.store.port import Put, Store
+from rota.store.port import Absent, At, Put, Store
 
 log = logging.getLogger(__name__)
 
 PACE = 1.0
 """Seconds from one look to the next."""
+
+
+async def publish_kinds(store: Store, session: Session, kinds: Callable[[], list[KindRecord]]) -> None:
+    """Write the kinds that the app declares, where the store says something else, for ever."""
+    written: list[KindRecord] = []
+    while True:
+        now = kinds()
+        if now != written:
+            try:
+                for kind in now:
+                    await _write_kind(store, session, kind)
+                written = now
+            except (Conflict, Unavailable, Unknown) as error:
+                log.debug("kinds not written", extra={"node": session.node.id, "why": str(error)})
+        await asyncio.sleep(PACE)
+
+
+async def _write_kind(store: Store, session: Session, kind: KindRecord) -> None:
+    key, value = keys.kind(kind.name), codec.encode(kind)
+    entry = await store.get(key)
+    if entry is None or entry.value != value:
+        seen = At(key, entry.modified) if entry else Absent(key)
+        await store.commit(Put(key, value), expect=[seen, session.incarnation])
 
 
 async def publish_status(store: Store, session: Session, status: Callable[[], NodeStatus]) -> None:

@@ -5,7 +5,7 @@ posts of their own (`node.posts`) and are only kept account of here.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,11 +17,19 @@ from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.crew import Crew
-from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskStarted
+from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.posts import HOST, runs_alone
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Why a task is given back."""
+
+    epoch: int
+    why: str
 
 
 @dataclass
@@ -33,20 +41,31 @@ class _Copy:
 class Tasks:
     """Orders and copies."""
 
-    def __init__(self, crew: Crew, clock: Clock, policy: RestartPolicy, grace: timedelta) -> None:
+    def __init__(
+        self, crew: Crew, clock: Clock, policy: RestartPolicy, grace: timedelta, changed: Callable[[], None]
+    ) -> None:
         self.orders: dict[str, Order] = {}
+        """What is to run."""
+
+        self.returned: dict[str, Returned] = {}
+        """Assigned tasks that this node gives back."""
+
         self.errors: dict[str, str] = {}
         """Why a task last ended without being asked to."""
 
         self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
+        self._changed = changed
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._falls: dict[str, Falls] = {}
         self._look_again: Instant | None = None
         crew.witnesses.append(self)
 
     def want(self, orders: Iterable[Order]) -> None:
-        """Run exactly these from now on."""
-        self.orders = {order.task: order for order in orders}
+        """Run exactly these from now on, but not what was given back and is still on its way."""
+        assigned = {order.task: order for order in orders}
+        epochs = {task: order.epoch for task, order in assigned.items()}
+        self.returned = {task: each for task, each in self.returned.items() if epochs.get(task) == each.epoch}
+        self.orders = {task: order for task, order in assigned.items() if task not in self.returned}
         self._falls = {task: falls for task, falls in self._falls.items() if task in self.orders}
         self.errors = {task: why for task, why in self.errors.items() if task in self.orders}
         self.reconcile()
@@ -58,6 +77,10 @@ class Tasks:
             for (task, epoch, _), copy in self._copies.items()
             if copy.phase == CopyPhase.RUNNING and task in self.orders and self.orders[task].epoch == epoch
         }
+
+    def has_copy(self, task: str) -> bool:
+        """Does a worker have the task, whatever is ordered?"""
+        return any(each == task for each, _, _ in self._copies)
 
     def tick(self) -> None:
         """Start again what has waited long enough after a fall; give up hosts with tasks that will not stop."""
@@ -108,6 +131,8 @@ class Tasks:
                 if copy.phase == CopyPhase.STARTING:  # one that was asked to stop meanwhile stays so
                     copy.phase, copy.since = CopyPhase.RUNNING, now
                 self.reconcile()
+            case TaskSilent(task=task, epoch=epoch, why=why):
+                self._give_back(task, epoch, why)
             case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
                 self._ended(task, epoch, worker.id, "" if was_asked else error or "its function returned")
                 self.reconcile()
@@ -115,6 +140,18 @@ class Tasks:
     def ended(self, worker: Worker, why: str) -> None:
         for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
             self._ended(task, epoch, number, f"its worker is gone: {why}")
+        self.reconcile()
+
+    def _give_back(self, task: str, epoch: int, why: str) -> None:
+        """Stop a task for good: the leader shall find it another node."""
+        order = self.orders.get(task)
+        if order is None or order.epoch != epoch:
+            return
+        log.warning("task given back", extra={"task": task, "epoch": epoch, "why": why})
+        self.returned[task] = Returned(epoch, why)
+        self.errors[task] = why
+        del self.orders[task]
+        self._changed()
         self.reconcile()
 
     # Steps
@@ -138,6 +175,8 @@ class Tasks:
         stood = timedelta(seconds=now - copy.since) if copy.phase == CopyPhase.RUNNING else timedelta()
         self._falls[task] = self._falls.get(task, Falls()).add(now, stood, why, self._policy)
         self.errors[task] = why
+        if self._falls[task].is_crash_loop(self._policy):
+            self._give_back(task, epoch, f"it ends again and again: {why}")
         log.warning("task ended", extra={"task": task, "epoch": epoch, "why": why})
 
     def _let_empty_hosts_go(self) -> None:

@@ -5,14 +5,16 @@ The result of a seed is a `Verdict`; the same seed gives the same verdict and th
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from typing import Protocol
 
 from rota.kit import virtual
 from rota.sim.election import Election
+from rota.sim.resources import Resources
 from rota.sim.world import World
 
 
@@ -28,16 +30,29 @@ class Verdict:
     story: tuple[str, ...]
 
 
-def run_election(seed: int, broken: str | None = None) -> Verdict:
-    """One seed of the election."""
-    return virtual.run(_election(seed, broken))
+class Scenario(Protocol):
+    """A story that a world is put through."""
+
+    terms: int
+    writes: int
+
+    async def run(self) -> None:
+        """The whole of it."""
 
 
-def run_elections(seeds: Iterable[int], broken: str | None = None) -> Iterator[Verdict]:
+SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {"election": Election, "resources": Resources}
+
+
+def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -> Verdict:
+    """One seed of a scenario."""
+    return virtual.run(_told(scenario, seed, broken))
+
+
+def run_seeds(seeds: Iterable[int], scenario: str = "election", broken: str | None = None) -> Iterator[Verdict]:
     """Many seeds, in order, on all cores."""
     # Spawned, not forked: whoever calls us may have threads.
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=_be_quiet) as pool:
-        yield from pool.map(partial(run_election, broken=broken), seeds, chunksize=8)
+        yield from pool.map(partial(run_seed, scenario=scenario, broken=broken), seeds, chunksize=8)
 
 
 def _be_quiet() -> None:
@@ -45,15 +60,15 @@ def _be_quiet() -> None:
     logging.getLogger("rota").setLevel(logging.CRITICAL)
 
 
-async def _election(seed: int, broken: str | None) -> Verdict:
+async def _told(name: str, seed: int, broken: str | None) -> Verdict:
     world = World(seed)
-    election = Election(world, broken)
-    await election.run()
+    scenario = SCENARIOS[name](world, broken)
+    await scenario.run()
     return Verdict(
         seed=seed,
         violations=tuple(world.violations),
-        terms=election.terms,
-        writes=election.writes,
+        terms=scenario.terms,
+        writes=scenario.writes,
         digest=world.digest,
         story=tuple(world.story),
     )

@@ -1,16 +1,37 @@
-"""A node's orders are what the store says, whole, and stay when the store is away."""
+"""A node's orders are what the store says, whole; what it stops or gives back leaves the store when it has ended."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 
 from rota.kit import virtual
+from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.ids import NodeId
+from rota.model.resource import Trouble
 from rota.node.assignments import follow_assignments
 from rota.node.pipes import Order
-from rota.store import Delete, Put, open_store
+from rota.store import Delete, Put, Store, open_store
 
 NODE = NodeId("a")
+
+
+class Work:
+    """Runs what it is told, as far as the store can see."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[Order]] = []
+        self.running: set[str] = set()
+        self.given_back: dict[str, str] = {}
+
+    def want(self, orders: Iterable[Order]) -> None:
+        self.seen.append(list(orders))
+
+    def runs(self, task: str) -> bool:
+        return task in self.running
+
+    def returned(self) -> Mapping[str, str]:
+        return self.given_back
 
 
 def key(task: str, node: NodeId = NODE) -> str:
@@ -21,13 +42,17 @@ def record(resource: str, **fields: object) -> bytes:
     return codec.encode(Assignment(kind="room", resource=resource, slot=0, **fields))  # type: ignore[arg-type]
 
 
+def follow(store: Store, work: Work) -> "asyncio.Task[None]":
+    return asyncio.create_task(follow_assignments(store, NODE, work, SYSTEM))
+
+
 def test_orders_follow_the_store() -> None:
     async def story() -> list[list[Order]]:
-        seen: list[list[Order]] = []
+        work = Work()
         async with open_store("memory://") as store:
             first = await store.commit(Put(key("room/1#0"), record("1", spec={"a": 1})))
             await store.commit(Put(key("room/9#0", NodeId("ab")), record("9")))  # a neighbour with a similar name
-            following = asyncio.create_task(follow_assignments(store, NODE, lambda orders: seen.append(list(orders))))
+            following = follow(store, work)
             await asyncio.sleep(1)
             second = await store.commit(Put(key("room/2#0"), record("2", exclusive=True)))
             await asyncio.sleep(1)
@@ -36,13 +61,54 @@ def test_orders_follow_the_store() -> None:
             third = await store.commit(Put(key("room/2#0"), record("2")))
             await asyncio.sleep(1)
             following.cancel()
-        assert [[(order.task, order.epoch, order.is_exclusive) for order in orders] for orders in seen] == [
+        assert [[(order.task, order.epoch, order.is_exclusive) for order in orders] for orders in work.seen] == [
             [("room/1#0", first, False)],
             [("room/1#0", first, False), ("room/2#0", second, True)],
             [("room/2#0", second, True)],
             [("room/2#0", third, False)],
         ]
-        return seen
+        return work.seen
 
     seen = virtual.run(story())
     assert seen[0][0] == Order("room/1#0", seen[0][0].epoch, "room", "1", 0, b'{"a":1}', False)
+
+
+def test_a_task_to_be_confirmed_is_confirmed_when_it_has_ended() -> None:
+    async def story() -> None:
+        work = Work()
+        async with open_store("memory://") as store:
+            await store.commit(Put(key("room/1#0"), record("1", exclusive=True)))
+            following = follow(store, work)
+            work.running = {"room/1#0"}
+            await asyncio.sleep(1)
+            await store.commit(Put(key("room/1#0"), record("1", exclusive=True, stopping=True)))
+            await asyncio.sleep(5)
+            assert work.seen[-1] == []
+            assert await store.get(key("room/1#0")) is not None, "it still runs"
+            work.running = set()
+            await asyncio.sleep(1)
+            assert await store.get(key("room/1#0")) is None
+            assert await store.get(keys.trouble("room", "1", NODE)) is None
+            following.cancel()
+
+    virtual.run(story())
+
+
+def test_a_task_that_is_given_back_leaves_a_note() -> None:
+    async def story() -> None:
+        work = Work()
+        async with open_store("memory://") as store:
+            await store.commit(Put(key("room/1#0"), record("1")))
+            following = follow(store, work)
+            work.running, work.given_back = {"room/1#0"}, {"room/1#0": "no sign of life for 31 s"}
+            await asyncio.sleep(1)
+            assert await store.get(key("room/1#0")) is not None
+            work.running = set()
+            await asyncio.sleep(1)
+            assert await store.get(key("room/1#0")) is None
+            entry = await store.get(keys.trouble("room", "1", NODE))
+            assert entry is not None
+            assert codec.decode(Trouble, entry.value).why == "no sign of life for 31 s"
+            following.cancel()
+
+    virtual.run(story())

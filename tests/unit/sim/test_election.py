@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from rota.sim.run import run_election, run_elections
+from rota.sim.run import run_seed, run_seeds
 
 
 def test_a_hundred_seeds_break_no_rule() -> None:
-    verdicts = list(run_elections(range(100)))
+    verdicts = list(run_seeds(range(100)))
     assert {verdict.seed: verdict.violations for verdict in verdicts if verdict.violations} == {}
     assert sum(verdict.terms for verdict in verdicts) > 200, "too quiet to prove anything"
     assert sum(verdict.writes for verdict in verdicts) > 2000
@@ -24,16 +24,16 @@ def test_a_hundred_seeds_break_no_rule() -> None:
     ],
 )
 def test_a_missing_safeguard_is_found(broken: str, words: str) -> None:
-    found = [violation for seed in range(10) for violation in run_election(seed, broken).violations]
+    found = [violation for seed in range(10) for violation in run_seed(seed, "election", broken).violations]
     assert any(words in violation for violation in found)
 
 
 def test_a_seed_tells_the_same_story_in_any_process() -> None:
-    code = "from rota.sim.run import run_election; print(run_election(7, 'fence').digest)"
+    code = "from rota.sim.run import run_seed; print(run_seed(7, 'election', 'fence').digest)"
     environ = {**os.environ, "PYTHONHASHSEED": "12345"}
     told = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == run_election(7, "fence").digest
+    assert told.stdout.strip() == run_seed(7, "election", "fence").digest
 
 
 def test_seeds_differ() -> None:
-    assert run_election(1).digest != run_election(2).digest
+    assert run_seed(1).digest != run_seed(2).digest

@@ -6,7 +6,8 @@ call sys.exit) into one `Outcome`. A worker is never taken down by one of its ta
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ import msgspec
 
 from rota.model.errors import Unavailable
 from rota.workloads.context import Message, Stopping, SyncTask, Task
+from rota.workloads.resources.spec import ResourceSpec
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,8 @@ class Kind(Protocol):
 
     @property
     def function(self) -> Callable[..., Any]: ...
+    @property
+    def spec(self) -> ResourceSpec: ...
     def decode(self, fields: dict[str, Any], id: str | None = None) -> object: ...
 
 
@@ -51,24 +55,61 @@ class Order(Protocol):
     def spec(self) -> bytes: ...
 
 
-class ClosedDoor:
-    """The door of a node that has no relay and keeps no task's state yet."""
+class Life:
+    """Signs of life of one task: what it emitted, and what it said of itself. One blocked in `emit` is alive."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._born = now()
+        self._last: float | None = None
+        self._emitting = 0
+
+    def sign(self) -> None:
+        """It lives."""
+        self._last = self._now()
+
+    @contextmanager
+    def emitting(self) -> Iterator[None]:
+        """It waits for somebody to take its messages."""
+        self._emitting += 1
+        try:
+            yield
+        finally:
+            self._emitting -= 1
+            self.sign()
+
+    def complaint(self, start_within: float, silent_after: float) -> str:
+        """Why it is to be taken for dead, or nothing."""
+        if self._emitting:
+            return ""
+        silent = self._now() - (self._born if self._last is None else self._last)
+        if self._last is None:
+            return f"no sign of life within {start_within:g} s of its start" if silent > start_within else ""
+        return f"no sign of life for {silent:.0f} s" if silent > silent_after else ""
+
+
+class WorkerDoor:
+    """The door of a task in a worker. There is no relay and no place for its state yet."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
 
     async def emit(self, messages: list[Message]) -> None:
-        raise Unavailable("emit: this node has no relay, so there is no way out for messages yet")
+        with self._life.emitting():
+            raise Unavailable("emit: this node has no relay, so there is no way out for messages yet")
 
     def alive(self) -> None:
-        """Nobody watches yet."""
+        self._life.sign()
 
     async def save(self, state: dict[str, Any]) -> None:
         raise Unavailable("save: this node does not keep the state of tasks yet")
 
 
-async def run_task(kind: Kind | None, order: Order, started: Callable[[], None]) -> Outcome:
+async def run_task(kind: Kind | None, order: Order, life: Life, started: Callable[[], None]) -> Outcome:
     """Run an async task until it ends or is cancelled; `started` is called when its first step is done."""
     telling: asyncio.Handle | None = None
     try:
-        function, fields = _prepared(kind, order)
+        function, fields = _prepared(kind, order, life)
         task = Task(**fields)
         telling = asyncio.get_running_loop().call_soon(started)
         await function(task)
@@ -87,10 +128,12 @@ async def run_task(kind: Kind | None, order: Order, started: Callable[[], None])
     return Outcome(False)
 
 
-def run_sync_task(kind: Kind | None, order: Order, stopping: Stopping, started: Callable[[], None]) -> Outcome:
+def run_sync_task(
+    kind: Kind | None, order: Order, life: Life, stopping: Stopping, started: Callable[[], None]
+) -> Outcome:
     """Run a sync task until it returns; `stopping` asks it to."""
     try:
-        function, fields = _prepared(kind, order)
+        function, fields = _prepared(kind, order, life)
         task = SyncTask(**fields, call=_here, stopping=stopping)
         started()
         function(task)
@@ -102,7 +145,12 @@ def run_sync_task(kind: Kind | None, order: Order, stopping: Stopping, started: 
     return Outcome(stopping.is_set())
 
 
-def _prepared(kind: Kind | None, order: Order) -> tuple[Callable[..., Any], dict[str, Any]]:
+def limits(kind: Kind) -> tuple[float, float]:
+    """Seconds that a task may take to its first sign of life, and from one to the next."""
+    return kind.spec.start_within.total_seconds(), kind.spec.silent_after.total_seconds()
+
+
+def _prepared(kind: Kind | None, order: Order, life: Life) -> tuple[Callable[..., Any], dict[str, Any]]:
     if kind is None:
         raise LookupError(f'the app has no resource "{order.kind}"; declare it, or remove what was made of it')
     fields = msgspec.json.decode(order.spec, type=dict[str, Any])
@@ -112,7 +160,7 @@ def _prepared(kind: Kind | None, order: Order) -> tuple[Callable[..., Any], dict
         "slot": order.slot,
         "epoch": order.epoch,
         "spec": kind.decode(fields, order.resource),
-        "door": ClosedDoor(),
+        "door": WorkerDoor(life),
     }
 
 

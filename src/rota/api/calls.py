@@ -1,0 +1,185 @@
+"""Requests over HTTP as operations need them: what was sent is decoded and checked, answers are encoded.
+
+A request is checked before anything is done: how large it is, that it is JSON and says so, and that no parameter is
+misspelt. A page of another site cannot send `application/json` unless the browser asks first, so insisting on that type
+also keeps such pages out.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from rota.kit import durations
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid
+from rota.store.port import Store
+from rota.workloads.checks import did_you_mean
+
+LARGEST = 1024 * 1024
+"""Bytes of a body."""
+
+SLOWEST = 10.0
+"""Seconds a body may take to arrive."""
+
+_VERSION = re.compile(r'(?:W/)?"?(\d{1,18})"?')
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, as an operation needs it."""
+
+    store: Store
+    clock: Clock
+    request: Request
+
+    @property
+    def path(self) -> dict[str, str]:
+        """The parts of the path that stand for something."""
+        return self.request.path_params
+
+
+Answer: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A method of a path, and the operation behind it."""
+
+    method: str
+    path: str
+    operation: str
+    answer: Answer
+    parameters: tuple[str, ...] = ()
+    """What may be asked behind the question mark."""
+
+
+async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """The JSON object that was sent; if it may be empty, its type must be right all the same."""
+    content = await _content(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        said = f"it says {kind}" if kind else "it says nothing"
+        raise HTTPException(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            f"the body must be JSON and say so, and {said}; send the header content-type: application/json",
+        )
+    if not content and may_be_empty:
+        return {}
+    try:
+        fields = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is nested too deeply; send a plainer one") from None
+    if not isinstance(fields, dict):
+        raise Invalid(f"the body is {_sort(fields)}; it must be an object: {{…}}")
+    return fields
+
+
+async def _content(request: Request) -> bytes:
+    """The body, as long as it is not too large or too slow."""
+    told = request.headers.get("content-length", "")
+    too_large = HTTPException(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {LARGEST} bytes; send less"
+    )
+    if told.isdigit() and int(told) > LARGEST:
+        raise too_large
+    content = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for part in request.stream():
+                content += part
+                if len(content) > LARGEST:
+                    raise too_large
+    except ClientDisconnect:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body ended before its end; send all of it") from None
+    except TimeoutError:
+        raise HTTPException(
+            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {SLOWEST:.0f} s; send it again"
+        ) from None
+    return bytes(content)
+
+
+def check_parameters(request: Request, known: tuple[str, ...]) -> None:
+    """Invalid names the first parameter behind the question mark that there is not."""
+    for name in request.query_params:
+        if name not in known:
+            there = f"; there are {', '.join(known)}" if known else f"; {request.url.path} has none"
+            raise Invalid(f'there is no parameter "{name}"{did_you_mean(name, known) or there}')
+
+
+def version(request: Request) -> int | None:
+    """The version that If-Match names; None if any will do."""
+    told = request.headers.get("if-match", "*").strip()
+    if told == "*":
+        return None
+    if not (found := _VERSION.fullmatch(told)):
+        raise Invalid(f'If-Match is {told}; it must be one version, like "12", or *')
+    return int(found[1])
+
+
+def count(request: Request, name: str, default: int) -> int:
+    """A parameter that is a whole number."""
+    told = request.query_params.get(name)
+    if told is None:
+        return default
+    if not (told.isascii() and told.isdigit() and len(told) < 10):
+        raise Invalid(f'{name} is "{told}"; it must be a whole number')
+    return int(told)
+
+
+def flag(request: Request, name: str) -> bool:
+    """A parameter that is true or false; false if it was not given."""
+    told = request.query_params.get(name, "false")
+    if told not in ("true", "false"):
+        raise Invalid(f'{name} is "{told}"; it must be true or false')
+    return told == "true"
+
+
+def duration(request: Request, name: str) -> timedelta | None:
+    """A parameter that is a duration, if it was given."""
+    told = request.query_params.get(name)
+    try:
+        return None if told is None else durations.parse(told)
+    except ValueError as error:
+        raise Invalid(f"{name}: {error}") from None
+
+
+def time(request: Request, name: str) -> datetime | None:
+    """A parameter that is a time, if it was given."""
+    told = request.query_params.get(name)
+    if told is None:
+        return None
+    try:
+        found = datetime.fromisoformat(told)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise Invalid(f'{name} is "{told}"; it must be a time with its zone, like 2026-01-31T12:00:00Z')
+    return found
+
+
+def _sort(value: object) -> str:
+    match value:
+        case list():
+            return "a list"
+        case str():
+            return "a text"
+        case None:
+            return "null"
+        case _:
+            return "a number" if not isinstance(value, bool) else "true or false"
+
+
+def json(content: object, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")

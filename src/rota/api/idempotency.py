@@ -1,0 +1,80 @@
+"""Idempotency keys: a request that is asked twice is done once.
+
+Who asks names the request by a key of his own. What it made is noted under that key, in the very commit that made it,
+and under a lease of an hour that nobody renews: so notes go by themselves, and a store holds at most an hour of them. A
+dump does not carry them. After that hour a repeated request is met by the name that is taken, so nothing is doubled.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+
+import msgspec
+
+from rota.model.errors import Conflict, Invalid, RotaError, Unknown
+from rota.model.ids import Key
+from rota.store.port import Put, Store
+
+PREFIX: Key = "/idempotency/"
+KEPT = timedelta(hours=1)
+_KEY = re.compile(r"[!-.0-~]{1,200}")
+"""Printable ASCII without a slash or a space."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a request made."""
+
+    v: int = 1
+    request: str
+    """A digest of what was asked."""
+
+    kind: str
+    id: str
+    uid: str
+
+
+def place(key: str) -> Key:
+    """Where the note of a request is; Invalid if its key cannot be one."""
+    if not _KEY.fullmatch(key):
+        raise Invalid(
+            f'idempotency key "{key[:40]}": use 1 to 200 printable ASCII characters, without spaces and "/"; '
+            "a UUID is a good one"
+        )
+    return PREFIX + key
+
+
+def digest(request: object) -> str:
+    """A request in a few characters; equal for equal ones."""
+    return sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()
+
+
+async def find(store: Store, key: str, request: str) -> Note | None:
+    """The note of this very request, or None; Conflict if the key was used for another one."""
+    entry = await store.get(place(key))
+    if entry is None:
+        return None
+    try:
+        note = msgspec.json.decode(entry.value, type=Note)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"idempotency key {key}: its note is not understood ({error}); use another key") from None
+    if note.request != request:
+        raise Conflict(f"idempotency key {key} was used for another request; use a new key for a new request")
+    return note
+
+
+@asynccontextmanager
+async def noted(store: Store, key: str, note: Note) -> AsyncIterator[Put]:
+    """The write that notes a request, for its own commit; the lease is given back if that did not happen."""
+    lease = await store.grant(KEPT)
+    try:
+        yield Put(place(key), msgspec.json.encode(note), lease.id)
+    except Unknown:
+        raise  # it may have happened, and then the note is needed
+    except RotaError:
+        with suppress(RotaError):  # a lease that stays ends by itself
+            await store.revoke(lease.id)
+        raise

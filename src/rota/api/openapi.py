@@ -1,0 +1,127 @@
+"""The OpenAPI description, made from the table of endpoints and from the records that operations answer with.
+
+What an operation is for is the first line of its docstring, so the description cannot say anything else than the code.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rota import __version__
+from rota.api import crawler, operations
+from rota.api.calls import Endpoint
+from rota.api.schema import NodeList, ResourcePage, ResourceView, WantedResource, Why
+from rota.model.event import Event
+from rota.model.resource import Cordon, KindRecord
+
+_RECORDS = (
+    ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, KindRecord, Event, crawler.NodeSpec,
+)  # fmt: skip
+
+_ANSWERS: dict[str, str] = {
+    "list_resources": "ResourcePage",
+    "create_resource": "ResourceView",
+    "get_resource": "ResourceView",
+    "update_resource": "ResourceView",
+    "list_nodes": "NodeList",
+    "cordon_node": "Cordon",
+    "why_resource": "Why",
+    "why_node": "Why",
+    "add_resource": "NodeSpec",
+}
+"""The record each operation answers with; the others answer with an object of their own, or with nothing."""
+
+_BODIES: dict[str, dict[str, Any]] = {
+    "create_resource": {"$ref": "#/components/schemas/WantedResource"},
+    "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+
+_HEADERS: dict[str, tuple[str, ...]] = {
+    "create_resource": ("Idempotency-Key",),
+    "update_resource": ("If-Match",),
+    "delete_resource": ("If-Match",),
+}
+
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
+    "pending": {"type": "boolean"},
+    "since": {"type": "string", "format": "date-time"},
+    "until": {"type": "string", "format": "date-time"},
+}
+"""What parameters are that are no plain text."""
+
+_ERROR = {
+    "description": "What is wrong, in a sentence.",
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+        }
+    },
+}
+
+
+def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The description of these endpoints."""
+    _, schemas = msgspec.json.schema_components(_RECORDS, ref_template="#/components/schemas/{name}")
+    schemas["Changes"] = _changes(schemas["WantedResource"])
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Rota", "version": __version__, "description": "Keeps work running on a fleet of machines."},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What an update takes: what can be asked of a new resource, but for its name."""
+    fields = {name: field for name, field in wanted["properties"].items() if name not in ("kind", "id")}
+    return {"title": "Changes", "type": "object", "properties": fields, "additionalProperties": False}
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    name = endpoint.operation
+    function = getattr(operations, name, None) or getattr(crawler, name)
+    described: dict[str, Any] = {
+        "operationId": name,
+        "summary": (function.__doc__ or "").partition("\n")[0],
+        "x-rota-access": operations.OPERATIONS[name],
+        "parameters": [*_in_path(endpoint.path), *_in_query(endpoint), *_in_headers(name)],
+        "responses": {**_success(name), "4XX": _ERROR, "5XX": _ERROR},
+    }
+    body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
+    if body:
+        described["requestBody"] = {
+            "required": name != "cordon_node",
+            "content": {"application/json": {"schema": body}},
+        }
+    return described
+
+
+def _success(name: str) -> dict[str, Any]:
+    if name == "delete_resource":
+        return {"204": {"description": "It is deleted."}}
+    schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
+    code, said = ("201", "It is there.") if name == "create_resource" else ("200", "The answer.")
+    return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}
+
+
+def _in_path(path: str) -> list[dict[str, Any]]:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _in_query(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "query", "schema": _PARAMETERS.get(name, {"type": "string"})}
+        for name in endpoint.parameters
+    ]
+
+
+def _in_headers(name: str) -> list[dict[str, Any]]:
+    return [{"name": header, "in": "header", "schema": {"type": "string"}} for header in _HEADERS.get(name, ())]

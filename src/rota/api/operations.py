@@ -1,0 +1,641 @@
+"""Operations: everything that can be asked of a fleet, as plain functions on its store.
+
+Each door (HTTP, gRPC, the command line) decodes, calls one of these, and writes the answer in its own way, so that all
+of them allow and refuse the same. An operation says what its caller must be allowed to do (`OPERATIONS`). None of them
+needs the leader: they read and write records, and the leader follows the store.
+
+Writes expect what they were decided on. Where the caller names no version, a write that came too late is decided again.
+"""
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from rota.api import idempotency
+from rota.api.idempotency import Note
+from rota.api.schema import (
+    NodeList,
+    NodeView,
+    ResourcePage,
+    ResourceView,
+    WantedResource,
+    Why,
+    read_changes,
+    read_resource,
+)
+from rota.kit import durations
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.errors import Compacted, Conflict, Invalid, NotFound
+from rota.model.ids import Key, NodeId, Revision
+from rota.model.node import Leader, Node, NodeStatus
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
+from rota.store import events
+from rota.store.follow import follow
+from rota.store.port import Absent, At, Delete, Entry, Put, Store
+from rota.workloads.checks import Check, did_you_mean
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+PAGE = 100
+MAX_PAGE = 1000
+MAX_EVENTS = 1000
+LONGEST_WAIT = timedelta(minutes=1)
+TRIES = 5
+"""How often a write without a version is decided again before somebody is told."""
+
+SHOWN = 10
+"""Refusals of one node that are told; there may be thousands."""
+
+
+class Access(StrEnum):
+    """What a caller must be allowed to do."""
+
+    VIEW = "view"
+    OPERATE = "operate"
+
+
+OPERATIONS: dict[str, Access] = {}
+"""Every operation by name, and what it needs."""
+
+
+def needs(access: Access) -> Callable[[F], F]:
+    """Declares an operation."""
+
+    def declare(function: F) -> F:
+        OPERATIONS[function.__name__] = access
+        return function
+
+    return declare
+
+
+# Resources
+
+
+@needs(Access.OPERATE)
+async def create_resource(
+    store: Store, clock: Clock, fields: Mapping[str, object], *, key: str | None = None, wait: timedelta | None = None
+) -> ResourceView:
+    """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
+
+    `key` names the request: asked again with the same key and the same fields, it is the same resource.
+    """
+    wanted = read_resource(fields)
+    check_wait(wait)
+    made = await _created(store, clock, wanted, key)
+    return await await_placement(store, made, wait) if wait else made
+
+
+@needs(Access.VIEW)
+async def await_placement(store: Store, view: ResourceView, wait: timedelta) -> ResourceView:
+    """A resource when the leader has decided about it, or as it is when the time is over."""
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(wait.total_seconds()),
+            aclosing(follow(store, keys.resource_status(view.kind, view.id))) as entries,
+        ):
+            async for entry in entries:
+                view = replace(view, status=_status(entry, view.uid))
+                if view.status and (view.status.pending or not view.is_pending):
+                    break
+    return view
+
+
+@needs(Access.VIEW)
+async def get_resource(store: Store, kind: str, id: str) -> ResourceView:
+    """A resource and how it is covered; NotFound if there is none."""
+    entry, record = await _resource(store, kind, id)
+    status = await store.get(keys.resource_status(kind, id))
+    return _view(record, entry.modified, status)
+
+
+@needs(Access.VIEW)
+async def list_resources(
+    store: Store,
+    *,
+    kind: str | None = None,
+    prefix: str = "",
+    pending: bool = False,
+    limit: int = PAGE,
+    token: str | None = None,
+) -> ResourcePage:
+    """Resources in the order of kind and id: of one kind, with ids that begin so, only those that lack tasks.
+
+    `token` is the `next` of the page before. Each page is read at a revision of its own.
+    """
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
+    wanted = _Listed(kind, prefix, pending, limit)
+    while True:
+        with suppress(Compacted):  # somebody compacts without mercy
+            return await _page(store, wanted, token)
+
+
+@needs(Access.OPERATE)
+async def update_resource(
+    store: Store, kind: str, id: str, changes: Mapping[str, object], *, version: int | None = None
+) -> ResourceView:
+    """Change some fields of a resource; Conflict if it is not at `version` any more."""
+
+    async def attempt() -> ResourceView | None:
+        entry, record = await _resource(store, kind, id)
+        _expect_version(entry, version)
+        changed, modified = read_changes(record, changes), entry.modified
+        declared = await store.get(keys.kind(kind))
+        if declared is not None:  # one that nobody declares any more may still be changed
+            _check_kind(codec.decode(KindRecord, declared.value), changed.replicas, changed.id)
+        if changed != record:
+            revision = await _written(store, Put(entry.key, codec.encode(changed)), entry)
+            if revision is None:
+                return None
+            modified = revision
+        return _view(changed, modified, await store.get(keys.resource_status(kind, id)))
+
+    return await _until_in_time(f"{kind}/{id}", attempt)
+
+
+@needs(Access.OPERATE)
+async def delete_resource(store: Store, kind: str, id: str, *, version: int | None = None) -> ResourceView:
+    """Delete a resource, and return it as it was. The leader stops its tasks."""
+
+    async def attempt() -> ResourceView | None:
+        entry, record = await _resource(store, kind, id)
+        _expect_version(entry, version)
+        status = await store.get(keys.resource_status(kind, id))
+        was_deleted = await _written(store, Delete(entry.key), entry)
+        return _view(record, entry.modified, status) if was_deleted else None
+
+    return await _until_in_time(f"{kind}/{id}", attempt)
+
+
+@needs(Access.VIEW)
+async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
+    """The kinds of resources that apps of this fleet have declared, by name."""
+    entries = (await store.scan(keys.KINDS)).entries
+    return tuple(kind for entry in entries if (kind := _understood(KindRecord, entry)))
+
+
+# Nodes
+
+
+@needs(Access.VIEW)
+async def list_nodes(store: Store) -> NodeList:
+    """Every node that is in the fleet, or that has a cordon or tasks."""
+    now = await store.now()
+    seen = await _seen_nodes(store)
+    return NodeList(nodes=tuple(_node_view(id, seen, now) for id in sorted(seen.ids)), as_of=now)
+
+
+@needs(Access.OPERATE)
+async def cordon_node(store: Store, clock: Clock, node: str, why: str = "") -> Cordon:
+    """Give a node no new tasks; it keeps those it has. One that is cordoned stays so since then."""
+    if not why.isprintable() or len(why) > 200:
+        raise Invalid("a reason has at most 200 characters, all printable; shorten it")
+    before = await _cordon(store, node)
+    if before is None and await store.get(keys.node(NodeId(node))) is None:
+        raise await _no_node(store, node)
+    cordon = Cordon(node=NodeId(node), since=before.since if before else clock.wall(), why=why)
+    if before is not None and why in ("", before.why):
+        return before
+    await store.commit(Put(keys.cordon(cordon.node), codec.encode(cordon)))
+    return cordon
+
+
+@needs(Access.OPERATE)
+async def uncordon_node(store: Store, node: str) -> bool:
+    """Let a node have tasks again; whether it had a cordon."""
+    key = keys.cordon(NodeId(node))
+    if await store.get(key) is None:
+        if await store.get(keys.node(NodeId(node))) is None:
+            raise await _no_node(store, node)
+        return False
+    await store.commit(Delete(key))
+    return True
+
+
+# Why, and what happened
+
+
+@needs(Access.VIEW)
+async def why(store: Store, thing: str) -> Why:
+    """Why `kind/id` is where it is, or why a node has what it has."""
+    kind, slash, id = thing.partition("/")
+    return await why_resource(store, kind, id) if slash else await why_node(store, thing)
+
+
+@needs(Access.VIEW)
+async def why_resource(store: Store, kind: str, id: str) -> Why:
+    """Which nodes hold a resource and why, or why each node does not."""
+    view = await get_resource(store, kind, id)
+    status = view.status
+    if status is None:
+        return Why(thing=view.name, says=await _why_unplaced(store, view))
+    says = f"{status.assigned} of {status.replicas} tasks are placed"
+    if status.AssignedNode:
+        says += f", on {', '.join(each.partition('|')[0] for each in status.AssignedNode.split(','))}"
+    if status.pending:
+        says += f"; {status.pending}"
+    return Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals)
+
+
+@needs(Access.VIEW)
+async def why_node(store: Store, node: str) -> Why:
+    """What a node has to run, and why it gets nothing new."""
+    seen = await _seen_nodes(store)
+    if node not in seen.ids:
+        raise await _no_node(store, node)
+    view = _node_view(NodeId(node), seen, await store.now())
+    reasons = tuple(_closed(view, has_leader=seen.leader is not None))
+    says = f"it has {view.tasks} {'task' if view.tasks == 1 else 'tasks'} in {view.used} of {view.slots} slots"
+    return Why(
+        thing=node,
+        says=f"{says}; {'; '.join(reasons)}" if reasons else f"{says}, and may get more",
+        holds=tuple(seen.tasks.get(view.id, ())),
+        reasons=reasons,
+        refusals=await _refused_by(store, node),
+    )
+
+
+@needs(Access.VIEW)
+async def read_events(
+    store: Store,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    kinds: Collection[str] = (),
+    node: str | None = None,
+    limit: int = 50,
+) -> events.Reading:
+    """What happened, the newest last."""
+    if not 0 <= limit <= MAX_EVENTS:
+        raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")
+    return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit)
+
+
+def check_wait(wait: timedelta | None) -> None:
+    """Invalid if that is no time to wait for a placement."""
+    if wait is not None and not timedelta() <= wait <= LONGEST_WAIT:
+        shown = durations.render(wait) if wait > timedelta() else str(wait)
+        raise Invalid(f"wait is {shown}; it must be from 0s to {durations.render(LONGEST_WAIT)}")
+
+
+# Making a resource
+
+
+async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str | None) -> ResourceView:
+    request = idempotency.digest(wanted)
+    if key is not None and (note := await idempotency.find(store, key, request)):
+        return await _made_before(store, key, note)
+    _check_kind(await _kind(store, wanted.kind), wanted.replicas, wanted.id)
+    record = _record(wanted, clock)
+    put = Put(keys.resource(record.kind, record.id), codec.encode(record))
+    try:
+        if key is None:
+            revision = await store.commit(put, expect=[Absent(put.key)])
+        else:
+            made = Note(request=request, kind=record.kind, id=record.id, uid=record.uid)
+            async with idempotency.noted(store, key, made) as also:
+                revision = await store.commit(put, also, expect=[Absent(put.key), Absent(also.key)])
+    except Conflict:
+        # Perhaps the same request, a moment earlier.
+        if key is not None and (note := await idempotency.find(store, key, request)):
+            return await _made_before(store, key, note)
+        raise await _taken(store, wanted) from None
+    return _view(record, revision, None)
+
+
+def _record(wanted: WantedResource, clock: Clock) -> ResourceRecord:
+    return ResourceRecord(
+        uid=secrets.token_hex(16),
+        kind=wanted.kind,
+        id=wanted.id,
+        created=clock.wall(),
+        spec=wanted.spec,
+        priority=wanted.priority,
+        replicas=wanted.replicas,
+        cost=wanted.cost,
+        labels=wanted.labels,
+        pin=wanted.pin,
+    )
+
+
+async def _made_before(store: Store, key: str, note: Note) -> ResourceView:
+    """The resource that this request made when it was asked first."""
+    with suppress(NotFound):
+        view = await get_resource(store, note.kind, note.id)
+        if view.uid == note.uid:
+            return view
+    raise Conflict(
+        f"idempotency key {key} made {note.kind}/{note.id}, which has been deleted since; "
+        "use a new key to make it again"
+    )
+
+
+async def _taken(store: Store, wanted: WantedResource) -> Conflict:
+    key = keys.resource(wanted.kind, wanted.id)
+    entry = await store.get(key)
+    at = f", at version {entry.modified}" if entry else ""
+    return Conflict(f"resource {wanted.name} exists already{at}; update it, or choose another id", [key])
+
+
+async def _kind(store: Store, name: str) -> KindRecord:
+    """The kind; Invalid names those there are."""
+    entry = await store.get(keys.kind(name))
+    if entry is not None:
+        return codec.decode(KindRecord, entry.value)
+    known = [entry.key.removeprefix(keys.KINDS) for entry in (await store.scan(keys.KINDS)).entries]
+    if not known:
+        raise Invalid(f'no app of this fleet has a kind "{name}", or any; start a node with an app that declares it')
+    guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+    raise Invalid(f'no app of this fleet has a kind "{name}"{guess}')
+
+
+def _check_kind(kind: KindRecord, replicas: int | None, id: str) -> None:
+    """Invalid if a resource asks for more than its kind allows."""
+    if kind.exclusive and replicas is not None and replicas > 1:
+        Check(kind.name, id).fail(f"replicas is {replicas}, and its kind is exclusive: such a resource has one task")
+
+
+# Reading resources
+
+
+async def _resource(store: Store, kind: str, id: str) -> tuple[Entry, ResourceRecord]:
+    entry = await store.get(keys.resource(kind, id))
+    if entry is None:
+        raise NotFound(f"there is no resource {kind}/{id}; see which there are with: rota resources ls")
+    return entry, codec.decode(ResourceRecord, entry.value)
+
+
+def _view(record: ResourceRecord, version: Revision, status: Entry | None) -> ResourceView:
+    return ResourceView(
+        kind=record.kind,
+        id=record.id,
+        uid=record.uid,
+        version=version,
+        created=record.created,
+        origin=record.origin,
+        spec=record.spec,
+        priority=record.priority,
+        replicas=record.replicas,
+        cost=record.cost,
+        labels=record.labels,
+        pin=record.pin,
+        status=_status(status, record.uid),
+    )
+
+
+def _status(entry: Entry | None, uid: str) -> ResourceStatus | None:
+    """The status, unless it is of an earlier resource of the same name, or of a newer Rota."""
+    status = _understood(ResourceStatus, entry) if entry else None
+    return status if status and uid == status.ID else None
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Which resources a list is to have."""
+
+    kind: str | None
+    prefix: str
+    pending: bool
+    limit: int
+
+    @property
+    def below(self) -> str:
+        """How their names begin, kind and id."""
+        return "" if self.kind is None else f"{self.kind}/{self.prefix}"
+
+    @property
+    def scanned(self) -> int:
+        """How many to read at a time: no more than are wanted, unless most may turn out not to be."""
+        return MAX_PAGE if self.pending or (self.prefix and self.kind is None) else self.limit
+
+    def has(self, view: ResourceView) -> bool:
+        """Is this one of them?"""
+        return view.id.startswith(self.prefix) and (view.is_pending or not self.pending)
+
+
+async def _page(store: Store, wanted: _Listed, token: str | None) -> ResourcePage:
+    found: list[ResourceView] = []
+    not_understood: dict[str, str] = {}
+    at: Revision | None = None
+    while True:
+        after = keys.RESOURCES + token if token else None
+        listing = await store.scan(keys.RESOURCES + wanted.below, after=after, limit=wanted.scanned, at=at)
+        at = listing.revision
+        statuses = await _statuses(store, wanted.below, token, listing.entries, at)
+        for number, entry in enumerate(listing.entries, 1):
+            token = entry.key.removeprefix(keys.RESOURCES)
+            try:
+                view = _view(codec.decode(ResourceRecord, entry.value), entry.modified, statuses.get(token))
+            except Invalid as error:
+                not_understood[token] = str(error)
+                continue
+            if wanted.has(view):
+                found.append(view)
+            if len(found) == wanted.limit and (listing.more or number < len(listing.entries)):
+                return ResourcePage(resources=tuple(found), revision=at, next=token, not_understood=not_understood)
+        if not listing.more:
+            return ResourcePage(resources=tuple(found), revision=at, not_understood=not_understood)
+
+
+async def _statuses(
+    store: Store, below: str, token: str | None, resources: Collection[Entry], at: Revision
+) -> dict[str, Entry]:
+    """The statuses of a page of resources, by name. Statuses lie in the same order, so a page or two has them."""
+    found: dict[str, Entry] = {}
+    last = max((entry.key.removeprefix(keys.RESOURCES) for entry in resources), default="")
+    while resources:
+        after = keys.RESOURCE_STATUS + token if token else None
+        listing = await store.scan(keys.RESOURCE_STATUS + below, after=after, limit=len(resources), at=at)
+        for entry in listing.entries:
+            token = entry.key.removeprefix(keys.RESOURCE_STATUS)
+            found[token] = entry
+        if not listing.more or (token and token >= last):
+            break
+    return found
+
+
+def _expect_version(entry: Entry, version: int | None) -> None:
+    if version is not None and version != entry.modified:
+        name = entry.key.removeprefix(keys.RESOURCES)
+        raise Conflict(
+            f"resource {name} is at version {entry.modified}, not {version}: somebody changed it; "
+            "look at it again and decide again",
+            [entry.key],
+        )
+
+
+async def _written(store: Store, write: Put | Delete, seen: Entry) -> Revision | None:
+    """The revision of a write that was decided on what was seen; None if that has changed meanwhile."""
+    try:
+        return await store.commit(write, expect=[At(seen.key, seen.modified)])
+    except Conflict:
+        return None
+
+
+async def _until_in_time(name: str, attempt: Callable[[], Awaitable[ResourceView | None]]) -> ResourceView:
+    """What an attempt returns; one that came too late is made again, and then sees what is new."""
+    for _ in range(TRIES):
+        if view := await attempt():
+            return view
+    raise Conflict(f"resource {name} is being changed all the time; try again")
+
+
+# Reading nodes
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """What the store has on nodes."""
+
+    nodes: dict[NodeId, Entry]
+    work: dict[NodeId, NodeStatus]
+    cordons: dict[NodeId, Cordon]
+    tasks: dict[NodeId, list[str]]
+    used: dict[NodeId, int]
+    leader: Leader | None
+
+    @property
+    def ids(self) -> set[NodeId]:
+        """Every node that there is anything of."""
+        return {*self.nodes, *self.cordons, *self.tasks}
+
+
+async def _seen_nodes(store: Store) -> _Nodes:
+    tasks: defaultdict[NodeId, list[str]] = defaultdict(list)
+    used: defaultdict[NodeId, int] = defaultdict(int)
+    async with aclosing(_all(store, keys.ASSIGNMENTS)) as entries:
+        async for entry in entries:
+            node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")
+            assignment = _understood(Assignment, entry)
+            tasks[NodeId(node)].append(task)
+            used[NodeId(node)] += assignment.cost if assignment else 1
+    leader = await store.get(keys.LEADER)
+    return _Nodes(
+        nodes={NodeId(entry.key.removeprefix(keys.NODES)): entry for entry in (await store.scan(keys.NODES)).entries},
+        work=_by_node(NodeStatus, keys.STATUS, (await store.scan(keys.STATUS)).entries),
+        cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
+        tasks=dict(tasks),
+        used=dict(used),
+        leader=_understood(Leader, leader) if leader else None,
+    )
+
+
+def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
+    entry, work = seen.nodes.get(id), seen.work.get(id)
+    view = NodeView(
+        id=id,
+        is_up=entry is not None,
+        used=seen.used.get(id, 0),
+        tasks=len(seen.tasks.get(id, ())),
+        cordon=seen.cordons.get(id),
+        app=work.app if work else None,
+        kinds=tuple(work.kinds) if work else (),
+    )
+    if entry is None:
+        return view
+    try:
+        node = codec.decode(Node, entry.value)
+    except Invalid as error:
+        return replace(view, not_understood=str(error))
+    return replace(
+        view,
+        leads=seen.leader is not None and seen.leader.session == node.session,
+        role=node.role,
+        host=node.host,
+        http=node.http,
+        grpc=node.grpc,
+        labels=node.labels,
+        slots=node.slots,
+        since=node.since,
+        age_s=max(0, round((now - node.since).total_seconds())),
+        version=node.version,
+    )
+
+
+def _closed(view: NodeView, *, has_leader: bool) -> list[str]:
+    """Why a node gets no new tasks; nothing if it may."""
+    if not view.is_up:
+        return ["it is not in the fleet"]
+    if view.role is None:
+        return [f"its record is not understood here ({view.not_understood})"]
+    if not view.role.may_work:
+        return [f"its role is {view.role}, and such a node runs no tasks"]
+    reasons = []
+    if view.cordon:
+        why = f", because: {view.cordon.why}" if view.cordon.why else ""
+        reasons.append(f"it is cordoned since {view.cordon.since:%Y-%m-%d %H:%M:%S} UTC{why}")
+    if not view.kinds:
+        reasons.append("its app declares no kind of resources" if view.app else "it runs no app")
+    if view.used >= view.slots:
+        reasons.append("all its slots are taken" if view.slots else "it has no slots")
+    if not has_leader:
+        reasons.append("nobody leads, so nothing is placed")
+    return reasons
+
+
+async def _refused_by(store: Store, node: str) -> dict[str, str]:
+    """Resources that lack a task and that this node does not take; the first few."""
+    found: dict[str, str] = {}
+    async with aclosing(_all(store, keys.RESOURCE_STATUS)) as entries:
+        async for entry in entries:
+            status = _understood(ResourceStatus, entry)
+            if status and node in status.refusals:
+                found[entry.key.removeprefix(keys.RESOURCE_STATUS)] = status.refusals[node]
+                if len(found) == SHOWN:
+                    break
+    return found
+
+
+async def _why_unplaced(store: Store, view: ResourceView) -> str:
+    """Why nobody has said anything of a resource yet."""
+    if await store.get(keys.LEADER) is None:
+        return "nobody leads, so nothing is placed; start a node that may lead"
+    return "the leader has not looked at it yet; ask again in a moment"
+
+
+async def _cordon(store: Store, node: str) -> Cordon | None:
+    entry = await store.get(keys.cordon(NodeId(node)))
+    return codec.decode(Cordon, entry.value) if entry else None
+
+
+async def _no_node(store: Store, node: str) -> NotFound:
+    known = [entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries]
+    there = f"there are {', '.join(known)}" if known else "there are none at the moment"
+    return NotFound(f'there is no node "{node}"; {there}')
+
+
+# Reading in general
+
+
+async def _all(store: Store, prefix: Key) -> AsyncGenerator[Entry, None]:
+    """Every entry of a prefix, page by page; what changes meanwhile may be seen or not."""
+    after: Key | None = None
+    while True:
+        listing = await store.scan(prefix, after=after, limit=MAX_PAGE)
+        for entry in listing.entries:
+            yield entry
+        if not listing.more:
+            return
+        after = listing.entries[-1].key
+
+
+def _by_node(kind: type[T], prefix: Key, entries: Collection[Entry]) -> dict[NodeId, T]:
+    found = {NodeId(entry.key.removeprefix(prefix)): _understood(kind, entry) for entry in entries}
+    return {node: record for node, record in found.items() if record is not None}
+
+
+def _understood(kind: type[T], entry: Entry) -> T | None:
+    """The record, unless a newer Rota wrote it."""
+    try:
+        return codec.decode(kind, entry.value)
+    except Invalid:
+        return None

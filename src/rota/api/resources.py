@@ -1,0 +1,173 @@
+"""The operations over HTTP: each request is decoded, one operation is called, its answer is encoded.
+
+`routes` gives what `api.http.door` takes as `more`. Errors are left to the door, which gives each family its status and
+a sentence.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api import calls, crawler, openapi, operations
+from rota.api.calls import Call, Endpoint
+from rota.api.schema import ResourceView
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid, NotFound, Unavailable
+from rota.store.port import Store
+
+
+def routes(store: Callable[[], Store | None], clock: Clock) -> list[Route]:
+    """The routes; `store` gives the store, or None while this node has none."""
+    table = (*ENDPOINTS, *crawler.ENDPOINTS)
+    found: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in table:
+        found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+
+    async def description(request: Request) -> Response:
+        return calls.json(openapi.describe(table))
+
+    return [
+        *(
+            Route(path, _handler(methods, store, clock), methods=list(methods), name=path)
+            for path, methods in found.items()
+        ),
+        Route("/openapi.json", description),
+    ]
+
+
+def _handler(
+    methods: Mapping[str, Endpoint], store: Callable[[], Store | None], clock: Clock
+) -> Callable[[Request], Awaitable[Response]]:
+    """What answers every method of one path."""
+
+    async def handle(request: Request) -> Response:
+        endpoint = methods["GET" if request.method == "HEAD" else request.method]
+        calls.check_parameters(request, endpoint.parameters)
+        present = store()
+        if present is None:
+            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+        try:
+            return await endpoint.answer(Call(present, clock, request))
+        except NotFound as error:
+            return calls.json({"error": str(error)}, HTTPStatus.NOT_FOUND)
+
+    return handle
+
+
+# Resources
+
+
+async def _create(call: Call) -> Response:
+    fields = await calls.body(call.request)
+    key = call.request.headers.get("idempotency-key")
+    wait = calls.duration(call.request, "wait")
+    made = await operations.create_resource(call.store, call.clock, fields, key=key, wait=wait)
+    location = f"/v1/resources/{quote(made.kind, safe='')}/{quote(made.id, safe='')}"
+    return _resource(made, HTTPStatus.CREATED, {"location": location})
+
+
+async def _get(call: Call) -> Response:
+    return _resource(await operations.get_resource(call.store, call.path["kind"], call.path["id"]))
+
+
+async def _list(call: Call) -> Response:
+    asked = call.request.query_params
+    page = await operations.list_resources(
+        call.store,
+        kind=asked.get("kind"),
+        prefix=asked.get("prefix", ""),
+        pending=calls.flag(call.request, "pending"),
+        limit=calls.count(call.request, "limit", operations.PAGE),
+        token=asked.get("token"),
+    )
+    return calls.json(page)
+
+
+async def _update(call: Call) -> Response:
+    version = calls.version(call.request)
+    changes = await calls.body(call.request)
+    changed = await operations.update_resource(call.store, call.path["kind"], call.path["id"], changes, version=version)
+    return _resource(changed)
+
+
+async def _delete(call: Call) -> Response:
+    version = calls.version(call.request)
+    await operations.delete_resource(call.store, call.path["kind"], call.path["id"], version=version)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def _kinds(call: Call) -> Response:
+    return calls.json({"kinds": await operations.list_kinds(call.store)})
+
+
+# Nodes, why, events
+
+
+async def _nodes(call: Call) -> Response:
+    return calls.json(await operations.list_nodes(call.store))
+
+
+async def _cordon(call: Call) -> Response:
+    why = (await _fields(call, "why")).get("why") or ""
+    if not isinstance(why, str):
+        raise Invalid(f"why is {why!r}; it must be a text")
+    return calls.json(await operations.cordon_node(call.store, call.clock, call.path["node"], why))
+
+
+async def _uncordon(call: Call) -> Response:
+    await _fields(call)
+    had_one = await operations.uncordon_node(call.store, call.path["node"])
+    return calls.json({"node": call.path["node"], "was_cordoned": had_one})
+
+
+async def _fields(call: Call, *known: str) -> dict[str, object]:
+    """The fields of a body that may be empty."""
+    fields = await calls.body(call.request, may_be_empty=True)
+    if unknown := next((name for name in fields if name not in known), None):
+        raise Invalid(f'there is no field "{unknown}"; there may be {" and ".join(known) or "none"}')
+    return fields
+
+
+async def _why_resource(call: Call) -> Response:
+    return calls.json(await operations.why_resource(call.store, call.path["kind"], call.path["id"]))
+
+
+async def _why_node(call: Call) -> Response:
+    return calls.json(await operations.why_node(call.store, call.path["node"]))
+
+
+async def _events(call: Call) -> Response:
+    asked = call.request.query_params
+    reading = await operations.read_events(
+        call.store,
+        since=calls.time(call.request, "since"),
+        until=calls.time(call.request, "until"),
+        kinds=asked.getlist("kind"),
+        node=asked.get("node"),
+        limit=calls.count(call.request, "limit", 50),
+    )
+    return calls.json({"events": reading.events, "revision": reading.revision})
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/v1/resources", "list_resources", _list, ("kind", "prefix", "pending", "limit", "token")),
+    Endpoint("POST", "/v1/resources", "create_resource", _create, ("wait",)),
+    Endpoint("GET", "/v1/resources/{kind}/{id}", "get_resource", _get),
+    Endpoint("PATCH", "/v1/resources/{kind}/{id}", "update_resource", _update),
+    Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
+    Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
+    Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
+    Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
+    Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
+    Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
+    Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
+    Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+)
+
+
+def _resource(view: ResourceView, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
+    return calls.json(view, status, {**(headers or {}), "etag": f'"{view.version}"'})

@@ -1,0 +1,229 @@
+"""What the operations answer, and how they read what they are asked.
+
+`read_resource` and `read_changes` take fields as they come from JSON or a command line, about whose types nothing is
+known, and return records or raise Invalid. Everything is JSON both ways; the answers are plain records, so that each
+door can write them in its own form. Nothing here asks the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId, Revision
+from rota.model.node import Role
+from rota.model.resource import Cordon, ResourceRecord, ResourceStatus
+from rota.workloads.checks import Check, did_you_mean
+from rota.workloads.resources.spec import Resource
+
+LARGEST = 8 * 1024
+"""Bytes of a spec, and of labels. The leader writes a hundred assignments in one commit, each with its spec."""
+
+PRIORITY = 1_000_000
+COST = 10_000
+REPLICAS = 1000
+"""The most of each; a priority may also be as far below zero."""
+
+CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin")
+"""What may change in a resource's life, and what may be left out when it is made."""
+
+FIELDS = ("kind", "id", *CHANGEABLE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedResource:
+    """A resource as somebody asks for it."""
+
+    kind: str
+    id: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    replicas: int | None = None
+    cost: int = 1
+    labels: dict[str, str] = field(default_factory=dict)
+    pin: NodeId | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and id."""
+        return f"{self.kind}/{self.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceView:
+    """A resource, its version, and how it is covered."""
+
+    kind: str
+    id: str
+    uid: str
+    version: Revision
+    """The revision its record was last written at; what an update may expect."""
+
+    created: datetime
+    origin: str
+    spec: dict[str, Any]
+    priority: int
+    replicas: int | None
+    """None: as its kind says."""
+
+    cost: int
+    labels: dict[str, str]
+    pin: NodeId | None
+    status: ResourceStatus | None
+    """None: no leader has looked at it yet."""
+
+    @property
+    def name(self) -> str:
+        """Kind and id."""
+        return f"{self.kind}/{self.id}"
+
+    @property
+    def is_pending(self) -> bool:
+        """Has it fewer tasks than it should, as far as is known?"""
+        return self.status is None or self.status.assigned < self.status.replicas
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourcePage:
+    """Some resources in the order of kind and id."""
+
+    resources: tuple[ResourceView, ...]
+    revision: Revision
+    """What they were read at."""
+
+    next: str | None = None
+    """The token to go on with; None: there are no more."""
+
+    not_understood: dict[str, str] = field(default_factory=dict)
+    """Records that a newer Rota wrote, by kind and id, with what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """A node: what it offers, what of that is taken, and whether it gets more."""
+
+    id: NodeId
+    is_up: bool
+    """Is it in the fleet? One that is not may still have a cordon, or tasks that nobody has moved yet."""
+
+    leads: bool = False
+    role: Role | None = None
+    host: str = ""
+    http: str = ""
+    grpc: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    app: str | None = None
+    kinds: tuple[str, ...] = ()
+    """The kinds of resources its app declares."""
+
+    slots: int = 0
+    used: int = 0
+    """Slots that its tasks take."""
+
+    tasks: int = 0
+    """Tasks it has to run."""
+
+    cordon: Cordon | None = None
+    """Since when and why it gets no new tasks, if so."""
+
+    since: datetime | None = None
+    age_s: int | None = None
+    """How long it has been in the fleet, by the store's clock."""
+
+    version: str = ""
+    not_understood: str | None = None
+    """What is wrong with its record, if a newer Rota wrote it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeList:
+    """Every node, in the order of the id."""
+
+    nodes: tuple[NodeView, ...]
+    as_of: datetime
+    """The store's clock."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Why:
+    """Why a resource is where it is, or why a node has what it has."""
+
+    thing: str
+    says: str
+    """The answer in a sentence."""
+
+    chosen: dict[str, str] = field(default_factory=dict)
+    """Of a resource: its nodes, and why each was chosen."""
+
+    refusals: dict[str, str] = field(default_factory=dict)
+    """Of a resource: nodes that do not take it. Of a node: resources that it does not take. Some of them."""
+
+    holds: tuple[str, ...] = ()
+    """Of a node: the tasks it has to run."""
+
+    reasons: tuple[str, ...] = ()
+    """Of a node: why it gets nothing new; none if it may."""
+
+
+def read_resource(fields: Mapping[str, object]) -> WantedResource:
+    """The resource that these fields ask for; a field that is None counts as left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    kind, id = given.get("kind"), given.get("id")
+    if "kind" not in given or "id" not in given:
+        raise Invalid(f"a resource needs a kind and an id; {'kind' if kind is None else 'id'} is missing")
+    check = Check(Check("kind", kind).name(kind), id)
+    _only(check, given, FIELDS)
+    if isinstance(id, str) and not id.isprintable():  # such as what is no Unicode at all, from a command line
+        check.fail("an id holds printable characters only; choose another")
+    spec = given.get("spec", {})
+    if not isinstance(spec, dict):
+        check.fail(f"spec is {_shown(spec)}; it must be an object, with the fields of its kind")
+    priority = check.count("priority", given.get("priority", 0), least=-PRIORITY, most=PRIORITY)
+    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, labels=given.get("labels"), spec=spec)
+    return WantedResource(
+        kind=parsed.kind,
+        id=parsed.id,
+        spec=_bounded(check, "spec", parsed.spec),
+        priority=parsed.priority,
+        replicas=check.count("replicas", given["replicas"], most=REPLICAS) if "replicas" in given else None,
+        cost=check.count("cost", given.get("cost", 1), most=COST),
+        labels=_bounded(check, "labels", parsed.labels),
+        pin=NodeId(check.text("pin", given["pin"])) if "pin" in given else None,
+    )
+
+
+def read_changes(record: ResourceRecord, changes: Mapping[str, object]) -> ResourceRecord:
+    """The record with some fields changed; None puts one back to its default."""
+    check = Check(record.kind, record.id)
+    if not changes:
+        check.fail(f"nothing is to change; give at least one of {', '.join(CHANGEABLE)}")
+    for name in ("kind", "id"):
+        if name in changes:
+            check.fail(f"{name} never changes; delete this resource and make another")
+    _only(check, changes, CHANGEABLE)
+    before = {name: getattr(record, name) for name in FIELDS}
+    wanted = read_resource({**before, **changes})
+    return replace(record, **{name: getattr(wanted, name) for name in CHANGEABLE})
+
+
+def _only(check: Check, given: Mapping[str, object], known: tuple[str, ...]) -> None:
+    """Invalid names the first field that there is not."""
+    for name in given:
+        if name not in known:
+            guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            check.fail(f'there is no field "{name}"{guess}')
+
+
+def _bounded(check: Check, name: str, value: dict[str, Any]) -> dict[str, Any]:
+    size = len(msgspec.json.encode(value))
+    if size > LARGEST:
+        check.fail(f"{name} has {size} bytes; at most {LARGEST} are kept with it: store the rest elsewhere and name it")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -1,0 +1,79 @@
+"""`rota nodes`: what the nodes offer and what of it is taken; cordon and uncordon."""
+
+from datetime import timedelta
+
+import click
+
+from rota.api import operations
+from rota.api.schema import NodeView
+from rota.cli import options, tables
+from rota.cli.on_store import on_store
+from rota.kit import durations
+from rota.kit.clock import SYSTEM
+
+HEADINGS = "NODE", "ROLE", "UP", "SLOTS", "TASKS", "CORDONED", "KINDS", "LABELS"
+
+
+class Listing(click.Group):
+    """A group whose name alone, or with options, means its `ls`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
+        return super().parse_args(ctx, ["ls", *args] if is_bare else args)
+
+
+@click.group(cls=Listing)
+def command() -> None:
+    """Show the nodes, and say which of them get new tasks.
+
+    `rota nodes` alone is `rota nodes ls`.
+    """
+
+
+@command.command()
+@options.store
+@options.output
+def ls(store: str, output: str) -> None:
+    """List the nodes: what they offer, what of it is taken, and which are cordoned.
+
+    Example: rota nodes --store sqlite:///rota.db
+    """
+    found = on_store(store, operations.list_nodes)
+    if output == "json":
+        tables.show_json(found)
+        return
+    tables.show(HEADINGS, [_row(node) for node in found.nodes], "no nodes; start one with: rota node --store …")
+
+
+@command.command()
+@click.argument("node", metavar="NODE")
+@click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
+@options.store
+def cordon(node: str, why: str, store: str) -> None:
+    """Give a node no new tasks; it keeps those it has.
+
+    Example: rota nodes cordon n1 --why 'disk is full'
+    """
+    done = on_store(store, lambda open: operations.cordon_node(open, SYSTEM, node, why))
+    click.echo(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@command.command()
+@click.argument("node", metavar="NODE")
+@options.store
+def uncordon(node: str, store: str) -> None:
+    """Let a node have new tasks again.
+
+    Example: rota nodes uncordon n1
+    """
+    had_one = on_store(store, lambda open: operations.uncordon_node(open, node))
+    click.echo(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
+
+
+def _row(node: NodeView) -> tuple[str, ...]:
+    name = f"{node.id} *" if node.leads else node.id
+    up = "gone" if not node.is_up else "?" if node.age_s is None else durations.render(timedelta(seconds=node.age_s))
+    cordoned = (node.cordon.why or "yes") if node.cordon else ""
+    slots = f"{node.used}/{node.slots}" if node.role else str(node.used)
+    role = "not understood" if node.not_understood else node.role or ""
+    return name, role, up, slots, str(node.tasks), cordoned, ",".join(node.kinds), tables.pairs(node.labels)

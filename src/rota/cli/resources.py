@@ -1,0 +1,268 @@
+"""`rota resources`: what the fleet is to keep covered.
+
+It works on the fleet's store, as the API of a node does; no node needs to be asked, and none needs to be there.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, BinaryIO, TypeVar
+
+import click
+import msgspec
+
+from rota.api import operations
+from rota.api.schema import CHANGEABLE, ResourceView
+from rota.cli import options, tables
+from rota.cli.on_store import on_store
+from rota.kit import durations
+from rota.kit.clock import SYSTEM
+from rota.model.errors import Invalid, Unknown
+from rota.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+kind_argument = click.argument("kind", metavar="KIND")
+id_argument = click.argument("id", metavar="ID")
+version_option = click.option(
+    "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it is still at this version."
+)
+
+
+def fields(command: F) -> F:
+    """The options that say what a resource is like."""
+    for option in reversed(
+        (
+            click.option(
+                "--spec",
+                "specs",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="A field of its spec, as text; NAME:=VALUE for JSON, such as depth:=3. May be repeated.",
+            ),
+            click.option("--json", "file", type=click.File("rb"), help="The spec as a JSON object; - is stdin."),
+            click.option("--replicas", type=int, metavar="COUNT", help="Tasks for this one, not as its kind says."),
+            click.option("--priority", type=int, metavar="NUMBER", help="Higher is covered first."),
+            click.option("--cost", type=int, metavar="COUNT", help="Slots that each of its tasks takes."),
+            click.option(
+                "--label",
+                "labels",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="What its nodes must be labelled with; may be repeated.",
+            ),
+            click.option("--pin", metavar="NODE", help="The only node that may hold it."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def command() -> None:
+    """Add, change and look at the resources that the fleet keeps covered."""
+
+
+@command.command()
+@kind_argument
+@id_argument
+@fields
+@click.option("--no-wait", is_flag=True, help="Do not wait until the leader has placed it.")
+@click.option(
+    "--timeout", type=options.Duration(), default="10s", show_default=True, help="How long to wait for the leader."
+)
+@click.option("--key", metavar="TEXT", help="Names this request: repeated with the same key, it is done once.")
+@options.store
+@options.output
+def add(
+    kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, store: str, output: str, **given: Any
+) -> None:
+    """Add a resource, and say which nodes hold it.
+
+    The exit code is 6 if it was added but nobody placed it in time, and 5 if there is one of that name.
+
+    Example: rota resources add room 21452505 --replicas 2 --spec lang=en
+    """
+    wanted = {"kind": kind, "id": id, **_fields(given)}
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.create_resource(open, SYSTEM, wanted, key=key, wait=wait))
+    _tell(view, "added", output)
+    if view.status is None and wait:
+        raise Unknown(
+            f"{view.name} is added, but nobody has placed it within {durations.render(wait)}; "
+            f"ask again with: rota why {view.name}"
+        )
+
+
+@command.command()
+@kind_argument
+@id_argument
+@fields
+@click.option(
+    "--unset",
+    multiple=True,
+    type=click.Choice(CHANGEABLE),
+    metavar="FIELD",
+    help="Put a field back to its default; may be repeated.",
+)
+@version_option
+@options.store
+@options.output
+def update(
+    kind: str, id: str, unset: tuple[str, ...], version: int | None, store: str, output: str, **given: Any
+) -> None:
+    """Change what is given of a resource; a new spec or new labels replace the old ones.
+
+    Example: rota resources update room 21452505 --priority 5 --unset pin
+    """
+    changes = _fields(given)
+    if twice := next((field for field in unset if field in changes), None):
+        raise click.UsageError(f"{twice} is set and unset; choose one")
+    changes |= dict.fromkeys(unset)
+    view = on_store(store, lambda open: operations.update_resource(open, kind, id, changes, version=version))
+    _tell(view, "updated", output)
+
+
+@command.command()
+@kind_argument
+@id_argument
+@version_option
+@options.store
+def rm(kind: str, id: str, version: int | None, store: str) -> None:
+    """Delete a resource; the leader stops its tasks.
+
+    Example: rota resources rm room 21452505
+    """
+    on_store(store, lambda open: operations.delete_resource(open, kind, id, version=version))
+    click.echo(f"deleted {kind}/{id}")
+
+
+@command.command()
+@kind_argument
+@id_argument
+@options.store
+@options.output
+def get(kind: str, id: str, store: str, output: str) -> None:
+    """Show one resource and how it is covered.
+
+    Example: rota resources get room 21452505 -o json
+    """
+    view = on_store(store, lambda open: operations.get_resource(open, kind, id))
+    if output == "json":
+        tables.show_json(view)
+    else:
+        for name, value in _about(view).items():
+            click.echo(f"{name:<9} {value}")
+
+
+@command.command()
+@click.option("--kind", metavar="KIND", help="Only of this kind.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
+@click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
+@options.store
+@options.output
+def ls(kind: str | None, prefix: str, pending: bool, store: str, output: str) -> None:
+    """List the resources, in the order of kind and id.
+
+    Example: rota resources ls --pending
+    """
+    found = on_store(store, lambda open: _all(open, kind, prefix, pending))
+    if output == "json":
+        tables.show_json(found)
+        return
+    headings = "KIND", "ID", "TASKS", "PRIORITY", "NODES", "PENDING"
+    tables.show(headings, [_row(view) for view in found], "no such resources; add one with: rota resources add")
+
+
+async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> list[ResourceView]:
+    """All pages; what a newer Rota wrote is told on the side."""
+    found: list[ResourceView] = []
+    token: str | None = None
+    while True:
+        page = await operations.list_resources(
+            store, kind=kind, prefix=prefix, pending=pending, limit=operations.MAX_PAGE, token=token
+        )
+        found += page.resources
+        for name, why in page.not_understood.items():
+            click.echo(f"rota: resource {name}: {why}", err=True)
+        token = page.next
+        if token is None:
+            return found
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given."""
+    found = {name: given[name] for name in ("replicas", "priority", "cost", "pin") if given[name] is not None}
+    if given["file"] is not None or given["specs"]:
+        found["spec"] = {**_spec(given["file"]), **dict(_pair(text, "--spec", typed=True) for text in given["specs"])}
+    if given["labels"]:
+        found["labels"] = dict(_pair(text, "--label") for text in given["labels"])
+    return found
+
+
+def _spec(file: BinaryIO | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"--json: the file is not a JSON object: {error}") from None
+
+
+def _pair(text: str, option: str, *, typed: bool = False) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f'{option} "{text}" is not a pair; write NAME=VALUE')
+    if not (typed and name.endswith(":")):
+        return name, value
+    try:
+        return name[:-1], msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise click.UsageError(
+            f'{option} "{text}": the value is not JSON: {error}; for text write NAME=VALUE'
+        ) from None
+
+
+def _tell(view: ResourceView, done: str, output: str) -> None:
+    if output == "json":
+        tables.show_json(view)
+    else:
+        click.echo(f"{done} {view.name}, version {view.version}{_where(view)}")
+
+
+def _where(view: ResourceView) -> str:
+    """Who holds it, and why not more do, as the end of a sentence."""
+    nodes = f"; on {_nodes(view)}" if _nodes(view) else ""
+    pending = f"; pending: {view.status.pending}" if view.status and view.status.pending else ""
+    return nodes + pending
+
+
+def _row(view: ResourceView) -> tuple[str, ...]:
+    status = view.status
+    tasks = f"{status.assigned}/{status.replicas}" if status else "?"
+    pending = status.pending if status else "not looked at yet"
+    return view.kind, view.id, tasks, str(view.priority), _nodes(view), pending
+
+
+def _about(view: ResourceView) -> dict[str, str]:
+    status = view.status
+    shown = {
+        "resource": view.name,
+        "uid": view.uid,
+        "version": str(view.version),
+        "created": f"{view.created:%Y-%m-%d %H:%M:%S} UTC by {view.origin}",
+        "priority": str(view.priority),
+        "replicas": "as its kind says" if view.replicas is None else str(view.replicas),
+        "cost": str(view.cost),
+        "labels": tables.pairs(view.labels),
+        "pin": view.pin or "",
+        "spec": msgspec.json.encode(view.spec).decode(),
+        "tasks": f"{status.assigned} of {status.replicas}" if status else "not looked at yet",
+        "nodes": _nodes(view),
+        "pending": status.pending if status else "",
+    }
+    return {name: value for name, value in shown.items() if value}
+
+
+def _nodes(view: ResourceView) -> str:
+    assigned = view.status.AssignedNode if view.status else ""
+    return ", ".join(each.partition("|")[0] for each in assigned.split(",")) if assigned else ""

@@ -1,0 +1,347 @@
+"""The supervisor: keeps every resource covered, for as long as this node leads.
+
+A term begins with everything read at one revision; from there only commits are followed, nobody is polled. Whatever
+changes makes resources dirty; they are planned together, and the plan is written in commits of at most 100 writes, each
+resource whole: its assignments and its status in one commit, which expects the resource as it was planned for. A
+conflict is no error: the world moved, and what it touched is planned again.
+
+The assignments *are* the instructions, so the leader may die at any point. A new one finds them in the store and moves
+nothing that is healthy. Only after a cold start, when nobody has led the nodes that are here, it waits a while for
+those that were there last (warm-up), so that the first to come does not get everything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.control.term import Term
+from rota.control.view import FleetView
+from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
+from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, place
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.config import SupervisorConfig
+from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
+from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.node import Roster
+from rota.model.resource import ResourceRecord, ResourceStatus
+from rota.store.port import Absent, At, Delete, Expect, Put, Write
+
+log = logging.getLogger(__name__)
+
+WRITES = 100
+"""Of one commit."""
+
+AT_ONCE = 8
+"""Commits under way at a time."""
+
+REASONS = 20
+"""Refusals kept with a status."""
+
+Tell = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one resource gets: all of it, or nothing."""
+
+    name: str
+    writes: tuple[Write, ...]
+    expect: tuple[Expect, ...]
+
+
+async def supervise(
+    term: Term, session: SessionId | None, last_known: Roster, config: SupervisorConfig, clock: Clock, tell: Tell
+) -> None:
+    """Keep resources covered until the term ends."""
+    is_cold = bool(last_known.nodes) and session not in last_known.nodes.values()
+    while True:
+        view = FleetView()
+        await view.load(term.store)
+        try:
+            await Supervisor(term, view, config, clock, tell).run(last_known if is_cold else None)
+        except* Compacted:
+            log.warning("the fleet's view fell behind, reading it anew", extra={"term": term.number})
+        is_cold = False
+
+
+class Supervisor:
+    """One view, kept true, and everything it asks for, done."""
+
+    def __init__(self, term: Term, view: FleetView, config: SupervisorConfig, clock: Clock, tell: Tell) -> None:
+        self._term, self._view, self._config, self._clock, self._tell = term, view, config, clock, tell
+        self._news = asyncio.Event()
+        self._news.set()
+
+    async def run(self, expected: Roster | None) -> None:
+        """Follow and plan, for ever."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._follow(), name="fleet")
+            await self._warm_up(expected)
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                await self._plan_and_commit()
+
+    async def _follow(self) -> None:
+        async with aclosing(self._term.store.watch("/", self._view.revision)) as commits:
+            async for commit in commits:
+                self._view.fold(commit)
+                if self._view.dirty:
+                    self._news.set()
+
+    async def _warm_up(self, expected: Roster | None) -> None:
+        if expected is None:
+            return
+        began = self._clock.monotonic()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.warm_up.total_seconds()):
+                while missing := set(expected.nodes) - set(self._view.nodes):
+                    self._news.clear()
+                    log.info("warming up", extra={"missing": ", ".join(sorted(missing))})
+                    await self._wait(timedelta(seconds=1))
+        took = round(self._clock.monotonic() - began, 1)
+        log.info("warmed up", extra={"nodes": len(self._view.nodes), "took_s": took, "term": self._term.number})
+        self._news.set()
+
+    async def _plan_and_commit(self) -> None:
+        dirty, self._view.dirty = self._view.dirty, set()
+        changes = plan(self._view, dirty, self._config, self._clock.wall())
+        if not changes:
+            return
+        waiting = iter(list(batches(changes)))
+        reached = Revision(0)
+
+        async def work() -> None:
+            nonlocal reached
+            for batch in waiting:
+                reached = max(reached, await self._commit(batch))
+
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(AT_ONCE):
+                lanes.create_task(work(), name="commit")
+        await self._until_seen(reached)
+
+    async def _commit(self, batch: list[Change]) -> Revision:
+        """Write a batch; what could not be written is dirty again."""
+        writes = [write for change in batch for write in change.writes]
+        expect = [each for change in batch for each in change.expect]
+        try:
+            return await self._term.commit(*writes, expect=expect)
+        except Conflict as conflict:
+            log.debug("planned again", extra={"keys": ", ".join(sorted(conflict.keys))})
+            if len(batch) > 1:
+                return await self._one_by_one(batch)
+        except (Unavailable, Unknown) as error:
+            log.warning("not written", extra={"why": str(error), "term": self._term.number})
+            await asyncio.sleep(0.5)
+        self._again(batch)
+        return Revision(0)
+
+    async def _one_by_one(self, batch: list[Change]) -> Revision:
+        """Find out whom a conflict is about, without holding up the others."""
+        reached = Revision(0)
+        for change in batch:
+            reached = max(reached, await self._commit([change]))
+        return reached
+
+    def _again(self, batch: list[Change]) -> None:
+        self._view.dirty |= {change.name for change in batch}
+        self._news.set()
+
+    async def _until_seen(self, revision: Revision) -> None:
+        """What we wrote must be in the view before it is planned by again."""
+        while self._view.revision < revision:
+            await self._wait(timedelta(seconds=1))
+
+    async def _wait(self, longest: timedelta) -> None:
+        self._news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest.total_seconds()):
+                await self._news.wait()
+
+
+def plan(view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: datetime) -> list[Change]:
+    """What brings the dirty resources closer to being covered; nothing for those that are."""
+    evicted = view.overfull()
+    if evicted:
+        dirty = {*dirty, *(task.rpartition("#")[0] for task in evicted)}
+    coverages = {name: _coverage(view, name, evicted) for name in sorted(dirty)}
+    demands = [_demand(view, name, each, now - config.avoid_for) for name, each in coverages.items() if each.missing]
+    placement = place(demands, list(_places(view, coverages.values())), POLICIES[config.policy])
+    binds: dict[str, list[Bind]] = {}
+    for bind in placement.binds:
+        binds.setdefault(bind.key, []).append(bind)
+    pending = {each.key: each for each in placement.pending}
+    changes = [_change(view, name, each, binds.get(name, []), pending.get(name)) for name, each in coverages.items()]
+    view.pending -= coverages.keys()
+    view.pending |= {
+        name for name, each in coverages.items() if name in view.resources and _is_short(each, binds, name)
+    }
+    return [change for change in changes if change.writes]
+
+
+def batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """Changes in groups that fit into one commit; stores limit expectations as they limit writes."""
+    batch: list[Change] = []
+    size = 0
+    for change in changes:
+        more = max(len(change.writes), len(change.expect))
+        if batch and size + more > WRITES:
+            yield batch
+            batch, size = [], 0
+        batch.append(change)
+        size += more
+    if batch:
+        yield batch
+
+
+def _is_short(coverage: Coverage, binds: dict[str, list[Bind]], name: str) -> bool:
+    return len(coverage.keep) + len(binds.get(name, ())) < coverage.wanted
+
+
+def _coverage(view: FleetView, name: str, evicted: set[str]) -> Coverage:
+    record = view.resources.get(name)
+    kind = view.kinds.get(record.kind) if record else None
+    return cover(record, kind, list(view.holds.get(name, {}).values()), view.nodes.keys(), evicted)
+
+
+def _demand(view: FleetView, name: str, coverage: Coverage, since: datetime) -> Demand:
+    """What a resource misses; nodes that could not keep it alive lately are better avoided."""
+    record = view.resources[name]
+    kind = view.kinds[record.kind]
+    return Demand(
+        key=name,
+        kind=record.kind,
+        missing=coverage.missing,
+        holders=frozenset(hold.node for hold in coverage.keep),
+        avoid=frozenset(node for node, trouble in view.trouble.get(name, {}).items() if trouble.at >= since),
+        priority=record.priority,
+        cost=record.cost,
+        labels={**kind.labels, **record.labels},
+        pin=record.pin,
+        level=len(coverage.keep),
+    )
+
+
+def _places(view: FleetView, coverages: Iterable[Coverage]) -> Iterator[Place]:
+    freed: dict[NodeId, int] = {}
+    for coverage in coverages:
+        for end in coverage.end:
+            if not end.must_confirm:
+                freed[end.hold.node] = freed.get(end.hold.node, 0) + end.hold.assignment.cost
+    for node_id, node in view.nodes.items():
+        if not node.role.may_work:
+            continue
+        work, cordon = view.work.get(node_id), view.cordons.get(node_id)
+        yield Place(
+            id=node_id,
+            slots=node.slots,
+            used=view.used[node_id] - freed.get(node_id, 0),
+            labels=node.labels,
+            kinds=frozenset(work.kinds if work else ()),
+            is_open=cordon is None,
+            why_closed=f"it is cordoned: {cordon.why}" if cordon and cordon.why else "it is cordoned",
+        )
+
+
+def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], pending: Pending | None) -> Change:
+    record = view.resources.get(name)
+    writes: list[Write] = []
+    expect: list[Expect] = []
+    for end in coverage.end:
+        writes.append(_ending(end))
+        expect.append(At(_key(end.hold), end.hold.epoch))
+    if record is None:
+        if name in view.statuses:
+            writes.append(Delete(keys.RESOURCE_STATUS + name))
+        writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]
+        return Change(name, tuple(writes), tuple(expect))
+    is_exclusive = view.kinds[record.kind].exclusive if record.kind in view.kinds else False
+    for hold in coverage.renew:
+        writes.append(Put(_key(hold), codec.encode(_assignment(record, hold.assignment.slot, is_exclusive))))
+        expect.append(At(_key(hold), hold.epoch))
+    # A slot that is being given up is not given out again in the same commit: the key may be the same.
+    taken = {hold.assignment.slot for hold in (*coverage.keep, *(end.hold for end in coverage.end))}
+    for bind in binds:
+        slot = free_slot(taken)
+        taken.add(slot)
+        key = keys.assignment(bind.node, keys.task(record.kind, record.id, slot))
+        writes.append(Put(key, codec.encode(_assignment(record, slot, is_exclusive))))
+        expect.append(Absent(key))
+    status = _status(view, record, coverage, binds, pending)
+    if status != view.statuses.get(name):
+        writes.append(Put(keys.RESOURCE_STATUS + name, codec.encode(status)))
+    if writes:
+        expect.append(At(keys.RESOURCES + name, view.versions[name]))
+    return Change(name, tuple(writes), tuple(expect))
+
+
+def _ending(end: End) -> Write:
+    if not end.must_confirm:
+        return Delete(_key(end.hold))
+    told = end.hold.assignment
+    stopping = Assignment(
+        kind=told.kind,
+        resource=told.resource,
+        slot=told.slot,
+        spec=told.spec,
+        exclusive=told.exclusive,
+        cost=told.cost,
+        stopping=True,
+    )
+    return Put(_key(end.hold), codec.encode(stopping))
+
+
+def _key(hold: Hold) -> str:
+    return keys.assignment(hold.node, hold.task)
+
+
+def _assignment(record: ResourceRecord, slot: int, is_exclusive: bool) -> Assignment:
+    return Assignment(
+        kind=record.kind,
+        resource=record.id,
+        slot=slot,
+        spec=record.spec,
+        exclusive=is_exclusive,
+        cost=record.cost,
+    )
+
+
+def _status(
+    view: FleetView, record: ResourceRecord, coverage: Coverage, binds: list[Bind], pending: Pending | None
+) -> ResourceStatus:
+    before = view.statuses.get(f"{record.kind}/{record.id}")
+    holders = [*(hold.node for hold in coverage.keep), *(bind.node for bind in binds)]
+    known = before.chosen if before else {}
+    chosen = {node: known[node] for node in holders if node in known} | {bind.node: bind.why for bind in binds}
+    return ResourceStatus(
+        ID=record.uid,
+        Name=record.id,
+        AssignedNode=",".join(f"{node}|{_address(view, node)}" for node in holders),
+        CreationTime=round(record.created.timestamp() * 1_000_000_000),
+        kind=record.kind,
+        replicas=coverage.wanted,
+        assigned=len(holders),
+        pending=_why_pending(view, record, coverage, pending),
+        refusals=dict(sorted(pending.refusals.items())[:REASONS]) if pending else {},
+        chosen=dict(sorted(chosen.items())),
+    )
+
+
+def _why_pending(view: FleetView, record: ResourceRecord, coverage: Coverage, pending: Pending | None) -> str:
+    if record.kind not in view.kinds:
+        return f'no node\'s app declares the kind "{record.kind}"'
+    if pending is not None:
+        return pending.why
+    stopping = [hold.node for hold in coverage.keep if hold.assignment.stopping]
+    return f"waiting for {stopping[0]} to stop it" if stopping else ""
+
+
+def _address(view: FleetView, node: NodeId) -> str:
+    there = view.nodes.get(node)
+    return there.grpc or there.http if there else ""

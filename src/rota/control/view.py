@@ -1,0 +1,186 @@
+"""The leader's view of the fleet: everything it plans by, kept true by the watch.
+
+`load` reads it whole at one revision, `fold` takes in one commit. Both note in `dirty` which resources have to be
+looked at again: planning costs what changed, not what there is.
+"""
+
+import logging
+from collections import defaultdict
+from typing import Any, TypeVar
+
+from rota.decide.coverage import Hold
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.errors import Invalid
+from rota.model.ids import Key, NodeId, Revision
+from rota.model.node import Node, NodeStatus
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, Trouble
+from rota.store.port import Commit, Entry, Store
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+PAGE = 1000
+PREFIXES = (
+    keys.NODES,
+    keys.STATUS,
+    keys.CORDONS,
+    keys.TROUBLE,
+    keys.KINDS,
+    keys.RESOURCES,
+    keys.RESOURCE_STATUS,
+    keys.ASSIGNMENTS,
+)
+"""What the view is made of."""
+
+
+class FleetView:
+    """Nodes, kinds, resources and who holds them. A resource is named `kind/id`."""
+
+    def __init__(self) -> None:
+        self.revision = Revision(0)
+        self.nodes: dict[NodeId, Node] = {}
+        self.work: dict[NodeId, NodeStatus] = {}
+        self.cordons: dict[NodeId, Cordon] = {}
+        self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
+        """By resource: nodes that could not keep it alive."""
+
+        self.kinds: dict[str, KindRecord] = {}
+        self.resources: dict[str, ResourceRecord] = {}
+        self.versions: dict[str, Revision] = {}
+        """When each resource's record was last written."""
+
+        self.statuses: dict[str, ResourceStatus] = {}
+        self.holds: defaultdict[str, dict[Key, Hold]] = defaultdict(dict)
+        """By resource: its assignments, by key."""
+
+        self.on_node: defaultdict[NodeId, dict[Key, Hold]] = defaultdict(dict)
+        self.used: defaultdict[NodeId, int] = defaultdict(int)
+        """Slots that are taken on each node."""
+
+        self.dirty: set[str] = set()
+        self.pending: set[str] = set()
+        """Resources that could not be placed: to be tried again when there is room."""
+
+    async def load(self, store: Store) -> None:
+        """Read everything, at one revision."""
+        at: Revision | None = None
+        for prefix in PREFIXES:
+            after: Key | None = None
+            while True:
+                listing = await store.scan(prefix, after=after, limit=PAGE, at=at)
+                at = listing.revision
+                for entry in listing.entries:
+                    self._see(entry.key, entry)
+                if not listing.more:
+                    break
+                after = listing.entries[-1].key
+        assert at is not None
+        self.revision = at
+        self.dirty = {*self.resources, *self.holds, *self.statuses}
+
+    def fold(self, commit: Commit) -> None:
+        """Take in one commit."""
+        for change in commit.changes:
+            if change.key.startswith(PREFIXES):
+                self._see(change.key, change.entry)
+        self.revision = commit.revision
+
+    def overfull(self) -> set[str]:
+        """Tasks to take from nodes that have fewer slots than tasks: of low priority and new ones first."""
+        evicted: set[str] = set()
+        for node_id, node in self.nodes.items():
+            surplus = self.used[node_id] - node.slots
+            if surplus <= 0:
+                continue
+            for hold in sorted(self.on_node[node_id].values(), key=self._worth):
+                if surplus <= 0:
+                    break
+                if not hold.assignment.stopping:
+                    evicted.add(hold.task)
+                    surplus -= hold.assignment.cost
+        return evicted
+
+    def _worth(self, hold: Hold) -> tuple[int, int]:
+        record = self.resources.get(f"{hold.assignment.kind}/{hold.assignment.resource}")
+        return (record.priority if record else -1, -hold.epoch)
+
+    def _see(self, key: Key, entry: Entry | None) -> None:
+        if key.startswith(keys.ASSIGNMENTS):
+            self._see_assignment(key, entry)
+        elif key.startswith(keys.RESOURCES):
+            name = key.removeprefix(keys.RESOURCES)
+            _put(self.resources, name, _decoded(ResourceRecord, entry))
+            _put(self.versions, name, entry.modified if entry else None)
+            self.dirty.add(name)
+        elif key.startswith(keys.RESOURCE_STATUS):
+            name = key.removeprefix(keys.RESOURCE_STATUS)
+            _put(self.statuses, name, _decoded(ResourceStatus, entry))
+        elif key.startswith(keys.STATUS):
+            self._see_work(NodeId(key.removeprefix(keys.STATUS)), _decoded(NodeStatus, entry))
+        elif key.startswith(keys.NODES):
+            self._see_node(NodeId(key.removeprefix(keys.NODES)), _decoded(Node, entry))
+        elif key.startswith(keys.CORDONS):
+            _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), _decoded(Cordon, entry))
+            self._room_may_have_come()
+        elif key.startswith(keys.TROUBLE):
+            name, _, node = key.removeprefix(keys.TROUBLE).rpartition("/")
+            _put(self.trouble[name], NodeId(node), _decoded(Trouble, entry))
+        elif key.startswith(keys.KINDS):
+            name = key.removeprefix(keys.KINDS)
+            _put(self.kinds, name, _decoded(KindRecord, entry))
+            self.dirty |= {each for each, record in self.resources.items() if record.kind == name}
+
+    def _see_node(self, node_id: NodeId, node: Node | None) -> None:
+        before = self.nodes.get(node_id)
+        _put(self.nodes, node_id, node)
+        held = {f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()}
+        if node is None or (before is not None and node.slots < before.slots):
+            self.dirty |= held
+        if node is not None and node != before:
+            self._room_may_have_come()
+            if before is None:
+                self.dirty |= held
+
+    def _see_work(self, node_id: NodeId, work: NodeStatus | None) -> None:
+        before = self.work.get(node_id)
+        _put(self.work, node_id, work)
+        if work is not None and (before is None or before.kinds != work.kinds):
+            self._room_may_have_come()
+
+    def _see_assignment(self, key: Key, entry: Entry | None) -> None:
+        node, _, task = key.removeprefix(keys.ASSIGNMENTS).partition("/")
+        node_id, name = NodeId(node), task.rpartition("#")[0]
+        if old := self.holds[name].pop(key, None):
+            self.used[node_id] -= old.assignment.cost
+            self.on_node[node_id].pop(key, None)
+            self._room_may_have_come()
+        if not self.holds[name]:
+            del self.holds[name]
+        assignment = _decoded(Assignment, entry)
+        if assignment is not None and entry is not None:
+            hold = Hold(task, node_id, entry.modified, assignment)
+            self.holds[name][key] = self.on_node[node_id][key] = hold
+            self.used[node_id] += assignment.cost
+        self.dirty.add(name)
+
+    def _room_may_have_come(self) -> None:
+        self.dirty |= self.pending
+
+
+def _decoded(kind: type[T], entry: Entry | None) -> T | None:
+    """The record; None if it is gone, or if a newer Rota wrote it and nobody here understands it."""
+    if entry is None:
+        return None
+    try:
+        return codec.decode(kind, entry.value)
+    except Invalid as error:
+        log.warning("record not understood", extra={"key": entry.key, "why": str(error)})
+        return None
+
+
+def _put(into: dict[Any, T], key: Any, value: T | None) -> None:
+    if value is None:
+        into.pop(key, None)
+    else:
+        into[key] = value

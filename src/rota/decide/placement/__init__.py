@@ -1,0 +1,21 @@
+"""Placement: which node gets what, how it is shared out, and why something waits."""
+
+from rota.decide.placement.assign import Held, Instructions, assign
+from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement
+from rota.decide.placement.place import place
+from rota.decide.placement.shares import POLICIES, WEIGHTED, Policy
+
+__all__ = [
+    "POLICIES",
+    "WEIGHTED",
+    "Bind",
+    "Demand",
+    "Held",
+    "Instructions",
+    "Pending",
+    "Place",
+    "Placement",
+    "Policy",
+    "assign",
+    "place",
+]

@@ -1,0 +1,97 @@
+"""What placement is asked and what it answers: places and demands in, binds and pendings out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+"""Shared, because a round may bring 100,000 demands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node as placement sees it."""
+
+    id: NodeId
+    slots: int
+    used: int
+    """Slots taken by the tasks assigned to it; more than `slots` after those were lowered."""
+
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    kinds: frozenset[str] = frozenset()
+    """The kinds of resources its app declares."""
+
+    is_open: bool = True
+    """May it get new tasks? Not while it is cordoned or draining."""
+
+    why_closed: str = ""
+    load: float = 0.0
+    """Its load score, 0 idle to 100 busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A resource that misses replicas."""
+
+    key: str
+    """`kind/id`."""
+
+    kind: str
+    missing: int
+    holders: frozenset[NodeId] = frozenset()
+    """Nodes that hold it now; none of them gets a second replica."""
+
+    avoid: frozenset[NodeId] = frozenset()
+    """Nodes where it has just failed: taken only if no other node will do."""
+
+    priority: int = 0
+    cost: int = 1
+    """Slots that each replica takes."""
+
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    """Labels that its nodes must have."""
+
+    pin: NodeId | None = None
+    """The only node that may hold it."""
+
+    level: int = 0
+    """Replicas it has already."""
+
+    def __post_init__(self) -> None:
+        if self.cost < 1:
+            raise Invalid(f'resource "{self.key}": cost is {self.cost}; a task takes at least 1 slot')
+
+
+class Bind(msgspec.Struct, frozen=True, gc=False):
+    """One more replica goes to this node. A struct, since a round may make some 100,000 of them."""
+
+    key: str
+    node: NodeId
+    why: str
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Replicas for which there is no node."""
+
+    key: str
+    missing: int
+    why: str
+    """What is in the way, and what would help."""
+
+    refusals: Mapping[NodeId, str]
+    """Why nodes do not take it, by node. Demands with equal constraints share one mapping, so the nodes that hold
+    this very resource are not in it; for a pinned one it has the pinned node alone."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a round decided, both in order of the keys."""
+
+    binds: list[Bind]
+    pending: list[Pending]

@@ -1,0 +1,433 @@
+"""A round: many demands are given nodes in one pass.
+
+Demands with equal needs form a group; a group asks once which nodes fit, and a policy says how many tasks each of them
+gets (`shares`). Then the tasks are dealt out:
+
+- *Fresh* demands, that nobody holds, are dealt like cards. The shares are written down node after node, and row after
+  row takes the next one, around and around. A node's share is never longer than one time around, so no row meets a
+  node twice; likewise zones, which are written down one after the other. Nothing is searched.
+- Demands that some node holds take, one by one, from the node with most of its share left that does not hold them, in
+  a zone that has fewest of their replicas.
+- A row that finds only nodes that hold it makes others move over: a chain of tasks of this same round, each to another
+  node that fits, until one ends where there is room. So nothing waits that could be placed. With one cost for all this
+  is exact (augmenting paths); among tasks of different cost only equal ones move, which is greedy.
+
+Each priority is first tried as a whole. If something is left, that try is undone and the priority is filled level by
+level: a first replica for everything before a second for anything.
+
+Nodes are numbers in here, and sets of nodes are bits: see `fleet`.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import chain
+
+import msgspec
+
+from rota.decide.placement.demand import Demand
+from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
+from rota.decide.placement.shares import Offer, Policy, largest_remainder
+from rota.model.ids import NodeId
+
+
+class Seat(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """A node and why it was chosen; shared by all tasks it was chosen for."""
+
+    number: int
+    id: NodeId
+    why: str
+
+
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """What demands of one priority with equal needs share."""
+
+    needs: Needs
+    fit: Nodes
+    """Where they should go: without the nodes to avoid."""
+
+    fit_at_worst: Nodes
+
+
+class Row(msgspec.Struct, gc=False, eq=False):
+    """A demand and what it has got so far. There are as many as demands, hence a struct that collectors pass over."""
+
+    demand: Demand
+    group: Group
+    wanted: int
+    seats: tuple[Seat, ...] = ()
+
+    @property
+    def lacks(self) -> int:
+        """Replicas that are still missing."""
+        return self.wanted - len(self.seats)
+
+    @property
+    def level(self) -> int:
+        """Replicas it has."""
+        return self.demand.level + len(self.seats)
+
+
+Groups = Mapping[Group, list[Row]]
+"""The rows of each group, in order of their keys."""
+
+
+class Round:
+    """One pass over all demands; `fill` is called for each priority, the highest first."""
+
+    def __init__(self, fleet: Fleet, policy: Policy, seed: int) -> None:
+        self._fleet, self._policy, self._seed = fleet, policy, seed
+        self._rows: list[Row] = []
+        self._at: dict[int, dict[Row, None]] | None = None
+        """Which rows have a seat at each node: made when somebody first has to move over."""
+
+        self._dead_ends: dict[int, Nodes] = {}
+        """By cost: full nodes whose tasks can only move among themselves. Room never grows, so they stay that."""
+
+        self._moves: list[tuple[Row, tuple[Seat, ...]]] = []
+        """Who moved over, and the seats it had."""
+
+    def fill(self, groups: Groups) -> None:
+        """Give the rows of one priority what they want, or as much as there is, level by level."""
+        groups = {group: groups[group] for group in sorted(groups, key=_scarcity)}
+        for rows in groups.values():
+            self._rows += rows
+        if len(groups) > 1 or not self._deal_evenly(*next(iter(groups.items()))):
+            free, dead_ends, moves = list(self._fleet.free), dict(self._dead_ends), len(self._moves)
+            if all(self._whole(group, rows) for group, rows in groups.items()):
+                return
+            self._undo(groups, moves)
+            self._fleet.restore(free)
+            self._dead_ends = dead_ends
+        self._by_levels(groups)
+
+    def _deal_evenly(self, group: Group, rows: list[Row]) -> bool:
+        """Deal to rows that are all alike and fresh, which fills them level by level; False if they are not."""
+        fresh, held = _sorted_out(rows)
+        if held or len(fresh) > 1:
+            return False
+        self._deal(group, rows, rows[0].wanted)
+        return True
+
+    def _whole(self, group: Group, rows: list[Row]) -> bool:
+        """Give a group all it wants; False as soon as something is left."""
+        fresh, held = _sorted_out(rows)
+        if held:
+            self._one_by_one(group, held)
+        for (wanted, _), alike in sorted(fresh.items(), reverse=True):
+            self._deal(group, alike, wanted)
+        for row in rows:
+            while row.lacks:
+                if not self._insist(row):
+                    return False
+        return True
+
+    def _undo(self, groups: Groups, moves: int) -> None:
+        while len(self._moves) > moves:
+            row, seats = self._moves.pop()
+            row.seats = seats
+        for row in chain.from_iterable(groups.values()):
+            row.seats = ()
+        self._at = None
+
+    def _by_levels(self, groups: Groups) -> None:
+        """A first replica for every row before a second for any; a row that gets none waits."""
+        level = 0
+        while waiting := [row.level for rows in groups.values() for row in rows if row.lacks and row.level >= level]:
+            level = min(waiting)
+            for group, rows in groups.items():
+                self._raise([row for row in rows if row.lacks and row.level == level], group)
+            level += 1
+
+    def _raise(self, rows: Sequence[Row], group: Group) -> None:
+        """Give each of these rows one more replica, as far as that is possible."""
+        fresh = [row for row in rows if not row.demand.holders and not row.seats]
+        held = [row for row in rows if row.demand.holders or row.seats]
+        before = [(row, len(row.seats)) for row in rows]
+        if held:
+            self._one_by_one(group, held, most=1)
+        if fresh:
+            self._deal(group, fresh, 1)
+        for row, seats in before:
+            if len(row.seats) == seats:
+                self._insist(row)
+
+    def _deal(self, group: Group, rows: Sequence[Row], each: int) -> None:
+        """Deal fresh rows their seats, around and around. If there are too few, the first rows have one more."""
+        shares = self._shares(group, len(rows), len(rows) * each)
+        units: list[Seat] = []
+        for seat, share in shares:
+            units += [seat] * share
+            self._fleet.take(seat.number, share * group.needs.cost)
+        around = len(rows)
+        times, ahead = divmod(len(units), around)
+        # Rows with neighbouring keys are often alike; a stride as wide as there are nodes sets them apart.
+        order = [*_strided(rows[:ahead], len(shares)), *_strided(rows[ahead:], len(shares))]
+        columns = [units[turn * around : (turn + 1) * around] for turn in range(times)]
+        if columns:
+            for row, seats in zip(order, zip(*columns, strict=True), strict=True):
+                row.seats = seats
+        for row, seat in zip(order[:ahead], units[times * around :], strict=True):
+            row.seats += (seat,)
+        if self._at is not None:
+            for row in rows:
+                for seat in row.seats:
+                    self._at.setdefault(seat.number, {})[row] = None
+
+    def _one_by_one(self, group: Group, rows: Sequence[Row], most: int | None = None) -> None:
+        """Give rows that some nodes hold what they lack (at most so many each), within the nodes' shares."""
+        nodes = {row: self._nodes_of(row) for row in rows}
+        lacking = sum(row.lacks if most is None else min(row.lacks, most) for row in rows)
+        stock = Stock(self._fleet, self._shares(group, len(rows), lacking, list(nodes.values())))
+        zones = sorted({self._fleet.zones[number] for number in numbers(group.fit)})
+        dead_ends = 0
+        for row in sorted(rows, key=lambda row: -len(nodes[row])):
+            for _ in range(row.lacks if most is None else min(row.lacks, most)):
+                if seat := self._seat_for(row, stock, zones):
+                    self._sit(row, seat)
+                    continue
+                target, dead_ends = self._move_over(row, group.fit, stock.nodes, dead_ends, at_worst=False)
+                if target is None:
+                    break  # the shares do not work out for this row: `_insist` takes what there is
+                stock.spend(target)
+
+    def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> Seat | None:
+        """A seat within the shares, in a zone with fewest replicas of the row."""
+        held = self._held(row)
+        if len(zones) < 2:
+            return stock.draw(zones, held)
+        there = Counter(self._fleet.zones[number] for number in self._nodes_of(row))
+        for count in sorted({there[zone] for zone in zones}):
+            alike = [zone for zone in zones if there[zone] == count]
+            if seat := stock.draw(alike, held):
+                return seat
+            # To be apart from the other replicas is worth more than exact shares.
+            room = row.group.fit & ~held & self._fleet.with_room(row.demand.cost) & self._fleet.in_zones(alike)
+            if room:
+                return self._roomiest(row, room)
+        return None
+
+    def _insist(self, row: Row) -> bool:
+        """Give a row one seat wherever there is one, nodes to avoid last; False if there is none."""
+        cost = row.demand.cost
+        for fit in dict.fromkeys((row.group.fit, row.group.fit_at_worst)):
+            if room := fit & ~self._held(row) & self._fleet.with_room(cost):
+                self._sit(row, self._roomiest(row, room))
+                return True
+            room, dead_ends = self._fleet.with_room(cost), self._dead_ends.get(cost, 0)
+            target, self._dead_ends[cost] = self._move_over(row, fit, room, dead_ends, at_worst=True)
+            if target is not None:
+                return True
+        return False
+
+    def _move_over(
+        self, row: Row, fit: Nodes, targets: Nodes, dead_ends: Nodes, *, at_worst: bool
+    ) -> tuple[int | None, Nodes]:
+        """Seat a row by a chain of moves that ends at one of the targets: which one, and the dead ends known now."""
+        start = fit & ~self._held(row) & ~dead_ends
+        if not start or not targets & ~dead_ends:
+            return None, dead_ends
+        seen = dead_ends | start
+        queue = deque(numbers(start))
+        came: dict[int, tuple[int, Row]] = {}
+        while queue:
+            number = queue.popleft()
+            for other in self._seated_at(number):
+                if other.demand.cost != row.demand.cost:
+                    continue
+                onward = (other.group.fit_at_worst if at_worst else other.group.fit) & ~seen
+                if not onward or not (onward := onward & ~self._held(other)):
+                    continue
+                for next_one in numbers(onward & targets or onward):
+                    came[next_one] = number, other
+                    if targets & self._fleet.bits[next_one]:
+                        self._carry_out(row, next_one, came)
+                        return next_one, dead_ends
+                    queue.append(next_one)
+                seen |= onward
+        return None, seen
+
+    def _carry_out(self, row: Row, target: int, came: dict[int, tuple[int, Row]]) -> None:
+        """Move everybody along the chain, and the row to where it begins."""
+        self._fleet.take(target, row.demand.cost)
+        at = self._index()
+        while target in came:
+            left, other = came[target]
+            self._moves.append((other, other.seats))
+            new = self._seat(target, "moved over so that another could be placed")
+            other.seats = tuple(new if seat.number == left else seat for seat in other.seats)
+            del at[left][other]
+            at.setdefault(target, {})[other] = None
+            target = left
+        row.seats += (self._seat(target, "another moved over for it"),)
+        at.setdefault(target, {})[row] = None
+
+    def _shares(
+        self, group: Group, count: int, want: int, held: Sequence[Sequence[int]] = ()
+    ) -> list[tuple[Seat, int]]:
+        """The seats each node has for `count` rows, zone by zone; `held` has the nodes that hold each row, if any."""
+        fleet, cost = self._fleet, group.needs.cost
+        holding = Counter(chain.from_iterable(held))
+        zones: dict[str, dict[int, Offer]] = {}
+        for number in numbers(group.fit & fleet.with_room(cost)):
+            free, place = fleet.free[number], fleet.places[number]
+            cap = min(free // cost, count - holding[number])
+            if cap > 0:
+                used = max(place.slots, place.used) - free
+                zones.setdefault(fleet.zones[number], {})[number] = Offer(cap, free, used, place.load, cost)
+        wants = [want]
+        if len(zones) > 1:
+            zones = dict(sorted(zones.items()))
+            apart = [Counter(fleet.zones[number] for number in row) for row in held]
+            wants = _zone_shares(
+                want,
+                count,
+                [list(offers.values()) for offers in zones.values()],
+                [[there[zone] for there in apart if there[zone]] for zone in zones],
+            )
+        return [
+            share
+            for (zone, offers), part in zip(zones.items(), wants, strict=False)
+            for share in self._shares_of(offers, part, f", in zone {zone}" if zone else "")
+        ]
+
+    def _shares_of(self, offers: dict[int, Offer], want: int, where: str) -> Iterator[tuple[Seat, int]]:
+        all_offers = list(offers.values())
+        shares = self._policy.share(want, all_offers, self._seed + self._fleet.taken)
+        free = sum(offer.free for offer in all_offers)
+        for number, offer, share in zip(offers, all_offers, shares, strict=True):
+            if share:
+                why = self._policy.reason(offer, share, want, free) + where
+                yield Seat(number, self._fleet.places[number].id, why), share
+
+    def _sit(self, row: Row, seat: Seat) -> None:
+        row.seats += (seat,)
+        self._fleet.take(seat.number, row.demand.cost)
+        if self._at is not None:
+            self._at.setdefault(seat.number, {})[row] = None
+
+    def _roomiest(self, row: Row, nodes: Nodes) -> Seat:
+        """The node with most free slots, of those in a zone with fewest replicas of the row."""
+        fleet = self._fleet
+        there = Counter(fleet.zones[number] for number in self._nodes_of(row))
+        best = min(numbers(nodes), key=lambda number: (there[fleet.zones[number]], -fleet.free[number], number))
+        return self._seat(best, f"{fleet.free[best]} slots free, the most of the nodes left for it")
+
+    def _seat(self, number: int, why: str) -> Seat:
+        return Seat(number, self._fleet.places[number].id, f"{self._policy.name}: {why}")
+
+    def _nodes_of(self, row: Row) -> list[int]:
+        """The nodes that hold a row or were chosen for it."""
+        index = self._fleet.index
+        return [*(index[id] for id in row.demand.holders if id in index), *(seat.number for seat in row.seats)]
+
+    def _held(self, row: Row) -> Nodes:
+        nodes, bits = 0, self._fleet.bits
+        for number in self._nodes_of(row):
+            nodes |= bits[number]
+        return nodes
+
+    def _seated_at(self, number: int) -> Iterable[Row]:
+        return self._index().get(number, ())
+
+    def _index(self) -> dict[int, dict[Row, None]]:
+        if self._at is None:
+            self._at = {}
+            for row in self._rows:
+                for seat in row.seats:
+                    self._at.setdefault(seat.number, {})[row] = None
+        return self._at
+
+
+class Stock:
+    """What is left of the nodes' shares."""
+
+    def __init__(self, fleet: Fleet, shares: Iterable[tuple[Seat, int]]) -> None:
+        self._bits, self._zones = fleet.bits, fleet.zones
+        self._left: dict[int, int] = {}
+        self._seats: dict[int, Seat] = {}
+        self._queues: dict[str, list[tuple[int, int]]] = {}
+        for seat, share in shares:
+            self._left[seat.number], self._seats[seat.number] = share, seat
+            self._queues.setdefault(fleet.zones[seat.number], []).append((-share, seat.number))
+        for queue in self._queues.values():
+            heapify(queue)
+
+    @property
+    def nodes(self) -> Nodes:
+        """Those that have something left."""
+        return sum(self._bits[number] for number, left in self._left.items() if left)
+
+    def draw(self, zones: Iterable[str], held: Nodes) -> Seat | None:
+        """A seat at the node of these zones with most left that does not hold the row."""
+        queues = [self._queues[zone] for zone in zones if zone in self._queues]
+        for queue in sorted(queues, key=lambda queue: queue[:1]):
+            if (number := self._first(queue, held)) is not None:
+                return self._seats[number]
+        return None
+
+    def _first(self, queue: list[tuple[int, int]], held: Nodes) -> int | None:
+        aside = []
+        found = None
+        while queue and found is None:
+            entry = heappop(queue)
+            left, number = -entry[0], entry[1]
+            if left != self._left[number]:
+                continue  # it was spent by a chain of moves, and stands elsewhere in the queue
+            if held & self._bits[number]:
+                aside.append(entry)
+                continue
+            found = number
+            self._left[number] = left - 1
+            if left > 1:
+                heappush(queue, (1 - left, number))
+        for entry in aside:
+            heappush(queue, entry)
+        return found
+
+    def spend(self, number: int) -> None:
+        """One of a node's share was used up by a chain of moves."""
+        left = self._left[number] = self._left[number] - 1
+        if left:
+            heappush(self._queues[self._zones[number]], (-left, number))
+
+
+def _zone_shares(want: int, count: int, zones: Sequence[Sequence[Offer]], held: Sequence[Sequence[int]]) -> list[int]:
+    """Each zone's part of `want` for `count` rows: one for each row before a second in the same zone for any.
+
+    `held` says, zone by zone, how many replicas there are of the rows that have some there.
+    """
+    room = [sum(offer.cap for offer in offers) for offers in zones]
+    free = [sum(offer.free for offer in offers) for offers in zones]
+    given = [0] * len(zones)
+    depth = 0
+    while sum(given) < want and given != room:
+        depth += 1
+        deep = [count * depth - sum(min(there, depth) for there in counts) for counts in held]
+        caps = [min(all_, deep_) - part for all_, deep_, part in zip(room, deep, given, strict=True)]
+        more = largest_remainder(want - sum(given), free, caps)
+        given = [part + extra for part, extra in zip(given, more, strict=True)]
+    return given
+
+
+def _sorted_out(rows: Iterable[Row]) -> tuple[dict[tuple[int, int], list[Row]], list[Row]]:
+    """Fresh rows by what they want and the level they are at; and those that some nodes hold."""
+    fresh: dict[tuple[int, int], list[Row]] = {}
+    held: list[Row] = []
+    for row in rows:
+        if row.demand.holders:
+            held.append(row)
+        else:
+            fresh.setdefault((row.wanted, row.demand.level), []).append(row)
+    return fresh, held
+
+
+def _strided(rows: Sequence[Row], stride: int) -> Iterator[Row]:
+    for start in range(min(stride, len(rows))):
+        yield from rows[start::stride]
+
+
+def _scarcity(group: Group) -> tuple[int, int, str, tuple[tuple[str, str], ...], str, list[NodeId]]:
+    """Those with the fewest nodes first, then the largest; the rest is there for a fixed order."""
+    needs = group.needs
+    return group.fit.bit_count(), -needs.cost, needs.kind, needs.labels, needs.pin or "", sorted(needs.avoid)

@@ -1,0 +1,326 @@
+"""Scenario: a fleet that keeps resources covered, with everything going wrong.
+
+Nodes run the product's own session, election, supervisor and assignment code; what stands in for processes is
+`SimWork`, which starts and stops tasks after a while. Resources come and go. Faults rage, then stop. What must hold:
+
+- At each accepted commit: no two tasks of a resource on one node, no node with more than its slots.
+- At no time does an exclusive task act on two machines: a task acts while its machine has not crashed and its deadline
+  has not passed, also if everything else on the machine stands still.
+- Once the faults have stopped, every resource has its tasks, each assigned task runs under its epoch, nothing else
+  runs, and then nothing is written any more.
+- A change of leader moves nothing.
+
+`broken="deadline"` lets exclusive work go on for ever; the scenario must find it.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+
+from rota.control.leader import Candidate
+from rota.control.roster import keep_roster, last_roster
+from rota.control.supervisor import supervise
+from rota.control.term import Term
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.config import SupervisorConfig
+from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.ids import Instant, NodeId, Revision
+from rota.model.node import NodeStatus, Role
+from rota.model.resource import KindRecord, ResourceRecord
+from rota.node.assignments import follow_assignments
+from rota.node.pipes import Order
+from rota.node.session import Identity, Session, in_session
+from rota.node.status import publish_kinds, publish_status
+from rota.sim.faults import rage
+from rota.sim.network import SimStore
+from rota.sim.world import Machine, Process, World
+from rota.store.keeper import Keeper
+from rota.store.port import Delete, Put, Write
+
+TTL = timedelta(seconds=10)
+SLOTS = 12
+FAULTS_END = 180.0
+CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
+RECOVERY = 2 * TTL.total_seconds() + CONFIG.warm_up.total_seconds() + 20
+QUIET = 30.0
+"""Seconds in which a settled fleet must write nothing."""
+
+BROKEN = ("deadline",)
+"""What can be broken on purpose."""
+
+_LONG = timedelta(hours=1)
+KINDS = [
+    KindRecord(
+        name="room",
+        app="sim",
+        replicas=2,
+        exclusive=False,
+        runs_alone=False,
+        silent_after=_LONG,
+        start_within=_LONG,
+    ),
+    KindRecord(
+        name="single",
+        app="sim",
+        replicas=1,
+        exclusive=True,
+        runs_alone=True,
+        silent_after=_LONG,
+        start_within=_LONG,
+    ),
+]
+
+
+class SimWork:
+    """What runs on a machine, in one life of its program."""
+
+    def __init__(self, world: World, machine: Machine, is_trusting: bool) -> None:
+        self._world, self._machine, self._is_trusting = world, machine, is_trusting
+        self._orders: dict[str, Order] = {}
+        self.running: dict[str, Order] = {}
+        self._stop_at = float("-inf")
+
+    def want(self, orders: Iterable[Order]) -> None:
+        """Run exactly these."""
+        self._orders = {order.task: order for order in orders}
+
+    def runs(self, task: str) -> bool:
+        """Does it run, or is it about to?"""
+        return task in self.running or task in self._orders
+
+    def returned(self) -> Mapping[str, str]:
+        """Nothing fails here."""
+        return {}
+
+    def extend(self, until: Instant) -> None:
+        """Exclusive tasks may act until then."""
+        self._stop_at = until
+
+    def end_session(self) -> None:
+        """End exclusive tasks at once."""
+        if not self._is_trusting:
+            self._stop_at = float("-inf")
+            self.running = {task: order for task, order in self.running.items() if not order.is_exclusive}
+        self._orders = {task: order for task, order in self._orders.items() if not order.is_exclusive}
+
+    @property
+    def may_act(self) -> bool:
+        """Has the deadline not passed?"""
+        return self._is_trusting or self._machine.clock.monotonic() < self._stop_at
+
+    def acting(self) -> set[str]:
+        """Exclusive tasks that have effects now."""
+        return {task for task, order in self.running.items() if order.is_exclusive and self.may_act}
+
+    async def run(self) -> None:
+        """Start and stop, each after a while."""
+        while True:
+            await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
+            for task, order in list(self.running.items()):
+                wanted = self._orders.get(task)
+                if wanted is None or wanted.epoch != order.epoch or (order.is_exclusive and not self.may_act):
+                    del self.running[task]
+            for task, order in self._orders.items():
+                if task not in self.running and (self.may_act or not order.is_exclusive):
+                    self.running[task] = order
+
+    def status(self) -> NodeStatus:
+        """As a node tells it."""
+        kinds = [kind.name for kind in KINDS]
+        return NodeStatus(
+            app="sim",
+            generation=1,
+            previous=None,
+            reloading=None,
+            pools=[],
+            tasks_ordered=0,
+            tasks_running=0,
+            kinds=kinds,
+        )
+
+
+class Resources:
+    """One run of the scenario."""
+
+    def __init__(self, world: World, broken: str | None) -> None:
+        self._world, self._broken = world, broken
+        self._work: dict[Process, SimWork] = {}
+        self._wanted: dict[str, ResourceRecord] = {}
+        self.terms = 0
+        self.writes = 0
+
+    async def run(self) -> None:
+        """The whole story."""
+        world = self._world
+        world.network.committed = self._check
+        for number in range(world.random.randint(3, 5)):
+            world.start(f"n{number}", self._program)
+        client = asyncio.create_task(self._change_resources(SimStore(world.network, "client", world.store_clock)))
+        watching = asyncio.create_task(self._watch_exclusive())
+        await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
+        client.cancel()
+        await asyncio.sleep(RECOVERY)
+        self._check_settled("after the faults")
+        await self._stay_quiet("settled")
+        await self._change_leader()
+        watching.cancel()
+        await asyncio.gather(client, watching, return_exceptions=True)
+        await world.end()
+
+    # What runs on each machine
+
+    async def _program(self, machine: Machine) -> None:
+        world, jitter = self._world, self._world.random.random
+        work = self._work[machine.process] = SimWork(world, machine, self._broken == "deadline")
+
+        async def body(session: Session) -> None:
+            node, keeper, store = session.node, session.keeper, machine.store
+
+            async def lead(term: Term) -> None:
+                self.terms += 1
+                roster = await last_roster(term)
+                async with asyncio.TaskGroup() as duties:
+                    duties.create_task(supervise(term, node.session, roster, CONFIG, machine.clock, _nobody))
+                    duties.create_task(keep_roster(term, _nobody))
+
+            candidate = Candidate(
+                store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
+            )
+            try:
+                async with asyncio.TaskGroup() as parts:
+                    within = _InSession(work, keeper)
+                    parts.create_task(follow_assignments(store, node.id, within, machine.clock, jitter))
+                    parts.create_task(publish_status(store, session, work.status))
+                    parts.create_task(publish_kinds(store, session, lambda: KINDS))
+                    parts.create_task(candidate.run())
+            finally:
+                work.end_session()
+
+        identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, slots=SLOTS)
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(work.run())
+            parts.create_task(in_session(machine.store, identity, machine.clock, body, jitter))
+
+    # Who asks for resources
+
+    async def _change_resources(self, store: SimStore) -> None:
+        random = self._world.random
+        while True:
+            await asyncio.sleep(random.uniform(0.1, 8.0))
+            kind = random.choice(("room", "room", "single"))
+            record = self._record(kind, str(random.randrange(10)))
+            key = keys.resource(record.kind, record.id)
+            write: Write = Delete(key) if random.random() < 0.3 else Put(key, codec.encode(record))
+            with suppress(Conflict, Unavailable, Unknown):
+                await store.commit(write)
+
+    def _record(self, kind: str, id: str) -> ResourceRecord:
+        spec = {"version": self._world.random.randrange(3)}
+        return ResourceRecord(uid=f"{kind}-{id}", kind=kind, id=id, created=self._world.store_clock.wall(), spec=spec)
+
+    # The rules
+
+    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+        if not any(write.key.startswith(keys.ASSIGNMENTS) for write in writes):
+            return
+        self.writes += 1
+        used: Counter[str] = Counter()
+        for name, nodes in self._placed().items():
+            used.update(nodes)
+            if len(set(nodes)) < len(nodes):
+                self._world.violate(f"two tasks of {name} on one node")
+        if over := [node for node, count in used.items() if count > SLOTS]:
+            self._world.violate(f"{over[0]} has more tasks than slots")
+        self._check_exclusive()
+
+    async def _watch_exclusive(self) -> None:
+        while True:
+            await asyncio.sleep(0.25)
+            self._check_exclusive()
+
+    def _check_exclusive(self) -> None:
+        where: defaultdict[str, list[str]] = defaultdict(list)
+        for process, work in self._work.items():
+            if not process.is_dead:
+                for task in work.acting():
+                    where[task].append(process.name)
+        for task, names in where.items():
+            if len(names) > 1:
+                self._world.violate(f"{task} acts on {' and '.join(names)}")
+
+    def _placed(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries:
+            node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")
+            found[task.rpartition("#")[0]].append(node)
+        return found
+
+    def _check_settled(self, when: str) -> None:
+        """Everything that is asked for is there and runs, and nothing else does."""
+        universe, placed = self._world.universe, self._placed()
+        wanted = {}
+        for entry in universe.scan(keys.RESOURCES, None, None, None).entries:
+            record = codec.decode(ResourceRecord, entry.value)
+            kind = next(kind for kind in KINDS if kind.name == record.kind)
+            wanted[f"{record.kind}/{record.id}"] = kind.replicas
+        for name in wanted.keys() | placed.keys():
+            if len(placed.get(name, [])) != wanted.get(name, 0):
+                self._world.violate(f"{when}: {name} has {len(placed.get(name, []))} of {wanted.get(name, 0)} tasks")
+        self._check_running(when)
+
+    def _check_running(self, when: str) -> None:
+        assigned = {
+            (node, task): entry.modified
+            for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries
+            for node, _, task in [entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")]
+            if not codec.decode(Assignment, entry.value).stopping
+        }
+        running = {
+            (machine.name, task): order.epoch
+            for machine in self._world.machines
+            for task, order in self._work[machine.process].running.items()
+        }
+        for key in assigned.keys() | running.keys():
+            if assigned.get(key) != running.get(key):
+                told, does = assigned.get(key), running.get(key)
+                self._world.violate(f"{when}: {key[1]} on {key[0]} is assigned under {told} and runs under {does}")
+
+    async def _stay_quiet(self, when: str) -> None:
+        before = self.writes
+        await asyncio.sleep(QUIET)
+        if self.writes != before:
+            self._world.violate(f"{when}: {self.writes - before} commits of assignments in a fleet at rest")
+
+    async def _change_leader(self) -> None:
+        """Take the leader's key away: somebody leads again, and nothing moves."""
+        before = self._placed()
+        terms = self.terms
+        store = SimStore(self._world.network, "client", self._world.store_clock)
+        with suppress(Conflict, Unavailable, Unknown):
+            await store.commit(Delete(keys.LEADER))
+        await self._stay_quiet("after a change of leader")
+        if self.terms == terms:
+            self._world.violate("nobody led after the leader's key was taken")
+        if self._placed() != before:
+            self._world.violate("a change of leader moved something")
+
+
+class _InSession:
+    """The work within one session, as a node composes it."""
+
+    def __init__(self, work: SimWork, keeper: Keeper) -> None:
+        self._work, self._keeper = work, keeper
+        self.runs, self.returned = work.runs, work.returned
+
+    def want(self, orders: Iterable[Order]) -> None:
+        """Run these, and only then what needs the lease."""
+        work, keeper = self._work, self._keeper
+        work.want(orders)
+        keeper.tell(lambda: work.extend(keeper.safe_until))
+
+
+def _nobody(*_: object, **__: object) -> None:
+    """Nobody listens."""

@@ -1,0 +1,641 @@
+"""What can be asked of a fleet, on a store without a leader: here the tests write what a leader would."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.api import crawler, idempotency, operations
+from rota.api.operations import OPERATIONS, Access
+from rota.api.schema import LARGEST, ResourceView
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
+from rota.model.ids import LeaseId, NodeId, SessionId
+from rota.model.node import Leader, Node, NodeStatus, Role
+from rota.model.resource import Cordon, KindRecord, ResourceStatus
+from rota.store import Delete, Put, Store, open_store
+from tests.kit.waiting import eventually
+from tests.unit.api.test_health import HandClock
+
+CLOCK = HandClock()
+SOON = timedelta(milliseconds=30)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in which one kind, `room`, is declared."""
+    async with open_store("memory://") as store:
+        await declare(store, "room")
+        yield store
+
+
+async def declare(store: Store, name: str, *, exclusive: bool = False) -> None:
+    kind = KindRecord(
+        name=name,
+        app="app",
+        replicas=1,
+        exclusive=exclusive,
+        runs_alone=exclusive,
+        silent_after=timedelta(seconds=30),
+        start_within=timedelta(seconds=30),
+    )
+    await store.commit(Put(keys.kind(name), codec.encode(kind)))
+
+
+async def join(
+    store: Store, name: str, *, role: Role = Role.BOTH, slots: int = 10, kinds: tuple[str, ...] = ()
+) -> None:
+    node = Node(
+        id=NodeId(name),
+        session=SessionId(f"s-{name}"),
+        lease=LeaseId("lease"),
+        role=role,
+        home="home",
+        host="box",
+        pid=1,
+        since=await store.now(),
+        lease_ttl=timedelta(seconds=10),
+        http=f"{name}:7700",
+        grpc=f"{name}:7701",
+        labels={"zone": "a"},
+        slots=slots,
+        version="1",
+    )
+    work = NodeStatus(
+        app="app" if kinds else None, generation=1, previous=None, reloading=None, pools=[],
+        tasks_ordered=0, tasks_running=0, kinds=list(kinds),
+    )  # fmt: skip
+    await store.commit(Put(keys.node(node.id), codec.encode(node)), Put(keys.status(node.id), codec.encode(work)))
+
+
+async def lead(store: Store, name: str) -> None:
+    leader = Leader(node=NodeId(name), session=SessionId(f"s-{name}"), since=await store.now())
+    await store.commit(Put(keys.LEADER, codec.encode(leader)))
+
+
+async def assign(store: Store, node: str, id: str, *, slot: int = 0, cost: int = 1) -> None:
+    told = Assignment(kind="room", resource=id, slot=slot, cost=cost)
+    await store.commit(Put(keys.assignment(NodeId(node), keys.task("room", id, slot)), codec.encode(told)))
+
+
+async def settle(store: Store, view: ResourceView, *nodes: str, replicas: int = 1, **more: Any) -> None:
+    """Write a status as the leader would."""
+    status = ResourceStatus(
+        ID=view.uid,
+        Name=view.id,
+        AssignedNode=",".join(f"{node}|{node}:7701" for node in nodes),
+        CreationTime=1,
+        kind=view.kind,
+        replicas=replicas,
+        assigned=len(nodes),
+        **more,
+    )
+    await store.commit(Put(keys.resource_status(view.kind, view.id), codec.encode(status)))
+
+
+async def create(store: Store, id: str = "1", **more: Any) -> ResourceView:
+    key, wait = more.pop("key", None), more.pop("wait", None)
+    return await operations.create_resource(store, CLOCK, {"kind": "room", "id": id, **more}, key=key, wait=wait)
+
+
+# Making
+
+
+async def test_a_resource_is_made_as_it_was_asked_for(store: Store) -> None:
+    fields = {
+        "spec": {"x": "y", "depth": 3}, "priority": -2, "replicas": 2, "cost": 3, "labels": {"zone": "a"}, "pin": "n1",
+    }  # fmt: skip
+    made = await create(store, "21452505", **fields)
+    assert {name: getattr(made, name) for name in fields} == fields
+    assert (made.name, made.origin, made.created) == ("room/21452505", "api", CLOCK.wall())
+    assert made.status is None
+    assert await operations.get_resource(store, "room", "21452505") == made
+    entry = await store.get("/resources/room/21452505")
+    assert entry is not None
+    assert entry.modified == made.version
+
+
+async def test_what_is_left_out_or_null_is_the_default(store: Store) -> None:
+    first, second = await create(store, "1"), await create(store, "2", spec=None, replicas=None, labels=None, cost=None)
+    for made in (first, second):
+        assert (made.spec, made.priority, made.replicas, made.cost, made.labels, made.pin) == ({}, 0, None, 1, {}, None)
+    assert first.uid != second.uid
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "a resource needs a kind and an id; kind is missing"),
+        ({"kind": "room"}, "a resource needs a kind and an id; id is missing"),
+        ({"kind": 3, "id": "1"}, 'kind "3": the name is 3; it must be a str'),
+        ({"kind": "../x", "id": "1"}, "use letters, digits"),
+        ({"kind": "rom", "id": "1"}, 'no app of this fleet has a kind "rom"; did you mean "room"?'),
+        ({"kind": "room", "id": ""}, "the id is ''; it must be a str that is not empty"),
+        ({"kind": "room", "id": 5}, "the id is 5; it must be a str that is not empty"),
+        ({"kind": "room", "id": "a/b"}, 'no "/"; choose another'),
+        ({"kind": "room", "id": "a\nb"}, "printable characters only"),
+        ({"kind": "room", "id": "\udcff"}, "printable characters only"),
+        ({"kind": "room", "id": "é" * 101}, "at most 200 bytes"),
+        ({"kind": "room", "id": "1", "replica": 2}, 'room "1": there is no field "replica"; did you mean "replicas"?'),
+        ({"kind": "room", "id": "1", "uid": "x"}, 'there is no field "uid"'),
+        ({"kind": "room", "id": "1", "replicas": 0}, "replicas is 0; it must be from 1 to 1000"),
+        ({"kind": "room", "id": "1", "replicas": "2"}, 'replicas is "2"; it must be a whole number'),
+        ({"kind": "room", "id": "1", "replicas": True}, "replicas is True; it must be a whole number"),
+        ({"kind": "room", "id": "1", "cost": -1}, "cost is -1; it must be from 1"),
+        ({"kind": "room", "id": "1", "priority": 1.5}, "priority is 1.5; it must be a whole number"),
+        ({"kind": "room", "id": "1", "priority": 10**30}, "it must be from -1000000 to 1000000"),
+        ({"kind": "room", "id": "1", "spec": ["x"]}, "spec is ['x']; it must be an object"),
+        ({"kind": "room", "id": "1", "spec": {"x": "y" * LARGEST}}, f"at most {LARGEST} are kept with it"),
+        ({"kind": "room", "id": "1", "labels": {"zone": 1}}, "labels has \"zone\": 1; both must be str"),
+        ({"kind": "room", "id": "1", "pin": 7}, "pin is 7; it must be a str that is not empty"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_field_is_named(store: Store, fields: dict[str, object], said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        await operations.create_resource(store, CLOCK, fields)
+    assert said in str(refused.value)
+    assert not (await store.scan(keys.RESOURCES)).entries
+
+
+async def test_a_fleet_without_kinds_says_so() -> None:
+    async with open_store("memory://") as store:
+        with pytest.raises(Invalid, match='no app of this fleet has a kind "room", or any; start a node'):
+            await create(store)
+
+
+async def test_an_exclusive_kind_has_one_task(store: Store) -> None:
+    await declare(store, "lock", exclusive=True)
+    with pytest.raises(Invalid, match="its kind is exclusive"):
+        await operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1", "replicas": 2})
+    made = await operations.create_resource(store, CLOCK, {"kind": "lock", "id": "1"})
+    with pytest.raises(Invalid, match="its kind is exclusive"):
+        await operations.update_resource(store, "lock", "1", {"replicas": 2})
+    assert (await operations.get_resource(store, "lock", "1")).version == made.version
+
+
+async def test_a_taken_name_is_a_conflict_that_names_the_version(store: Store) -> None:
+    made = await create(store)
+    with pytest.raises(Conflict, match=f"room/1 exists already, at version {made.version}; update it"):
+        await create(store)
+
+
+async def test_of_many_that_make_the_same_one_wins(store: Store) -> None:
+    made = await asyncio.gather(*(create(store) for _ in range(10)), return_exceptions=True)
+    assert sum(isinstance(each, ResourceView) for each in made) == 1
+    assert sum(isinstance(each, Conflict) for each in made) == 9
+
+
+# Idempotency
+
+
+async def test_the_same_request_twice_is_one_resource(store: Store) -> None:
+    first = await create(store, key="k1", spec={"a": 1, "b": 2})
+    again = await create(store, key="k1", spec={"b": 2, "a": 1})
+    assert again == first
+
+
+async def test_the_same_request_at_the_same_time_is_one_resource(store: Store) -> None:
+    made = await asyncio.gather(*(create(store, key="k1") for _ in range(10)))
+    assert len({each.uid for each in made}) == 1
+
+
+async def test_a_repeated_request_sees_what_became_of_it(store: Store) -> None:
+    await create(store, key="k1")
+    changed = await operations.update_resource(store, "room", "1", {"priority": 5})
+    assert await create(store, key="k1") == changed
+
+
+async def test_a_key_is_for_one_request(store: Store) -> None:
+    await create(store, key="k1")
+    with pytest.raises(Conflict, match="k1 was used for another request"):
+        await create(store, key="k1", priority=1)
+
+
+async def test_a_repeated_request_does_not_bring_back_what_was_deleted(store: Store) -> None:
+    await create(store, key="k1")
+    await operations.delete_resource(store, "room", "1")
+    with pytest.raises(Conflict, match="deleted since; use a new key"):
+        await create(store, key="k1")
+    await create(store)  # another of that name is not its resource either
+    with pytest.raises(Conflict, match="deleted since; use a new key"):
+        await create(store, key="k1")
+
+
+async def test_another_key_does_not_help_with_a_taken_name(store: Store) -> None:
+    made = await create(store)
+    with pytest.raises(Conflict, match=f"exists already, at version {made.version}"):
+        await create(store, key="k2")
+    assert await store.get(idempotency.place("k2")) is None
+
+
+async def test_notes_go_with_their_lease(store: Store) -> None:
+    await create(store, key="k1")
+    entry = await store.get(idempotency.place("k1"))
+    assert entry is not None
+    assert entry.lease is not None
+    await store.revoke(entry.lease)
+    with pytest.raises(Conflict, match="exists already"):
+        await create(store, key="k1")
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a/b", "é", "x" * 201])
+async def test_a_key_is_plain_text(store: Store, key: str) -> None:
+    with pytest.raises(Invalid, match=r"idempotency key .* a UUID is a good one"):
+        await create(store, key=key)
+
+
+# Waiting
+
+
+async def test_waiting_ends_when_it_is_placed(store: Store) -> None:
+    waiting = asyncio.create_task(create(store, wait=timedelta(seconds=20)))
+    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    await settle(store, made, "a", replicas=2)  # one of two, and no word on the other: not decided yet
+    await settle(store, made, "a", "b", replicas=2)
+    placed = (await waiting).status
+    assert placed is not None
+    assert placed.AssignedNode == "a|a:7701,b|b:7701"
+
+
+async def test_waiting_ends_when_it_is_pending(store: Store) -> None:
+    waiting = asyncio.create_task(create(store, wait=timedelta(seconds=20)))
+    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    await settle(store, made, pending="no node has room")
+    view = await waiting
+    assert view.status is not None
+    assert (view.status.pending, view.is_pending) == ("no node has room", True)
+
+
+async def test_waiting_ends_by_itself(store: Store) -> None:
+    assert (await create(store, wait=SOON)).status is None
+
+
+async def test_a_wait_without_bounds_is_refused_before_anything_is_made(store: Store) -> None:
+    with pytest.raises(Invalid, match="it must be from 0s to 1m"):
+        await create(store, wait=timedelta(hours=1))
+    assert not (await store.scan(keys.RESOURCES)).entries
+
+
+async def test_the_status_of_an_earlier_resource_of_that_name_is_not_shown(store: Store) -> None:
+    first = await create(store)
+    await settle(store, first, "a")
+    await operations.delete_resource(store, "room", "1")
+    assert (await create(store, wait=SOON)).status is None
+
+
+# Reading, changing, deleting
+
+
+async def test_what_is_not_there_is_not_found(store: Store) -> None:
+    for asking in (
+        operations.get_resource(store, "room", "9"),
+        operations.update_resource(store, "room", "9", {"priority": 1}),
+        operations.delete_resource(store, "room", "9"),
+        operations.why(store, "room/9"),
+    ):
+        with pytest.raises(NotFound, match="there is no resource room/9"):
+            await asking
+
+
+async def test_an_update_changes_what_it_names(store: Store) -> None:
+    made = await create(store, spec={"a": 1}, labels={"zone": "a"}, pin="n1", replicas=3)
+    changed = await operations.update_resource(store, "room", "1", {"priority": 7, "pin": None, "replicas": None})
+    assert (changed.priority, changed.pin, changed.replicas) == (7, None, None)
+    assert (changed.spec, changed.labels, changed.uid, changed.created) == (
+        {"a": 1}, {"zone": "a"}, made.uid, made.created,
+    )  # fmt: skip
+    assert changed.version > made.version
+    assert await operations.get_resource(store, "room", "1") == changed
+
+
+async def test_an_update_that_changes_nothing_leaves_the_version(store: Store) -> None:
+    made = await create(store, priority=7)
+    assert await operations.update_resource(store, "room", "1", {"priority": 7}) == made
+
+
+async def test_a_stale_version_is_a_conflict_that_names_the_present_one(store: Store) -> None:
+    made = await create(store)
+    changed = await operations.update_resource(store, "room", "1", {"priority": 1}, version=made.version)
+    for asking in (
+        operations.update_resource(store, "room", "1", {"priority": 2}, version=made.version),
+        operations.delete_resource(store, "room", "1", version=made.version),
+    ):
+        with pytest.raises(Conflict, match=f"room/1 is at version {changed.version}, not {made.version}"):
+            await asking
+    assert (await operations.delete_resource(store, "room", "1", version=changed.version)).priority == 1
+
+
+async def test_of_two_updates_of_one_version_one_wins(store: Store) -> None:
+    made = await create(store)
+    done = await asyncio.gather(
+        *(
+            operations.update_resource(store, "room", "1", {"priority": number}, version=made.version)
+            for number in range(1, 6)
+        ),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, Conflict) for each in done) == 4
+
+
+async def test_updates_without_a_version_do_not_lose_each_other(store: Store) -> None:
+    await create(store)
+    await asyncio.gather(
+        operations.update_resource(store, "room", "1", {"priority": 3}),
+        operations.update_resource(store, "room", "1", {"cost": 4}),
+        operations.update_resource(store, "room", "1", {"labels": {"zone": "b"}}),
+    )
+    view = await operations.get_resource(store, "room", "1")
+    assert (view.priority, view.cost, view.labels) == (3, 4, {"zone": "b"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "nothing is to change; give at least one of spec, priority"),
+        ({"id": "2"}, "id never changes; delete this resource and make another"),
+        ({"colour": "red"}, 'there is no field "colour"; there are spec'),
+        ({"cost": 0}, "cost is 0"),
+    ],
+)
+async def test_a_wrong_change_is_named(store: Store, changes: dict[str, object], said: str) -> None:
+    made = await create(store)
+    with pytest.raises(Invalid, match=said):
+        await operations.update_resource(store, "room", "1", changes)
+    assert await operations.get_resource(store, "room", "1") == made
+
+
+async def test_what_nobody_declares_any_more_can_be_changed_and_deleted(store: Store) -> None:
+    await create(store)
+    await store.commit(Delete(keys.kind("room")))
+    assert (await operations.update_resource(store, "room", "1", {"priority": 1})).priority == 1
+    await operations.delete_resource(store, "room", "1")
+    assert not (await store.scan(keys.RESOURCES)).entries
+
+
+# Lists
+
+
+async def listed(store: Store, **asked: Any) -> list[str]:
+    """The names on all pages."""
+    names: list[str] = []
+    page = await operations.list_resources(store, **asked)
+    names += [view.name for view in page.resources]
+    while page.next:
+        page = await operations.list_resources(store, token=page.next, **asked)
+        names += [view.name for view in page.resources]
+    return names
+
+
+async def test_pages_fit_together(store: Store) -> None:
+    for number in range(25):
+        await create(store, f"{number:02}")
+    everything = [f"room/{number:02}" for number in range(25)]
+    for limit in (1, 7, 25, 100):
+        assert await listed(store, limit=limit) == everything
+    page = await operations.list_resources(store, limit=25)
+    assert page.next is None
+
+
+async def test_a_list_can_be_of_one_kind_of_ids_that_begin_so_and_of_what_is_pending(store: Store) -> None:
+    await declare(store, "roomy")
+    for id in ("a1", "a2", "b1"):
+        await settle(store, await create(store, id), "n1")
+    await operations.create_resource(store, CLOCK, {"kind": "roomy", "id": "a1"})
+    await settle(store, await create(store, "a3"), pending="no room")
+    assert await listed(store, kind="room") == ["room/a1", "room/a2", "room/a3", "room/b1"]
+    assert await listed(store, prefix="a") == ["room/a1", "room/a2", "room/a3", "roomy/a1"]
+    assert await listed(store, kind="room", prefix="a", limit=2) == ["room/a1", "room/a2", "room/a3"]
+    assert await listed(store, pending=True, limit=1) == ["room/a3", "roomy/a1"]
+    assert await listed(store, kind="none") == []
+
+
+async def test_a_list_has_the_status_of_each(store: Store) -> None:
+    for number in range(10):
+        made = await create(store, str(number))
+        if number % 3:
+            await settle(store, made, f"n{number}")
+    # Statuses that a leader has not cleared yet do not shift the others.
+    for number in range(5):
+        gone = await create(store, f"0-{number}")
+        await settle(store, gone, "x")
+        await operations.delete_resource(store, "room", gone.id)
+    for limit in (2, 100):
+        page = await operations.list_resources(store, limit=limit)
+        for view in page.resources:
+            expected = f"n{view.id}|n{view.id}:7701" if int(view.id) % 3 else None
+            assert (view.status.AssignedNode if view.status else None) == expected
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+async def test_a_page_has_bounds(store: Store, limit: int) -> None:
+    with pytest.raises(Invalid, match="it must be from 1 to 1000"):
+        await operations.list_resources(store, limit=limit)
+
+
+async def test_a_record_of_a_newer_rota_does_not_hide_the_others(store: Store) -> None:
+    await create(store, "1")
+    await store.commit(Put(keys.resource("room", "2"), b'{"v":99}'))
+    await create(store, "3")
+    page = await operations.list_resources(store)
+    assert [view.id for view in page.resources] == ["1", "3"]
+    assert "upgrade this node" in page.not_understood["room/2"]
+
+
+# Nodes
+
+
+async def test_nodes_with_what_they_offer_and_what_is_taken(store: Store) -> None:
+    await join(store, "a", kinds=("room",))
+    await join(store, "b", role=Role.SUPERVISE)
+    await lead(store, "a")
+    await assign(store, "a", "1", cost=3)
+    await assign(store, "a", "2")
+    await assign(store, "gone", "3")
+    await operations.cordon_node(store, CLOCK, "b", "disk")
+    a, b, gone = (await operations.list_nodes(store)).nodes
+    assert (a.id, a.is_up, a.leads, a.role, a.slots, a.used, a.tasks) == ("a", True, True, "both", 10, 4, 2)
+    assert (a.labels, a.kinds, a.cordon, a.app) == ({"zone": "a"}, ("room",), None, "app")
+    assert a.age_s is not None
+    assert (b.id, b.leads, b.tasks, b.kinds, b.app) == ("b", False, 0, (), None)
+    assert b.cordon == Cordon(node=NodeId("b"), since=CLOCK.wall(), why="disk")
+    assert (gone.id, gone.is_up, gone.tasks, gone.age_s) == ("gone", False, 1, None)
+
+
+async def test_a_node_of_a_newer_rota_is_shown_as_far_as_it_is_understood(store: Store) -> None:
+    await store.commit(Put(keys.node(NodeId("x")), b'{"v":99}'))
+    (node,) = (await operations.list_nodes(store)).nodes
+    assert node.is_up
+    assert "upgrade this node" in str(node.not_understood)
+    assert "not understood" in (await operations.why(store, "x")).reasons[0]
+
+
+async def test_a_cordon_comes_and_goes(store: Store) -> None:
+    await join(store, "a")
+    first = await operations.cordon_node(store, CLOCK, "a", "disk")
+    assert await operations.cordon_node(store, CLOCK, "a") == first  # no reason is no change
+    again = await operations.cordon_node(store, CLOCK, "a", "memory")
+    assert (again.why, again.since) == ("memory", first.since)
+    assert await operations.uncordon_node(store, "a")
+    assert not await operations.uncordon_node(store, "a")
+    assert (await operations.list_nodes(store)).nodes[0].cordon is None
+
+
+async def test_only_a_node_that_is_there_is_cordoned(store: Store) -> None:
+    await join(store, "a")
+    for asking in (operations.cordon_node(store, CLOCK, "b"), operations.uncordon_node(store, "b")):
+        with pytest.raises(NotFound, match='there is no node "b"; there are a'):
+            await asking
+
+
+async def test_a_node_that_left_can_be_uncordoned(store: Store) -> None:
+    await join(store, "a")
+    await operations.cordon_node(store, CLOCK, "a")
+    await store.commit(Delete(keys.node(NodeId("a"))))
+    assert await operations.uncordon_node(store, "a")
+
+
+@pytest.mark.parametrize("why", ["x" * 201, "a\nb"])
+async def test_a_reason_is_a_line(store: Store, why: str) -> None:
+    await join(store, "a")
+    with pytest.raises(Invalid, match="at most 200 characters"):
+        await operations.cordon_node(store, CLOCK, "a", why)
+
+
+# Why
+
+
+async def test_why_a_resource_is_where_it_is(store: Store) -> None:
+    made = await create(store)
+    await settle(
+        store,
+        made,
+        "a",
+        "b",
+        replicas=3,
+        pending="no third node has it",
+        chosen={"a": "most free"},
+        refusals={"c": "full"},
+    )
+    told = await operations.why(store, "room/1")
+    assert told.says == "2 of 3 tasks are placed, on a, b; no third node has it"
+    assert (told.chosen, told.refusals) == ({"a": "most free"}, {"c": "full"})
+
+
+async def test_why_nobody_has_placed_a_resource(store: Store) -> None:
+    await create(store)
+    assert (await operations.why(store, "room/1")).says.startswith("nobody leads")
+    await lead(store, "a")
+    assert (await operations.why(store, "room/1")).says.startswith("the leader has not looked at it yet")
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        ({"role": Role.SUPERVISE}, "its role is supervise"),
+        ({}, "it runs no app"),
+        ({"kinds": ("room",), "slots": 1}, "all its slots are taken"),
+        ({"kinds": ("room",), "slots": 0}, "it has no slots"),
+    ],
+)
+async def test_why_a_node_gets_nothing(store: Store, node: dict[str, Any], says: str) -> None:
+    await join(store, "a", **node)
+    await lead(store, "a")
+    await assign(store, "a", "1")
+    told = await operations.why(store, "a")
+    assert told.holds == ("room/1#0",)
+    assert told.says == f"it has 1 task in 1 of {node.get('slots', 10)} slots; {'; '.join(told.reasons)}"
+    assert told.reasons[0].startswith(says)
+
+
+async def test_why_a_node_may_get_more_and_what_it_refuses(store: Store) -> None:
+    await join(store, "a", kinds=("room",))
+    for number in range(15):
+        made = await create(store, f"{number:02}")
+        await settle(store, made, pending="no node fits", refusals={"a": "labels", "z": "full"})
+    assert (await operations.why(store, "a")).reasons == ("nobody leads, so nothing is placed",)
+    await lead(store, "a")
+    told = await operations.why(store, "a")
+    assert told.says == "it has 0 tasks in 0 of 10 slots, and may get more"
+    assert told.refusals == {f"room/{number:02}": "labels" for number in range(operations.SHOWN)}
+    await operations.cordon_node(store, CLOCK, "a", "disk")
+    assert (await operations.why(store, "a")).reasons == (
+        "it is cordoned since 2026-01-01 00:00:00 UTC, because: disk",
+    )
+
+
+async def test_why_a_node_that_is_gone_gets_nothing(store: Store) -> None:
+    await assign(store, "a", "1")
+    assert (await operations.why(store, "a")).reasons == ("it is not in the fleet",)
+    with pytest.raises(NotFound, match='there is no node "b"'):
+        await operations.why(store, "b")
+
+
+# The seed's door
+
+
+async def crawl(store: Store, name: object = "task-1", wait: timedelta = SOON) -> crawler.NodeSpec:
+    return await crawler.add_resource(store, CLOCK, name, wait)
+
+
+async def test_the_seed_gets_the_node_that_has_its_resource(store: Store) -> None:
+    adding = asyncio.create_task(crawl(store, wait=timedelta(seconds=20)))
+    made = await eventually(lambda: operations.get_resource(store, "room", "task-1"), despite=(NotFound,))
+    await settle(store, made, "w2", "w1", replicas=2)
+    assert await adding == crawler.NodeSpec("w2", "w2:7701")
+    assert await crawl(store) == crawler.NodeSpec("w2", "w2:7701")  # there it is already
+    await crawler.remove_resource(store, "task-1")
+    with pytest.raises(NotFound, match=r"^no such task"):
+        await crawler.remove_resource(store, "task-1")
+
+
+async def test_without_a_worker_the_seed_is_told_and_the_resource_is_kept(store: Store) -> None:
+    with pytest.raises(Unknown, match="is kept, but nobody has placed it"):
+        await crawl(store)
+    await settle(store, await operations.get_resource(store, "room", "task-1"), pending="there is no node")
+    with pytest.raises(Unavailable, match=r"^no worker nodes: there is no node; room/task-1 is kept"):
+        await crawl(store)
+
+
+async def test_the_seed_knows_no_kinds(store: Store) -> None:
+    await declare(store, "spider")
+    with pytest.raises(Invalid, match="the fleet has room, spider; name one of them crawler"):
+        await crawl(store)
+    await declare(store, "crawler")
+    with pytest.raises(Unknown, match=r"^crawler/task-1 is kept"):
+        await crawl(store)
+    async with open_store("memory://") as empty:
+        with pytest.raises(Unavailable, match=r"^no worker nodes"):
+            await crawl(empty)
+
+
+@pytest.mark.parametrize("name", [None, "", 3])
+async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
+    with pytest.raises(Invalid, match="it must be a text that is not empty"):
+        await crawl(store, name)
+
+
+# What operations need
+
+
+def test_every_operation_says_what_it_needs() -> None:
+    changing = {name for name, access in OPERATIONS.items() if access is Access.OPERATE}
+    assert changing == {
+        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node",
+        "add_resource", "remove_resource",
+    }  # fmt: skip
+    public = {
+        name
+        for module in (operations, crawler)
+        for name, thing in vars(module).items()
+        if asyncio.iscoroutinefunction(thing) and not name.startswith("_") and thing.__module__ == module.__name__
+    }
+    assert public == OPERATIONS.keys()
+
+
+async def test_events_have_bounds(store: Store) -> None:
+    assert (await operations.read_events(store, since=datetime(2026, 1, 1, tzinfo=UTC))).events == ()
+    with pytest.raises(Invalid, match="it must be from 0 to 1000"):
+        await operations.read_events(store, limit=5000)

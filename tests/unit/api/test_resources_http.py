@@ -1,0 +1,308 @@
+"""The operations over HTTP, asked without a socket: what is decoded, what is answered, what is refused."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from rota.api import calls, crawler, resources
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
+from rota.model.errors import NotFound
+from rota.model.ids import NodeId
+from rota.store import Store, open_store
+from rota.store.events import EventLog
+from tests.kit.waiting import eventually
+from tests.unit.api.test_health import HandClock
+from tests.unit.api.test_http import Answer
+from tests.unit.api.test_operations import declare, join, lead, operations, settle
+
+CLOCK = HandClock()
+JSON = {"content-type": "application/json"}
+
+
+class Caller:
+    """Somebody who asks the door."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+
+    async def __call__(
+        self, method: str, path: str, content: object = None, *, headers: dict[str, str] | None = None
+    ) -> Answer:
+        body = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()
+        told = JSON if headers is None and content is not None else headers or {}
+        return await self.send(method, path, [body], told)
+
+    async def send(self, method: str, path: str, parts: list[bytes], headers: dict[str, str]) -> Answer:
+        """Ask with a body in parts."""
+        coming = iter(
+            {"type": "http.request", "body": part, "more_body": number < len(parts)}
+            for number, part in enumerate(parts, 1)
+        )
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return next(coming, {"type": "http.disconnect"})
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        bare, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": method, "path": bare, "raw_path": bare.encode(), "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "http_version": "1.1",
+            "scheme": "http", "root_path": "", "server": ("127.0.0.1", 7700), "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        await self._app(scope, receive, send)
+        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(sent[0]["status"], told, b"".join(part["body"] for part in sent[1:]))
+
+    async def refused(self, status: int, method: str, path: str, content: object = None, **more: Any) -> str:
+        """The sentence of a refusal."""
+        answer = await self(method, path, content, **more)
+        assert answer.status == status, answer.body
+        (sentence,) = answer.json.values()
+        assert isinstance(sentence, str)
+        return sentence
+
+
+def opened(store: Store | None) -> Caller:
+    routes = resources.routes(lambda: store, CLOCK)
+    return Caller(door(Health(CLOCK), registry(Figures), dict, more=routes, clock=CLOCK))
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory://") as store:
+        await declare(store, "room")
+        yield store
+
+
+@pytest.fixture
+def ask(store: Store) -> Caller:
+    return opened(store)
+
+
+# Resources
+
+
+async def test_a_resource_from_its_making_to_its_end(ask: Caller) -> None:
+    made = await ask("POST", "/v1/resources", {"kind": "room", "id": "a b", "spec": {"url": "x"}, "priority": 2})
+    assert made.status == 201
+    assert made.headers["location"] == "/v1/resources/room/a%20b"
+    version = made.json["version"]
+    assert made.headers["etag"] == f'"{version}"'
+    assert made.json == {
+        "kind": "room", "id": "a b", "uid": made.json["uid"], "version": version, "created": "2026-01-01T00:00:00Z",
+        "origin": "api", "spec": {"url": "x"}, "priority": 2, "replicas": None, "cost": 1, "labels": {}, "pin": None,
+        "status": None,
+    }  # fmt: skip
+    assert (await ask("GET", "/v1/resources/room/a b")).json == made.json
+    assert (await ask("GET", "/v1/resources")).json["resources"] == [made.json]
+    changed = await ask("PATCH", "/v1/resources/room/a b", {"cost": 2}, headers={**JSON, "if-match": f'"{version}"'})
+    assert (changed.status, changed.json["cost"], changed.json["priority"]) == (200, 2, 2)
+    assert changed.headers["etag"] == f'"{changed.json["version"]}"'
+    gone = await ask("DELETE", "/v1/resources/room/a b", headers={"if-match": changed.headers["etag"]})
+    assert (gone.status, gone.body) == (204, b"")
+    assert "there is no resource room/a b" in await ask.refused(404, "GET", "/v1/resources/room/a b")
+    assert "there is no resource" in await ask.refused(404, "DELETE", "/v1/resources/room/a b")
+
+
+async def test_making_can_wait_for_the_leader(ask: Caller, store: Store) -> None:
+    asking = asyncio.create_task(ask("POST", "/v1/resources?wait=20s", {"kind": "room", "id": "1"}))
+    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    await settle(store, made, "a")
+    status = (await asking).json["status"]
+    assert (status["AssignedNode"], status["replicas"], status["assigned"]) == ("a|a:7701", 1, 1)
+
+
+async def test_an_idempotency_key_makes_a_repeat_harmless(ask: Caller) -> None:
+    wanted, headers = {"kind": "room", "id": "1"}, {**JSON, "idempotency-key": "k1"}
+    first = await ask("POST", "/v1/resources", wanted, headers=headers)
+    again = await ask("POST", "/v1/resources", wanted, headers=headers)
+    assert (again.status, again.json) == (first.status, first.json)
+    assert "another request" in await ask.refused(409, "POST", "/v1/resources", {**wanted, "cost": 2}, headers=headers)
+
+
+async def test_pages_are_asked_for_by_token(ask: Caller) -> None:
+    for id in "abcde":
+        await ask("POST", "/v1/resources", {"kind": "room", "id": id})
+    first = (await ask("GET", "/v1/resources?kind=room&limit=3&pending=true")).json
+    second = (await ask("GET", f"/v1/resources?limit=3&token={first['next']}")).json
+    assert [each["id"] for each in (*first["resources"], *second["resources"])] == list("abcde")
+    assert second["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "content", "said"),
+    [
+        (422, "POST", "/v1/resources", {"kind": "rom", "id": "2"}, 'has a kind "rom"; did you mean "room"?'),
+        (422, "POST", "/v1/resources", {"kind": "room", "id": "2", "slots": -1}, 'there is no field "slots"'),
+        (422, "POST", "/v1/resources", {"kind": "room", "id": "2", "replicas": "2"}, "it must be a whole number"),
+        (422, "POST", "/v1/resources", {"kind": "room", "id": "2", "cost": -1}, "cost is -1; it must be from 1"),
+        (422, "POST", "/v1/resources", ["room"], "the body is a list; it must be an object"),
+        (422, "POST", "/v1/resources", {}, "kind is missing"),
+        (422, "POST", "/v1/resources?wait=soon", {"kind": "room", "id": "2"}, "wait: "),
+        (422, "POST", "/v1/resources?wait=1h", {"kind": "room", "id": "2"}, "it must be from 0s to 1m"),
+        (422, "POST", "/v1/resources?wiat=1s", {"kind": "room", "id": "2"}, 'no parameter "wiat"; did you mean "wait"'),
+        (409, "POST", "/v1/resources", {"kind": "room", "id": "1"}, "room/1 exists already, at version"),
+        (400, "POST", "/v1/resources", b"{kind: room}", "the body is not JSON: "),
+        (400, "POST", "/v1/resources", b"", "the body is not JSON: "),
+        (400, "POST", "/v1/resources", b"[" * 100_000, "nested too deeply"),
+        (400, "POST", "/v1/resources", b'{"kind":"room","id":"\xff"}', "the body is not JSON: "),
+        (413, "POST", "/v1/resources", b" " * (calls.LARGEST + 1), "larger than 1048576 bytes"),
+        (422, "PATCH", "/v1/resources/room/1", {}, "nothing is to change"),
+        (422, "PATCH", "/v1/resources/room/1", {"kind": "x"}, "kind never changes"),
+        (422, "PATCH", "/v1/resources/room/1", {"colour": "red"}, 'there is no field "colour"'),
+        (404, "PATCH", "/v1/resources/room/9", {"cost": 2}, "there is no resource room/9"),
+        (422, "GET", "/v1/resources?limit=many", None, 'limit is "many"; it must be a whole number'),
+        (422, "GET", "/v1/resources?limit=0", None, "limit is 0; it must be from 1 to 1000"),
+        (422, "GET", "/v1/resources?pending=yes", None, "it must be true or false"),
+        (422, "GET", "/v1/resources/room/1?x=1", None, "/v1/resources/room/1 has none"),
+        (422, "GET", "/v1/resources/room/\x00", None, "unprintable"),
+        (405, "PUT", "/v1/resources/room/1", {}, "does not take PUT; use "),
+        (404, "GET", "/v1/why/room/9", None, "there is no resource room/9"),
+        (404, "GET", "/v1/why/x", None, 'there is no node "x"'),
+        (404, "POST", "/v1/nodes/x/cordon", {}, 'there is no node "x"; there are a'),
+        (422, "POST", "/v1/nodes/a/cordon", {"why": 3}, "why is 3; it must be a text"),
+        (422, "POST", "/v1/nodes/a/cordon", {"reason": "x"}, 'there is no field "reason"; there may be why'),
+        (422, "POST", "/v1/nodes/a/uncordon", {"why": "x"}, 'there is no field "why"; there may be none'),
+        (422, "GET", "/v1/events?since=today", None, "it must be a time with its zone"),
+        (422, "GET", "/v1/events?since=2026-01-01T00:00:00", None, "it must be a time with its zone"),
+        (422, "POST", "/crawler/resource", {"id": "x"}, "name is None; it must be a text"),
+        (404, "DELETE", "/crawler/resource", {"name": "none"}, "no such task"),
+    ],
+)  # fmt: skip
+async def test_a_bad_request_is_refused_with_a_sentence(
+    ask: Caller, store: Store, status: int, method: str, path: str, content: object, said: str
+) -> None:
+    await ask("POST", "/v1/resources", {"kind": "room", "id": "1"})
+    await join(store, "a")
+    before = await store.revision()
+    assert said in await ask.refused(status, method, path, content)
+    assert await store.revision() == before
+
+
+async def test_a_stale_version_is_refused_with_the_present_one(ask: Caller) -> None:
+    made = await ask("POST", "/v1/resources", {"kind": "room", "id": "1"})
+    changed = (await ask("PATCH", "/v1/resources/room/1", {"cost": 2}, headers={**JSON, "if-match": "*"})).json
+    stale = {**JSON, "if-match": made.headers["etag"]}
+    said = f"room/1 is at version {changed['version']}, not {made.json['version']}"
+    assert said in await ask.refused(409, "PATCH", "/v1/resources/room/1", {"cost": 3}, headers=stale)
+    assert said in await ask.refused(409, "DELETE", "/v1/resources/room/1", headers=stale)
+    for wrong in ("x", '"1", "2"', "-1"):
+        answer = await ask.refused(422, "DELETE", "/v1/resources/room/1", headers={"if-match": wrong})
+        assert "it must be one version" in answer
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}]
+)
+@pytest.mark.parametrize("path", ["/v1/resources", "/v1/nodes/a/cordon", "/v1/nodes/a/uncordon", "/crawler/resource"])
+async def test_only_what_says_that_it_is_json_changes_anything(
+    ask: Caller, store: Store, path: str, told: dict[str, str]
+) -> None:
+    await join(store, "a")
+    before = await store.revision()
+    for content in (b'{"kind":"room","id":"1","name":"1"}', b""):
+        sentence = await ask.refused(415, "POST", path, content, headers=told)
+        assert sentence.endswith("send the header content-type: application/json")
+    assert await store.revision() == before
+
+
+async def test_a_body_is_cut_off_where_it_becomes_too_large(ask: Caller) -> None:
+    answer = await ask.send("POST", "/v1/resources", [b" " * 600_000] * 3, JSON)
+    assert answer.status == 413
+    answer = await ask.send("POST", "/v1/resources", [b""], {**JSON, "content-length": "9999999999"})
+    assert answer.status == 413
+
+
+async def test_a_caller_who_goes_away_is_no_failure_of_the_node(ask: Caller, caplog: pytest.LogCaptureFixture) -> None:
+    answer = await ask.send("POST", "/v1/resources", [], JSON)
+    assert answer.status == 400
+    assert not caplog.records
+
+
+async def test_a_node_that_has_not_joined_says_so() -> None:
+    ask = opened(None)
+    for method, path in (("GET", "/v1/resources"), ("GET", "/v1/nodes"), ("POST", "/crawler/resource")):
+        assert "not in the fleet yet" in await ask.refused(503, method, path)
+
+
+# Nodes, why, events, kinds
+
+
+async def test_nodes_are_shown_cordoned_and_explained(ask: Caller, store: Store) -> None:
+    await join(store, "a", kinds=("room",))
+    await lead(store, "a")
+    answer = await ask("POST", "/v1/nodes/a/cordon", {"why": "disk"})
+    assert answer.json == {"node": "a", "since": "2026-01-01T00:00:00Z", "why": "disk"}
+    (node,) = (await ask("GET", "/v1/nodes")).json["nodes"]
+    assert (node["id"], node["role"], node["slots"], node["used"], node["kinds"]) == ("a", "both", 10, 0, ["room"])
+    assert (node["cordon"]["why"], node["is_up"], node["leads"]) == ("disk", True, True)
+    assert (await ask("GET", "/v1/why/a")).json["reasons"][0].startswith("it is cordoned since")
+    answer = await ask("POST", "/v1/nodes/a/uncordon", headers=JSON)
+    assert answer.json == {"node": "a", "was_cordoned": True}
+    assert (await ask("GET", "/v1/nodes")).json["nodes"][0]["cordon"] is None
+    await ask("POST", "/v1/resources", {"kind": "room", "id": "1"})
+    assert (await ask("GET", "/v1/why/room/1")).json["says"].startswith("the leader has not looked at it yet")
+    assert [kind["name"] for kind in (await ask("GET", "/v1/kinds")).json["kinds"]] == ["room"]
+
+
+async def test_events_are_read(ask: Caller, store: Store) -> None:
+    log = EventLog(store, NodeId("a"), CLOCK)
+    for number in range(3):
+        log.record("node.joined", f"n{number}", term=1)
+    await log.flush()
+    answer = await ask("GET", "/v1/events?kind=node.*&node=a&limit=2&since=2025-01-01T00:00:00Z")
+    assert [each["subject"] for each in answer.json["events"]] == ["n1", "n2"]
+
+
+# The seed
+
+
+async def test_the_seed_may_send_all_its_fields_and_is_told_the_node(ask: Caller, store: Store) -> None:
+    wanted = {"id": "zjx", "name": "task-test-4", "assigned_node": "", "creation_time": 0, "colour": "red"}
+    asking = asyncio.create_task(ask("POST", "/crawler/resource", wanted))
+    made = await eventually(lambda: operations.get_resource(store, "room", "task-test-4"), despite=(NotFound,))
+    await settle(store, made, "worker-2")
+    answer = await asking
+    assert (answer.status, answer.json) == (200, {"id": "worker-2", "Address": "worker-2:7701"})
+    answer = await ask("DELETE", "/crawler/resource", {"name": "task-test-4"})
+    assert (answer.status, answer.json) == (200, {})
+
+
+async def test_the_seed_is_told_that_there_are_no_worker_nodes(ask: Caller, store: Store) -> None:
+    asking = asyncio.create_task(ask.refused(503, "POST", "/crawler/resource", {"name": "1"}))
+    made = await eventually(lambda: operations.get_resource(store, "room", "1"), despite=(NotFound,))
+    await settle(store, made, pending="there is no node")
+    assert (await asking).startswith("no worker nodes: there is no node")
+    assert (await operations.get_resource(store, "room", "1")).uid == made.uid
+
+
+# The description
+
+
+async def test_the_description_has_every_endpoint(ask: Caller) -> None:
+    described = (await ask("GET", "/openapi.json")).json
+    there = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+    assert there == {(each.method, each.path) for each in (*resources.ENDPOINTS, *crawler.ENDPOINTS)}
+    create = described["paths"]["/v1/resources"]["post"]
+    assert (create["operationId"], create["x-rota-access"]) == ("create_resource", "operate")
+    assert create["summary"].startswith("Make a resource.")
+    schemas = described["components"]["schemas"]
+    assert set(schemas["WantedResource"]["required"]) == {"kind", "id"}
+    assert list(schemas["Changes"]["properties"]) == ["spec", "priority", "replicas", "cost", "labels", "pin"]
+
+
+async def test_the_description_names_only_records_that_it_has(ask: Caller) -> None:
+    text = (await ask("GET", "/openapi.json")).body.decode()
+    schemas = json.loads(text)["components"]["schemas"]
+    named = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert named <= schemas.keys()
+    assert named

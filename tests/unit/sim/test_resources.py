@@ -1,0 +1,15 @@
+"""The resources' scenario: clean seeds, and a broken safeguard found."""
+
+from rota.sim.run import run_seed, run_seeds
+
+
+def test_resources_stay_covered_whatever_happens() -> None:
+    verdicts = list(run_seeds(range(40), "resources"))
+    assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
+    assert sum(verdict.terms for verdict in verdicts) > 100
+    assert sum(verdict.writes for verdict in verdicts) > 1000, "nothing was tried"
+
+
+def test_exclusive_work_that_trusts_its_lease_for_ever_is_found() -> None:
+    found = [violation for seed in range(12) for violation in run_seed(seed, "resources", "deadline").violations]
+    assert any("acts on" in violation for violation in found)
