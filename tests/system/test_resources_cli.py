@@ -55,7 +55,7 @@ async def made(store: Store, id: str, **fields: Any) -> ResourceView:
     ("nodes", "status", "said"),
     [(("n1",), {}, "; on n1\n"), ((), {"pending": "no node has room"}, "; pending: no node has room\n")],
 )
-async def test_adding_waits_for_the_leader(url: str, nodes: tuple[str, ...], status: dict[str, str], said: str) -> None:
+async def test_adding_waits_for_the_leader(url: str, nodes: tuple[str, ...], status: dict[str, Any], said: str) -> None:
     adding = asyncio.create_task(asyncio.to_thread(call, url, "resources", "add", "room", "1", "--timeout", "30s"))
     async with open_store(url) as store:
         view = await eventually(lambda: operations.get_resource(store, "room", "1"), within=30, despite=(NotFound,))

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api.health import Health, Verdict
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ CONNECTIONS = 200
 
 STATUS: dict[type[RotaError], HTTPStatus] = {
     Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotFound: HTTPStatus.NOT_FOUND,
     Denied: HTTPStatus.FORBIDDEN,
     Conflict: HTTPStatus.CONFLICT,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,

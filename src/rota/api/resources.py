@@ -16,7 +16,7 @@ from rota.api import calls, crawler, openapi, operations
 from rota.api.calls import Call, Endpoint
 from rota.api.schema import ResourceView
 from rota.kit.clock import Clock
-from rota.model.errors import Invalid, NotFound, Unavailable
+from rota.model.errors import Invalid, Unavailable
 from rota.store.port import Store
 
 
@@ -50,10 +50,7 @@ def _handler(
         present = store()
         if present is None:
             raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-        try:
-            return await endpoint.answer(Call(present, clock, request))
-        except NotFound as error:
-            return calls.json({"error": str(error)}, HTTPStatus.NOT_FOUND)
+        return await endpoint.answer(Call(present, clock, request))
 
     return handle
 

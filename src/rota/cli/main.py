@@ -18,13 +18,16 @@ COMMANDS = {
     "config": "Show the settings that count here.",
     "events": "Show what happened in the fleet.",
     "node": "Run one node of a fleet.",
+    "nodes": "Show the nodes, and say which of them get new tasks.",
     "reload": "Have nodes on this machine take in new code.",
+    "resources": "Add, change and look at the resources that the fleet keeps covered.",
     "rollback": "Have nodes on this machine go back to the code before.",
     "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
     "status": "Show who leads, which nodes there are and what they run.",
     "stop": "Stop nodes on this machine.",
     "store": "Check, copy and clear up a fleet's store.",
     "up": "Run an app on a fleet on this machine.",
+    "why": "Say why a resource is where it is, or why a node has what it has.",
 }
 
 

@@ -2,8 +2,11 @@
 
 A term begins with everything read at one revision; from there only commits are followed, nobody is polled. Whatever
 changes makes resources dirty; they are planned together, and the plan is written in commits of at most 100 writes, each
-resource whole: its assignments and its status in one commit, which expects the resource as it was planned for. A
-conflict is no error: the world moved, and what it touched is planned again.
+resource whole: its assignments and its status in one commit, which expects the resource and its status as they were
+planned for. A conflict is no error: the world moved, and what it touched is planned again.
+
+A commit of unknown outcome may still arrive, however late. Before anything is planned by what it left behind, its
+statuses are written once more: then it can no longer be accepted, or it turns out that it was.
 
 The assignments *are* the instructions, so the leader may die at any point. A new one finds them in the store and moves
 nothing that is healthy. Only after a cold start, when nobody has led the nodes that are here, it waits a while for
@@ -15,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from rota.control.term import Term
 from rota.control.view import FleetView
@@ -39,6 +42,11 @@ WRITES = 100
 AT_ONCE = 8
 """Commits under way at a time."""
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+RETRY = 0.5
+"""Seconds to wait for a store that is away."""
+
 REASONS = 20
 """Refusals kept with a status."""
 
@@ -52,6 +60,11 @@ class Change:
     name: str
     writes: tuple[Write, ...]
     expect: tuple[Expect, ...]
+    planned: Expect
+    """The resource's status as it was when this was planned; part of `expect`."""
+
+    barrier: Put
+    """That status once more: what makes this change impossible from then on."""
 
 
 async def supervise(
@@ -136,11 +149,39 @@ class Supervisor:
             log.debug("planned again", extra={"keys": ", ".join(sorted(conflict.keys))})
             if len(batch) > 1:
                 return await self._one_by_one(batch)
-        except (Unavailable, Unknown) as error:
+            reached = await self._newest()
+        except Unavailable as error:
             log.warning("not written", extra={"why": str(error), "term": self._term.number})
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(RETRY)
+            reached = Revision(0)
+        except Unknown as error:
+            log.warning("perhaps written", extra={"why": str(error), "term": self._term.number})
+            reached = await self._settle(batch)
         self._again(batch)
-        return Revision(0)
+        return reached
+
+    async def _settle(self, batch: list[Change]) -> Revision:
+        """Make sure that a commit of unknown outcome was accepted, or that it never will be."""
+        while True:
+            await asyncio.sleep(RETRY)
+            try:
+                return await self._term.commit(
+                    *(change.barrier for change in batch), expect=[change.planned for change in batch]
+                )
+            except Conflict:
+                if len(batch) > 1:
+                    return max([await self._settle([change]) for change in batch])
+                return await self._newest()
+            except (Unavailable, Unknown) as error:
+                log.warning("still perhaps written", extra={"why": str(error), "term": self._term.number})
+
+    async def _newest(self) -> Revision:
+        """The revision that a conflict has seen, or a later one."""
+        while True:
+            try:
+                return await self._term.store.revision()
+            except (Unavailable, Unknown):
+                await asyncio.sleep(RETRY)
 
     async def _one_by_one(self, batch: list[Change]) -> Revision:
         """Find out whom a conflict is about, without holding up the others."""
@@ -172,7 +213,7 @@ def plan(view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: d
         dirty = {*dirty, *(task.rpartition("#")[0] for task in evicted)}
     coverages = {name: _coverage(view, name, evicted) for name in sorted(dirty)}
     demands = [_demand(view, name, each, now - config.avoid_for) for name, each in coverages.items() if each.missing]
-    placement = place(demands, list(_places(view, coverages.values())), POLICIES[config.policy])
+    placement = place(demands, list(_places(view)), POLICIES[config.policy])
     binds: dict[str, list[Bind]] = {}
     for bind in placement.binds:
         binds.setdefault(bind.key, []).append(bind)
@@ -228,12 +269,8 @@ def _demand(view: FleetView, name: str, coverage: Coverage, since: datetime) -> 
     )
 
 
-def _places(view: FleetView, coverages: Iterable[Coverage]) -> Iterator[Place]:
-    freed: dict[NodeId, int] = {}
-    for coverage in coverages:
-        for end in coverage.end:
-            if not end.must_confirm:
-                freed[end.hold.node] = freed.get(end.hold.node, 0) + end.hold.assignment.cost
+def _places(view: FleetView) -> Iterator[Place]:
+    """The nodes that work. What this very plan frees is not given out by it: that may be written and this not."""
     for node_id, node in view.nodes.items():
         if not node.role.may_work:
             continue
@@ -241,7 +278,7 @@ def _places(view: FleetView, coverages: Iterable[Coverage]) -> Iterator[Place]:
         yield Place(
             id=node_id,
             slots=node.slots,
-            used=view.used[node_id] - freed.get(node_id, 0),
+            used=view.used[node_id],
             labels=node.labels,
             kinds=frozenset(work.kinds if work else ()),
             is_open=cordon is None,
@@ -250,17 +287,36 @@ def _places(view: FleetView, coverages: Iterable[Coverage]) -> Iterator[Place]:
 
 
 def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], pending: Pending | None) -> Change:
-    record = view.resources.get(name)
     writes: list[Write] = []
     expect: list[Expect] = []
     for end in coverage.end:
         writes.append(_ending(end))
         expect.append(At(_key(end.hold), end.hold.epoch))
+    record = view.resources.get(name)
     if record is None:
-        if name in view.statuses:
-            writes.append(Delete(keys.RESOURCE_STATUS + name))
         writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]
-        return Change(name, tuple(writes), tuple(expect))
+        status: ResourceStatus | None = None
+    else:
+        _renew_and_bind(view, record, coverage, binds, writes, expect)
+        status = _status(view, record, coverage, binds, pending)
+    before, key = view.statuses.get(name), keys.RESOURCE_STATUS + name
+    if writes or status != before:
+        writes.append(Put(key, codec.encode(status)) if status else Delete(key))
+        expect.append(At(keys.RESOURCES + name, view.versions[name]) if record else Absent(keys.RESOURCES + name))
+    planned: Expect = At(key, view.planned[name]) if name in view.planned else Absent(key)
+    blank = ResourceStatus(ID="", Name=name, AssignedNode="", CreationTime=0, kind="", replicas=0, assigned=0)
+    return Change(name, tuple(writes), (*expect, planned), planned, Put(key, codec.encode(before or blank)))
+
+
+def _renew_and_bind(
+    view: FleetView,
+    record: ResourceRecord,
+    coverage: Coverage,
+    binds: list[Bind],
+    writes: list[Write],
+    expect: list[Expect],
+) -> None:
+    """Tell tasks what changed, and give new ones to nodes."""
     is_exclusive = view.kinds[record.kind].exclusive if record.kind in view.kinds else False
     for hold in coverage.renew:
         writes.append(Put(_key(hold), codec.encode(_assignment(record, hold.assignment.slot, is_exclusive))))
@@ -273,12 +329,6 @@ def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], p
         key = keys.assignment(bind.node, keys.task(record.kind, record.id, slot))
         writes.append(Put(key, codec.encode(_assignment(record, slot, is_exclusive))))
         expect.append(Absent(key))
-    status = _status(view, record, coverage, binds, pending)
-    if status != view.statuses.get(name):
-        writes.append(Put(keys.RESOURCE_STATUS + name, codec.encode(status)))
-    if writes:
-        expect.append(At(keys.RESOURCES + name, view.versions[name]))
-    return Change(name, tuple(writes), tuple(expect))
 
 
 def _ending(end: End) -> Write:
@@ -323,7 +373,7 @@ def _status(
         ID=record.uid,
         Name=record.id,
         AssignedNode=",".join(f"{node}|{_address(view, node)}" for node in holders),
-        CreationTime=round(record.created.timestamp() * 1_000_000_000),
+        CreationTime=(record.created - EPOCH) // timedelta(microseconds=1) * 1000,
         kind=record.kind,
         replicas=coverage.wanted,
         assigned=len(holders),

@@ -51,6 +51,9 @@ class FleetView:
         """When each resource's record was last written."""
 
         self.statuses: dict[str, ResourceStatus] = {}
+        self.planned: dict[str, Revision] = {}
+        """When each resource's status was last written: what was planned later expects it so."""
+
         self.holds: defaultdict[str, dict[Key, Hold]] = defaultdict(dict)
         """By resource: its assignments, by key."""
 
@@ -116,6 +119,7 @@ class FleetView:
         elif key.startswith(keys.RESOURCE_STATUS):
             name = key.removeprefix(keys.RESOURCE_STATUS)
             _put(self.statuses, name, _decoded(ResourceStatus, entry))
+            _put(self.planned, name, entry.modified if entry else None)
         elif key.startswith(keys.STATUS):
             self._see_work(NodeId(key.removeprefix(keys.STATUS)), _decoded(NodeStatus, entry))
         elif key.startswith(keys.NODES):

@@ -41,7 +41,7 @@ from rota.store.keeper import Keeper
 from rota.store.port import Delete, Put, Write
 
 TTL = timedelta(seconds=10)
-SLOTS = 12
+SLOTS = 16
 FAULTS_END = 180.0
 CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
 RECOVERY = 2 * TTL.total_seconds() + CONFIG.warm_up.total_seconds() + 20
@@ -209,9 +209,9 @@ class Resources:
     async def _change_resources(self, store: SimStore) -> None:
         random = self._world.random
         while True:
-            await asyncio.sleep(random.uniform(0.1, 8.0))
+            await asyncio.sleep(random.uniform(0.05, 3.0))
             kind = random.choice(("room", "room", "single"))
-            record = self._record(kind, str(random.randrange(10)))
+            record = self._record(kind, str(random.randrange(14)))
             key = keys.resource(record.kind, record.id)
             write: Write = Delete(key) if random.random() < 0.3 else Put(key, codec.encode(record))
             with suppress(Conflict, Unavailable, Unknown):

@@ -37,7 +37,8 @@ async def follow(store: Store, key: Key, jitter: Callable[[], float] = random) -
 
 async def _until_it_breaks(store: Store, key: Key) -> AsyncGenerator[Entry | None, None]:
     # The scan tells the revision it read at; a bare `get` would leave a gap before the watch.
-    listing = await store.scan(key)
+    # The key sorts first below its own prefix.
+    listing = await store.scan(key, limit=1)
     yield next((entry for entry in listing.entries if entry.key == key), None)
     async with aclosing(store.watch(key, listing.revision)) as commits:
         async for commit in commits:

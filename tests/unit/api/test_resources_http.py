@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from rota.api import calls, crawler, resources
+from rota.api import calls, crawler, operations, resources
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
@@ -19,7 +19,7 @@ from rota.store.events import EventLog
 from tests.kit.waiting import eventually
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
-from tests.unit.api.test_operations import declare, join, lead, operations, settle
+from tests.unit.api.test_operations import declare, join, lead, settle
 
 CLOCK = HandClock()
 JSON = {"content-type": "application/json"}

@@ -32,7 +32,7 @@ def place(demands: Sequence[Demand], places: Sequence[Place], policy: Policy = W
     round = Round(fleet, policy, seed)
     for priority in sorted(groups, reverse=True):
         round.fill(groups[priority])
-    binds = [Bind(row.demand.key, seat.id, seat.why) for row in rows for seat in row.seats]
+    binds = [Bind(key, seat.id, seat.why) for row in rows if (key := row.demand.key) for seat in row.seats]
     return Placement(binds, _pending(rows, fleet))
 
 
@@ -45,9 +45,9 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mappin
     last = None
     for demand in demands:
         if demand.key == last:
-            raise Invalid(f'resource "{demand.key}" is there twice among the demands; add up what it misses')
-        last = demand.key
-        if demand.missing < 1:
+            raise Invalid(f'resource "{last}" is there twice among the demands; add up what it misses')
+        last, missing = demand.key, demand.missing
+        if missing < 1:
             continue
         labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
         alike = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, labels)
@@ -55,7 +55,7 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mappin
             found = known[alike] = _group(Needs.of(demand), fleet), []
             by_priority[demand.priority].update([found])
         group, rows = found
-        row = Row(demand, group, min(demand.missing, most))
+        row = Row(demand, group, missing if missing < most else most)
         all_rows.append(row)
         rows.append(row)
     return all_rows, by_priority
@@ -69,11 +69,10 @@ def _group(needs: Needs, fleet: Fleet) -> Group:
 def _pending(rows: Iterable[Row], fleet: Fleet) -> list[Pending]:
     reasons = Reasons(fleet)
     pending = []
-    for row in rows:
-        demand = row.demand
+    for row in [row for row in rows if row.demand.missing > len(row.seats)]:
+        demand, needs = row.demand, row.group.needs
         missing = demand.missing - len(row.seats)
-        if missing > 0:
-            holders = demand.holders.union(seat.id for seat in row.seats)
-            why = reasons.sentence(row.group.needs, fleet.set_of(holders), missing)
-            pending.append(Pending(demand.key, missing, why, reasons.refusals(row.group.needs)))
+        holders = demand.holders.union(seat.id for seat in row.seats)
+        why = reasons.sentence(needs, fleet.set_of(holders), missing)
+        pending.append(Pending(demand.key, missing, why, reasons.refusals(needs)))
     return pending

@@ -132,10 +132,11 @@ class Round:
 
     def _by_levels(self, groups: Groups) -> None:
         """A first replica for every row before a second for any; a row that gets none waits."""
+        lacking = {group: [row for row in rows if len(row.seats) < row.wanted] for group, rows in groups.items()}
         level = 0
-        while waiting := [row.level for rows in groups.values() for row in rows if row.lacks and row.level >= level]:
-            level = min(waiting)
-            for group, rows in groups.items():
+        while ahead := [row.level for rows in lacking.values() for row in rows if row.lacks and row.level >= level]:
+            level = min(ahead)
+            for group, rows in lacking.items():
                 self._raise([row for row in rows if row.lacks and row.level == level], group)
             level += 1
 
