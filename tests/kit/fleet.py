@@ -46,6 +46,16 @@ async def single(task: rota.Task) -> None:
         await asyncio.sleep(0.05)
 
 
+@app.resource(replicas=1)
+async def counter(task: rota.Task) -> None:
+    count = task.saved.get("count", 0)
+    note("from", task.id, count)
+    while True:
+        count += 1
+        await task.save({"count": count})
+        await asyncio.sleep(0.05)
+
+
 @app.resource(replicas=1, start_within="1s", silent_after="1s")
 async def quiet(task: rota.Task) -> None:
     note("start", task.id, task.epoch, time.monotonic())

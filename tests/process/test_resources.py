@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rota.model import codec, keys
-from rota.model.resource import Cordon, Trouble
+from rota.model.resource import Cordon, SavedState, Trouble
 from rota.store import Delete, Put, open_store
 from tests.kit.fleet import Fleet, moves, resource
 from tests.kit.waiting import eventually
@@ -151,11 +151,11 @@ async def test_an_exclusive_task_moves_only_when_its_node_has_confirmed(tmp_path
         other = next(node.name for node in found.nodes.values() if node.name != first)
         old = next(node for node in found.nodes.values() if node.name == first)
         new = next(node for node in found.nodes.values() if node.name == other)
-        await eventually(lambda: old.notes())
+        await eventually(old.notes)
         entry = await found.store.get(keys.resource("single", "x"))
         assert entry is not None
         await found.store.commit(Put(keys.resource("single", "x"), codec.encode(resource("single", "x", pin=other))))
-        await eventually(lambda: new.notes())
+        await eventually(new.notes)
         last, begin = float(old.notes()[-1][3]), float(new.notes()[0][3])
         assert last < begin, "both acted at the same time"
 
@@ -178,10 +178,38 @@ async def test_an_updated_spec_reaches_the_task_where_it_is(tmp_path: Path) -> N
         await found.until_placed(1, 1)
         before = await found.placed()
         node = next(each for each in found.nodes.values() if each.name == before["room/1"][0])
-        await eventually(lambda: node.notes())
+        await eventually(node.notes)
         changed = resource("room", "1", replicas=1, spec={"depth": 2})
         await found.store.commit(Put(keys.resource("room", "1"), codec.encode(changed)))
         await eventually(lambda: [words[0] for words in node.notes()] == ["start", "stop", "start"])
         assert await found.placed() == before
         epochs = [int(words[2]) for words in node.notes()]
         assert epochs[0] == epochs[1] < epochs[2]
+
+
+async def test_a_task_goes_on_from_what_the_one_before_it_saved(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "ab") as found:
+        await found.add(["c"], kind="counter")
+        await found.until_placed(1, 1)
+        (first,) = (await found.placed())["counter/c"]
+        old = next(name for name, node in found.nodes.items() if node.name == first)
+        new = next(name for name in found.nodes if name != old)
+        await eventually(lambda: _saved(found, 30))
+        reload = found.nodes[old].rota("reload")
+        assert reload.code == 0, reload.err
+        await eventually(lambda: len(found.nodes[old].notes()) >= 2)
+        assert int(found.nodes[old].notes()[1][2]) >= 30, "handed over within the node"
+        found.nodes[old].kill()
+        (words,) = await eventually(found.nodes[new].notes, within=20)
+        assert int(words[2]) >= 30, "moved to another node"
+        await found.remove(["c"], kind="counter")
+        await eventually(lambda: _nothing_saved(found))
+
+
+async def _saved(found: Fleet, least: int) -> bool:
+    entry = await found.store.get(keys.SAVED + "counter/c#0")
+    return entry is not None and codec.decode(SavedState, entry.value).state["count"] >= least
+
+
+async def _nothing_saved(found: Fleet) -> bool:
+    return not (await found.store.scan(keys.SAVED)).entries

@@ -5,6 +5,7 @@ as long as the store lets it. They are started from top to bottom and stopped fr
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Coroutine, Iterable
@@ -39,6 +40,9 @@ from rota.store.events import EventLog
 from rota.store.keeper import Keeper
 
 log = logging.getLogger(__name__)
+
+LAST_WORDS = 2.0
+"""Seconds a stopping node may take to write what its tasks saved last."""
 
 PROGRESS = timedelta(seconds=10)
 """How long the node's own loops may stand still before it is not healthy."""
@@ -116,7 +120,7 @@ class _Node:
                     await stop.asked.wait()
                     log.info("stopping", extra={"node": state.id})
                     if state.runtime is not None:
-                        await _unless(stop.now, state.runtime.drain())
+                        await _unless(stop.now, self._finish(state.runtime))
                 finally:
                     if state.runtime is not None:
                         await state.runtime.kill()
@@ -143,6 +147,14 @@ class _Node:
         while True:
             stamp()
             await asyncio.sleep(1)
+
+    async def _finish(self, runtime: Runtime) -> None:
+        """Let what runs end, and keep what it saved last."""
+        await runtime.drain()
+        if self._state.store is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS):
+                    await runtime.saves.flush(self._state.store, self._state.id)
 
     # The fleet
 
@@ -186,6 +198,7 @@ class _Node:
                     work = _Work(runtime, session.keeper)
                     parts.create_task(follow_assignments(store, node.id, work, self._clock), name="assignments")
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
+                    parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
                 if node.role.may_lead:
                     candidate = Candidate(

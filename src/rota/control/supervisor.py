@@ -295,6 +295,7 @@ def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], p
     record = view.resources.get(name)
     if record is None:
         writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]
+        writes += [Delete(keys.SAVED + task) for task in sorted({end.hold.task for end in coverage.end})]
         status: ResourceStatus | None = None
     else:
         _renew_and_bind(view, record, coverage, binds, writes, expect)
@@ -321,12 +322,16 @@ def _renew_and_bind(
     for hold in coverage.renew:
         writes.append(Put(_key(hold), codec.encode(_assignment(record, hold.assignment.slot, is_exclusive))))
         expect.append(At(_key(hold), hold.epoch))
-    # A slot that is being given up is not given out again in the same commit: the key may be the same.
-    taken = {hold.assignment.slot for hold in (*coverage.keep, *(end.hold for end in coverage.end))}
+    # A task that moves keeps its slot, and with it its saved state. Only where the very key is given up in this commit
+    # it must be another: a commit writes a key once.
+    given_up = {_key(end.hold) for end in coverage.end}
+    taken = {hold.assignment.slot for hold in coverage.keep}
+    taken |= {end.hold.assignment.slot for end in coverage.end if end.must_confirm}
     for bind in binds:
         slot = free_slot(taken)
+        while (key := keys.assignment(bind.node, keys.task(record.kind, record.id, slot))) in given_up:
+            slot = free_slot({*taken, *range(slot + 1)})
         taken.add(slot)
-        key = keys.assignment(bind.node, keys.task(record.kind, record.id, slot))
         writes.append(Put(key, codec.encode(_assignment(record, slot, is_exclusive))))
         expect.append(Absent(key))
 

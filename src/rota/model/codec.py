@@ -14,7 +14,7 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, Trouble
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SavedState, Trouble
 
 R = TypeVar("R")
 
@@ -30,6 +30,7 @@ VERSIONS: Mapping[type, int] = {
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,
+    SavedState: 1,
     Trouble: 1,
 }
 """The version each record is written in."""

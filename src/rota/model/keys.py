@@ -36,6 +36,9 @@ RESOURCE_STATUS: Key = "/resource-status/"
 KINDS: Key = "/kinds/"
 """The kinds of resources that the nodes' apps declare."""
 
+SAVED: Key = "/saved/"
+"""What tasks saved for those that come after them; each key ends in the task's id."""
+
 TROUBLE: Key = "/trouble/"
 """Which nodes could not keep which resource alive: one key per kind, id and node."""
 

@@ -88,6 +88,16 @@ class ResourceStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SavedState:
+    """What a task saved for the one that comes after it."""
+
+    epoch: int
+    """Under which it was saved."""
+
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trouble:
     """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
 

@@ -26,6 +26,7 @@ from rota.node.pipes import (
     Order,
     Pipe,
     Registered,
+    Save,
     StopTask,
     TaskEnded,
     TaskSilent,
@@ -79,7 +80,10 @@ class Alone:
         started = TaskStarted(self._order.task, self._order.epoch)
         self._life = Life(SYSTEM.monotonic)
         kind = self._app.resources.get(self._order.kind)
-        return await run_task(kind, self._order, self._life, lambda: self._channel.send(started))
+        return await run_task(kind, self._order, self._life, self._save, lambda: self._channel.send(started))
+
+    def _save(self, state: bytes) -> None:
+        self._channel.send(Save(self._order.task, self._order.epoch, state))
 
     def _heard(self, message: object) -> None:
         match message:
@@ -133,7 +137,15 @@ class AloneSync:
             started = TaskStarted(self._order.task, self._order.epoch)
             kind = self._app.resources.get(self._order.kind)
             self._life = Life(SYSTEM.monotonic)
-            outcome = run_sync_task(kind, self._order, self._life, self._stopping, lambda: pipe.send(started))
+            order = self._order
+            outcome = run_sync_task(
+                kind,
+                order,
+                self._life,
+                lambda state: pipe.send(Save(order.task, order.epoch, state)),
+                self._stopping,
+                lambda: pipe.send(started),
+            )
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:

@@ -19,7 +19,7 @@ from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId
-from rota.model.resource import Trouble
+from rota.model.resource import SavedState, Trouble
 from rota.node.pipes import Order
 from rota.store.follow import RETRY
 from rota.store.port import At, Delete, Entry, Put, Store, Write
@@ -65,7 +65,7 @@ async def follow_assignments(
 async def _follow(
     store: Store, node: NodeId, work: Work, entries: dict[str, Entry], jitter: Callable[[], float]
 ) -> None:
-    waits = delays(*RETRY, jitter)
+    waits, memory = delays(*RETRY, jitter), Memory()
     while True:
         try:
             async with aclosing(_until_it_breaks(store, keys.assignments(node))) as sets:
@@ -73,12 +73,44 @@ async def _follow(
                     known = {_task(node, entry): (entry, _understood(entry)) for entry in found}
                     entries.clear()
                     entries.update({task: entry for task, (entry, _) in known.items()})
-                    orders = [_order(task, *each) for task, each in known.items()]
-                    work.want([order for order in orders if order is not None])
+                    orders = [order for task, each in known.items() if (order := _order(task, *each))]
+                    work.want(await memory.recall(store, orders))
                     waits = delays(*RETRY, jitter)
         except (Compacted, Unavailable) as error:
             log.debug("following assignments again", extra={"node": node, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
+
+
+class Memory:
+    """What the tasks before saved, looked up once for each new order."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Order] = {}
+
+    async def recall(self, store: Store, orders: Iterable[Order]) -> list[Order]:
+        """The orders, each with what its task's last life saved."""
+        listed = list(orders)
+        fresh = [order for order in listed if self._epoch(order.task) != order.epoch]
+        for kind in {order.kind for order in fresh}:
+            of_kind = [order for order in fresh if order.kind == kind]
+            if (await store.scan(f"{keys.SAVED}{kind}/", limit=1)).entries:  # most kinds save nothing
+                of_kind = await asyncio.gather(*(_with_saved(store, order) for order in of_kind))
+            self._known.update({order.task: order for order in of_kind})
+        self._known = {order.task: self._known[order.task] for order in listed}
+        return list(self._known.values())
+
+    def _epoch(self, task: str) -> int | None:
+        return self._known[task].epoch if task in self._known else None
+
+
+async def _with_saved(store: Store, order: Order) -> Order:
+    entry = await store.get(keys.SAVED + order.task)
+    try:
+        saved = codec.decode(SavedState, entry.value).state if entry else {}
+    except Invalid as error:
+        log.warning("saved state not understood", extra={"task": order.task, "why": str(error)})
+        saved = {}
+    return msgspec.structs.replace(order, saved=msgspec.json.encode(saved))
 
 
 async def _give_back(store: Store, node: NodeId, entries: dict[str, Entry], work: Work, clock: Clock) -> None:

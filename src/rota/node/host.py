@@ -14,6 +14,7 @@ from rota.node.pipes import (
     Finish,
     Order,
     Registered,
+    Save,
     StartTask,
     StopTask,
     TaskEnded,
@@ -71,9 +72,12 @@ class Host:
     def _start(self, order: Order) -> None:
         kind, started = self._app.resources.get(order.kind), TaskStarted(order.task, order.epoch)
         life = self._lives[order.task, order.epoch] = Life(SYSTEM.monotonic)
-        running = run_task(kind, order, life, lambda: self._channel.send(started))
+        running = run_task(kind, order, life, partial(self._save, order), lambda: self._channel.send(started))
         task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task)
         task.add_done_callback(partial(self._done, order))
+
+    def _save(self, order: Order, state: bytes) -> None:
+        self._channel.send(Save(order.task, order.epoch, state))
 
     def _done(self, order: Order, task: asyncio.Task[Outcome]) -> None:
         """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""

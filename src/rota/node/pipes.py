@@ -43,6 +43,9 @@ class Order(msgspec.Struct, frozen=True):
     spec: bytes = b"{}"
     """Its fields, as JSON."""
 
+    saved: bytes = b"{}"
+    """What the task before it saved, as JSON."""
+
     is_exclusive: bool = False
 
 
@@ -174,6 +177,14 @@ class TaskSilent(Message, frozen=True):
     why: str
 
 
+class Save(Message, frozen=True):
+    """From a worker: what the task wants to be kept for the one after it, as JSON."""
+
+    task: str
+    epoch: int
+    state: bytes
+
+
 class Attempt(Message, frozen=True):
     """To an executor: one try of a run."""
 
@@ -198,7 +209,7 @@ class Finish(Message, frozen=True):
 
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | TaskSilent | Attempt | AttemptEnded | Deadline | Finish
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

@@ -30,6 +30,7 @@ from rota.node.loaders import Target
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
 from rota.node.reload import Reloads
+from rota.node.saves import Saves
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
 from rota.workloads.summary import ResourceSummary
@@ -56,7 +57,9 @@ class Runtime:
         self.is_draining = False
         self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
-        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post)
+        self.saves = Saves()
+        self.crew.witnesses.append(self.saves)
+        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config = config
@@ -89,6 +92,7 @@ class Runtime:
         """Run exactly these tasks from now on."""
         if not self.is_draining:
             self.tasks.want(orders)
+            self.saves.forget_all_but({*self.tasks.orders, *self.tasks.returned})
             self._post()
 
     def reload_soon(self) -> None:
@@ -156,7 +160,7 @@ class Runtime:
 
     def runs(self, task: str) -> bool:
         """Does a process of this node run the task, or is it about to?"""
-        ordered = task in self.tasks.orders
+        ordered = task in self.tasks.orders or self.saves.has_unwritten(task)
         return (
             ordered
             or self.tasks.has_copy(task)

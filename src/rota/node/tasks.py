@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from rota.decide import handover
 from rota.decide.crew import Phase
 from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
@@ -42,7 +44,13 @@ class Tasks:
     """Orders and copies."""
 
     def __init__(
-        self, crew: Crew, clock: Clock, policy: RestartPolicy, grace: timedelta, changed: Callable[[], None]
+        self,
+        crew: Crew,
+        clock: Clock,
+        policy: RestartPolicy,
+        grace: timedelta,
+        changed: Callable[[], None],
+        newest: Callable[[str, int], bytes | None],
     ) -> None:
         self.orders: dict[str, Order] = {}
         """What is to run."""
@@ -54,7 +62,7 @@ class Tasks:
         """Why a task last ended without being asked to."""
 
         self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
-        self._changed = changed
+        self._changed, self._newest = changed, newest
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._falls: dict[str, Falls] = {}
         self._look_again: Instant | None = None
@@ -158,7 +166,8 @@ class Tasks:
 
     def _start(self, order: Order, worker: Worker, now: Instant) -> None:
         self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, now)
-        worker.send(StartTask(order))
+        saved = self._newest(order.task, order.epoch)
+        worker.send(StartTask(order if saved is None else msgspec.structs.replace(order, saved=saved)))
 
     def _stop(self, task: str, epoch: int, number: int, why: str) -> None:
         self._copies[task, epoch, number] = _Copy(CopyPhase.STOPPING, self._clock.monotonic())

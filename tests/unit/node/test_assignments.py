@@ -70,7 +70,7 @@ def test_orders_follow_the_store() -> None:
         return work.seen
 
     seen = virtual.run(story())
-    assert seen[0][0] == Order("room/1#0", seen[0][0].epoch, "room", "1", 0, b'{"a":1}', False)
+    assert seen[0][0] == Order("room/1#0", seen[0][0].epoch, "room", "1", 0, b'{"a":1}')
 
 
 def test_a_task_to_be_confirmed_is_confirmed_when_it_has_ended() -> None:

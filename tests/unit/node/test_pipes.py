@@ -18,7 +18,7 @@ async def test_messages_arrive_whole_and_in_order() -> None:
     channel = Channel(ours, heard.append, ended.set)
     peer = Pipe(theirs)
     sent = [
-        StartTask(Order("room/1#0", 7, "room", "1", 0, b'{"a": 1}', True)),
+        StartTask(Order("room/1#0", 7, "room", "1", 0, b'{"a": 1}', is_exclusive=True)),
         TaskEnded("room/1#0", 7, False, "ValueError: ß"),
         Deadline(1.5, 2.5),
         *(TaskEnded(f"t{number}", number, True) for number in range(1000)),

@@ -53,6 +53,12 @@ class Order(Protocol):
     def slot(self) -> int: ...
     @property
     def spec(self) -> bytes: ...
+    @property
+    def saved(self) -> bytes: ...
+
+
+Save = Callable[[bytes], None]
+"""Hands a state, as JSON, to whoever keeps it."""
 
 
 class Life:
@@ -89,10 +95,10 @@ class Life:
 
 
 class WorkerDoor:
-    """The door of a task in a worker. There is no relay and no place for its state yet."""
+    """The door of a task in a worker. There is no relay yet."""
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
+    def __init__(self, life: Life, save: Callable[[bytes], None]) -> None:
+        self._life, self._save = life, save
 
     async def emit(self, messages: list[Message]) -> None:
         with self._life.emitting():
@@ -102,14 +108,15 @@ class WorkerDoor:
         self._life.sign()
 
     async def save(self, state: dict[str, Any]) -> None:
-        raise Unavailable("save: this node does not keep the state of tasks yet")
+        self._life.sign()
+        self._save(msgspec.json.encode(state))
 
 
-async def run_task(kind: Kind | None, order: Order, life: Life, started: Callable[[], None]) -> Outcome:
+async def run_task(kind: Kind | None, order: Order, life: Life, save: Save, started: Callable[[], None]) -> Outcome:
     """Run an async task until it ends or is cancelled; `started` is called when its first step is done."""
     telling: asyncio.Handle | None = None
     try:
-        function, fields = _prepared(kind, order, life)
+        function, fields = _prepared(kind, order, WorkerDoor(life, save))
         task = Task(**fields)
         telling = asyncio.get_running_loop().call_soon(started)
         await function(task)
@@ -129,11 +136,11 @@ async def run_task(kind: Kind | None, order: Order, life: Life, started: Callabl
 
 
 def run_sync_task(
-    kind: Kind | None, order: Order, life: Life, stopping: Stopping, started: Callable[[], None]
+    kind: Kind | None, order: Order, life: Life, save: Save, stopping: Stopping, started: Callable[[], None]
 ) -> Outcome:
     """Run a sync task until it returns; `stopping` asks it to."""
     try:
-        function, fields = _prepared(kind, order, life)
+        function, fields = _prepared(kind, order, WorkerDoor(life, save))
         task = SyncTask(**fields, call=_here, stopping=stopping)
         started()
         function(task)
@@ -150,7 +157,7 @@ def limits(kind: Kind) -> tuple[float, float]:
     return kind.spec.start_within.total_seconds(), kind.spec.silent_after.total_seconds()
 
 
-def _prepared(kind: Kind | None, order: Order, life: Life) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _prepared(kind: Kind | None, order: Order, door: WorkerDoor) -> tuple[Callable[..., Any], dict[str, Any]]:
     if kind is None:
         raise LookupError(f'the app has no resource "{order.kind}"; declare it, or remove what was made of it')
     fields = msgspec.json.decode(order.spec, type=dict[str, Any])
@@ -160,7 +167,8 @@ def _prepared(kind: Kind | None, order: Order, life: Life) -> tuple[Callable[...
         "slot": order.slot,
         "epoch": order.epoch,
         "spec": kind.decode(fields, order.resource),
-        "door": WorkerDoor(life),
+        "door": door,
+        "saved": msgspec.json.decode(order.saved, type=dict[str, Any]),
     }
 
 
