@@ -34,8 +34,9 @@ bench: setup     ## measure the store and the wheel beside bare drivers (never f
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m benchmarks
 
-simulate: setup  ## deep run of the simulator: 10,000 seeds of every scenario
+simulate: setup  ## deep run of the simulator: thousands of seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
+	@.venv/bin/rota simulate resources --seeds 3000
 
 chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 8 minutes)
 	@$(PY) -m tests.kit.obtain

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import scale_bench, store_bench, watch_bench, wheel_bench
+from benchmarks import placement_bench, scale_bench, store_bench, watch_bench, wheel_bench
 from benchmarks.clients import Place
 from benchmarks.measure import Row
 from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel")
+USUAL = ("store", "watch", "wheel", "placement")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -22,6 +22,8 @@ ROUNDS = 3
 KINDS = {kind.name: kind for kind in HARNESSES}
 SERVERS: Mapping[str, Callable[[Path], Server]] = {"etcd": Etcd, "postgresql": Postgres, "mysql": MariaDB}
 MEASURES = {"store": store_bench.rows, "watch": watch_bench.rows, "scale": scale_bench.rows}
+ALONE = {"wheel": wheel_bench.rows, "placement": placement_bench.rows}
+"""What needs no store."""
 
 Say = Callable[[str], None]
 
@@ -40,7 +42,7 @@ def run(
                     rows += asyncio.run(MEASURES[part](name, place, rounds))
         elif only or not store:
             say(f"measuring {part}")
-            rows += wheel_bench.rows(rounds)
+            rows += ALONE[part](rounds)
     return rows
 
 

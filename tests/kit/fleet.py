@@ -39,6 +39,11 @@ async def room(task: rota.Task) -> None:
         note("stop", task.id, task.epoch, time.monotonic())
 
 
+@app.resource(replicas=1, start_within="1h")
+async def crawler(task: rota.Task) -> None:
+    await asyncio.Event().wait()
+
+
 @app.resource(exclusive=True, start_within="1h")
 async def single(task: rota.Task) -> None:
     while True:
@@ -80,20 +85,21 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def add_node(self, name: str) -> NodeUnderTest:
+    def add_node(self, name: str, *flags: object) -> NodeUnderTest:
         """One more node, started."""
-        node = self.nodes[name] = self._node(name)
+        node = self.nodes[name] = self._node(name, *flags)
         return self._stack.enter_context(node)
 
     async def ready(self) -> None:
         """Every node is there, its workers too, and its kinds are known."""
+        self._working = 0
         for node in self.nodes.values():
-            await node.ready()
+            self._working += (await node.ready())["work"] is not None
         await eventually(self._kinds_are_known)
 
     async def _kinds_are_known(self) -> bool:
         statuses = (await self.store.scan(keys.STATUS)).entries
-        return bool((await self.store.scan(keys.KINDS)).entries) and len(statuses) >= len(self.nodes)
+        return bool((await self.store.scan(keys.KINDS)).entries) and len(statuses) >= self._working
 
     async def add(self, ids: Iterable[str], kind: str = "room", **fields: object) -> None:
         """Resources, as the API writes them."""
@@ -145,7 +151,7 @@ class Fleet:
 
         async def do_run() -> bool:
             statuses = [await node.status() for node in self.nodes.values() if node.is_running]
-            return sum(status["work"]["tasks_running"] for status in statuses) == tasks
+            return sum(status["work"]["tasks_running"] for status in statuses if status["work"]) == tasks
 
         await eventually(do_run, within=within)
         return time.monotonic() - began
@@ -161,8 +167,10 @@ class Fleet:
         entry = await self.store.get(keys.resource_status(kind, id))
         return codec.decode(ResourceStatus, entry.value) if entry else None
 
-    def _node(self, name: str) -> NodeUnderTest:
-        return NodeUnderTest(self._folder / name, *self._flags, name=name, app=ROOMS, store=self._url)
+    def _node(self, name: str, *flags: object) -> NodeUnderTest:
+        return NodeUnderTest(
+            self._folder / name, "--role", "both", *self._flags, *flags, name=name, app=ROOMS, store=self._url
+        )
 
 
 def resource(kind: str, id: str, **fields: object) -> ResourceRecord:

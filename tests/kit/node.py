@@ -107,8 +107,9 @@ class NodeUnderTest(Process):
         self.app.write_text(app)
         self.data = folder / "data"
         self.store = store or f"sqlite:///{folder}/rota.db"
-        doors = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-        argv = [ROTA, "node", "--store", self.store, "--id", self.name, "--data", self.data, *doors, *flags, self.app]
+        # Nobody leads unless the test says so: what it assigns by hand is not a leader's to take away.
+        usual = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--role", "work")
+        argv = [ROTA, "node", "--store", self.store, "--id", self.name, "--data", self.data, *usual, *flags, self.app]
         super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})
 
     async def status(self) -> dict[str, Any]:
@@ -190,7 +191,7 @@ def workers(status: dict[str, Any], pool: str, phase: str = "ready") -> list[int
     return [
         worker["pid"]
         for worker in status["processes"]["workers"]
-        if worker["pool"].startswith(pool) and worker["phase"] == phase
+        if worker["pool"].startswith(pool) and worker["phase"] == phase and worker["pid"]
     ]
 
 

@@ -3,7 +3,9 @@
 It works on the fleet's store, as the API of a node does; no node needs to be asked, and none needs to be there.
 """
 
+import asyncio
 from collections.abc import Callable
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any, BinaryIO, TypeVar
 
@@ -14,10 +16,16 @@ from rota.api import operations
 from rota.api.schema import CHANGEABLE, ResourceView
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
+from rota.decide.listing import TIMEOUT
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
-from rota.model.errors import Invalid, Unknown
-from rota.store import Store
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, RotaError, Unknown
+from rota.model.ids import Revision
+from rota.model.resource import KindRecord, Listing, SyncRequest
+from rota.store import Absent, At, Put, Store
+from rota.store.follow import follow
+from rota.workloads.checks import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -171,6 +179,87 @@ def ls(kind: str | None, prefix: str, pending: bool, store: str, output: str) ->
         return
     headings = "KIND", "ID", "TASKS", "PRIORITY", "NODES", "PENDING"
     tables.show(headings, [_row(view) for view in found], "no such resources; add one with: rota resources add")
+
+
+@command.command()
+@kind_argument
+@click.option("--force", is_flag=True, help="Apply the list however much it drops.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for what comes of it.")
+@click.option(
+    "--timeout", type=options.Duration(), help="How long to wait; default: as long as the source may take, and 30s."
+)
+@options.store
+@options.output
+def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store: str, output: str) -> None:
+    """Have the source of a kind asked now, and say what came of it.
+
+    The exit code is 2 if the kind has no source, 1 if the source gave no list or the list is held, and 6 if nothing
+    came in time.
+
+    Example: rota resources sync room --force
+    """
+
+    async def ask(open: Store) -> Listing | None:
+        record = await _with_source(open, kind)
+        asked = await _request(open, kind, force)
+        longest = timeout or (record.source_timeout or TIMEOUT) + timedelta(seconds=30)
+        return None if no_wait else await _outcome(open, kind, asked, longest)
+
+    listing = on_store(store, ask)
+    if listing is None:
+        click.echo(f"asked for the list of {kind}")
+        return
+    if output == "json":
+        tables.show_json(listing)
+    if listing.error:
+        raise RotaError(f"{kind}: its source gave no list on {listing.node}, the old one stays: {listing.error}")
+    if listing.held:
+        raise RotaError(
+            f"{kind}: the list is held, the old one stays: {listing.why}; "
+            "it is applied if the next one is the same, or now with --force"
+        )
+    if output != "json":
+        counts = f"{listing.added} added, {listing.changed} changed, {listing.removed} removed"
+        click.echo(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
+
+
+async def _with_source(store: Store, name: str) -> KindRecord:
+    """The kind; Invalid if there is none, or if nobody lists its resources."""
+    known = {record.name: record for record in await operations.list_kinds(store)}
+    record = known.get(name)
+    if record is None:
+        guess = did_you_mean(name, known) or (f"; there are {', '.join(sorted(known))}" if known else "")
+        raise Invalid(f'no app of this fleet has a kind "{name}"{guess}')
+    if record.source_every is None:
+        raise Invalid(f'kind "{name}" has no source; declare one with @{name}.source(), or add resources yourself')
+    return record
+
+
+async def _request(store: Store, kind: str, force: bool) -> Revision:
+    """Ask the leader; when that was written. A request that nobody took up yet loses nothing of its force."""
+    key = keys.sync(kind)
+    while True:
+        entry = await store.get(key)
+        wanted = SyncRequest(
+            kind=kind, force=force or (entry is not None and codec.decode(SyncRequest, entry.value).force)
+        )
+        with suppress(Conflict):
+            seen = At(key, entry.modified) if entry else Absent(key)
+            return await store.commit(Put(key, codec.encode(wanted)), expect=[seen])
+
+
+async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta) -> Listing:
+    """What came of the first query since."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(longest.total_seconds()), aclosing(follow(store, keys.listing(kind))) as entries:
+            async for entry in entries:
+                listing = codec.decode(Listing, entry.value) if entry else None
+                if listing is not None and listing.sync >= asked:
+                    return listing
+    raise Unknown(
+        f"{kind}: nobody has listed them within {durations.render(longest)}; is there a leader, and a node whose app "
+        "has the kind? Ask: rota status"
+    )
 
 
 async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> list[ResourceView]:

@@ -1,4 +1,4 @@
-"""The doors of a node: HTTP, the node link, and the control socket.
+"""The doors of a node: HTTP, the node link with the gRPC API beside it, and the control socket.
 
 Nobody asked for a default port, so if it is taken the door opens on another one and says where. A port that was asked
 for and is taken is an error.
@@ -7,7 +7,7 @@ for and is taken is an error.
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ async def open_doors(state: NodeState, config: NodeConfig, health: Health, *, ma
         state.doors["http"] = _dialled(config, address_of(sock))
         serving = asyncio.create_task(_serve_http(sock, state, health), name="http")
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, may_move)
+        await _open_link(up, state, config, health, may_move)
         yield
 
 
@@ -75,20 +75,29 @@ async def _serve_http(sock: socket.socket, state: NodeState, health: Health) -> 
     await serve(sock, door(health, registry(state.figures), state.show, more=more, clock=state.clock))
 
 
-async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, may_move: bool) -> None:
+async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, may_move: bool) -> None:
+    """The node link, and with it the API over gRPC."""
     handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.clock)
+    stopping = asyncio.Event()
+
+    def more() -> Sequence[Any]:
+        from rota.api.grpc import handlers  # noqa: PLC0415  # gRPC is an extra
+
+        return handlers(lambda: state.store, state.clock, health, stopping)
+
     try:
         try:
-            server = await up.enter_async_context(serve_link(f"grpc://{config.grpc}", handler))
+            server = await up.enter_async_context(serve_link(f"grpc://{config.grpc}", handler, more=more))
         except Conflict:
             if not may_move:
                 raise
-            server = await up.enter_async_context(serve_link(f"grpc://{_any_port(config.grpc)}", handler))
+            server = await up.enter_async_context(serve_link(f"grpc://{_any_port(config.grpc)}", handler, more=more))
     except Invalid as error:  # gRPC is an extra; a fleet of one does without
         if not may_move:
             raise
         log.warning("no node link", extra={"node": state.id, "why": str(error)})
         return
+    up.callback(stopping.set)  # streams end before the door waits for its calls
     state.doors["grpc"] = _dialled(config, server.address.removeprefix("grpc://"))
 
 

@@ -22,6 +22,7 @@ from rota.control.events import keep_events
 from rota.control.leader import Candidate
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
+from rota.control.sources import query_sources
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.kit.clock import SYSTEM, Clock
@@ -32,6 +33,7 @@ from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
 from rota.node.pipes import Order
+from rota.node.queries import answer_queries
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
@@ -197,6 +199,10 @@ class _Node:
                 if runtime := state.runtime:
                     work = _Work(runtime, session.keeper)
                     parts.create_task(follow_assignments(store, node.id, work, self._clock), name="assignments")
+                    answers = answer_queries(
+                        store, node.id, session.incarnation, runtime, self._clock, state.journal.tell
+                    )
+                    parts.create_task(answers, name="queries")
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
@@ -221,6 +227,7 @@ class _Node:
             async with asyncio.TaskGroup() as duties:
                 watch = supervise(term, state.session_id, roster, settings.supervisor, self._clock, state.journal.tell)
                 duties.create_task(watch, name="supervisor")
+                duties.create_task(query_sources(term, self._clock), name="sources")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")

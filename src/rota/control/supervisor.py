@@ -96,8 +96,11 @@ class Supervisor:
             parts.create_task(self._follow(), name="fleet")
             await self._warm_up(expected)
             while True:
-                await self._news.wait()
-                self._news.clear()
+                while (
+                    not self._view.dirty
+                ):  # not the news alone: somebody else may have waited for them, and taken them
+                    self._news.clear()
+                    await self._news.wait()
                 await self._plan_and_commit()
 
     async def _follow(self) -> None:
@@ -113,13 +116,24 @@ class Supervisor:
         began = self._clock.monotonic()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.warm_up.total_seconds()):
-                while missing := set(expected.nodes) - set(self._view.nodes):
-                    self._news.clear()
+                while missing := self._not_back(expected, timedelta(seconds=self._clock.monotonic() - began)):
                     log.info("warming up", extra={"missing": ", ".join(sorted(missing))})
                     await self._wait(timedelta(seconds=1))
         took = round(self._clock.monotonic() - began, 1)
         log.info("warmed up", extra={"nodes": len(self._view.nodes), "took_s": took, "term": self._term.number})
         self._news.set()
+
+    def _not_back(self, expected: Roster, elapsed: timedelta) -> set[NodeId]:
+        """Nodes that were there last and are not there for sure.
+
+        One in its old session may be dead, with a lease that has not ended yet; after a whole ttl that is settled.
+        """
+        there = self._view.nodes
+        return {
+            node
+            for node, session in expected.nodes.items()
+            if node not in there or (there[node].session == session and elapsed < there[node].lease_ttl)
+        }
 
     async def _plan_and_commit(self) -> None:
         dirty, self._view.dirty = self._view.dirty, set()
@@ -142,7 +156,7 @@ class Supervisor:
     async def _commit(self, batch: list[Change]) -> Revision:
         """Write a batch; what could not be written is dirty again."""
         writes = [write for change in batch for write in change.writes]
-        expect = [each for change in batch for each in change.expect]
+        expect = list(dict.fromkeys(each for change in batch for each in change.expect))
         try:
             return await self._term.commit(*writes, expect=expect)
         except Conflict as conflict:
@@ -292,6 +306,9 @@ def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], p
     for end in coverage.end:
         writes.append(_ending(end))
         expect.append(At(_key(end.hold), end.hold.epoch))
+        if end.hold.node not in view.nodes:
+            # Gone it must still be. One that came back in a new session may have read its old assignments already.
+            expect.append(Absent(keys.node(end.hold.node)))
     record = view.resources.get(name)
     if record is None:
         writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]

@@ -113,7 +113,7 @@ class FleetView:
             self._see_assignment(key, entry)
         elif key.startswith(keys.RESOURCES):
             name = key.removeprefix(keys.RESOURCES)
-            _put(self.resources, name, _decoded(ResourceRecord, entry))
+            _put(self.resources, name, _sane(_decoded(ResourceRecord, entry)))
             _put(self.versions, name, entry.modified if entry else None)
             self.dirty.add(name)
         elif key.startswith(keys.RESOURCE_STATUS):
@@ -181,6 +181,14 @@ def _decoded(kind: type[T], entry: Entry | None) -> T | None:
     except Invalid as error:
         log.warning("record not understood", extra={"key": entry.key, "why": str(error)})
         return None
+
+
+def _sane(record: ResourceRecord | None) -> ResourceRecord | None:
+    """The record, unless somebody wrote one by hand that nobody could place."""
+    if record is None or (record.cost >= 1 and (record.replicas is None or record.replicas >= 1)):
+        return record
+    log.warning("resource not understood", extra={"resource": f"{record.kind}/{record.id}"})
+    return None
 
 
 def _put(into: dict[Any, T], key: Any, value: T | None) -> None:

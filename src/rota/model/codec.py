@@ -14,7 +14,17 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SavedState, Trouble
+from rota.model.resource import (
+    Cordon,
+    KindRecord,
+    Listing,
+    Query,
+    ResourceRecord,
+    ResourceStatus,
+    SavedState,
+    SyncRequest,
+    Trouble,
+)
 
 R = TypeVar("R")
 
@@ -25,12 +35,15 @@ VERSIONS: Mapping[type, int] = {
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,
+    Listing: 1,
     Node: 1,
     NodeStatus: 1,
+    Query: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,
     SavedState: 1,
+    SyncRequest: 1,
     Trouble: 1,
 }
 """The version each record is written in."""

@@ -132,6 +132,24 @@ KINDS: Mapping[str, Kind] = {
     "app.failed": Kind(
         Severity.ERROR, "app {subject} cannot be loaded", "Importing the app failed.", {**_GENERATION, **_WHY}
     ),
+    "source.applied": Kind(
+        Severity.INFO,
+        "the list of {subject} changed, and is applied",
+        "The source of a kind gave a list that differs from what there was.",
+        {"added": "resources that came", "changed": "that were changed", "removed": "that went"},
+    ),
+    "source.held": Kind(
+        Severity.WARNING,
+        "the list of {subject} is held, the old one stays",
+        "The source of a kind gave an empty list, or one that drops more than half.",
+        _WHY,
+    ),
+    "source.failed": Kind(
+        Severity.WARNING,
+        "the source of {subject} gave no list, the old one stays",
+        "The source of a kind raised an error, took too long, or listed what cannot be.",
+        _WHY,
+    ),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

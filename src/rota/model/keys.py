@@ -39,6 +39,15 @@ KINDS: Key = "/kinds/"
 SAVED: Key = "/saved/"
 """What tasks saved for those that come after them; each key ends in the task's id."""
 
+QUERIES: Key = "/queries/"
+"""Which node is to ask the source of a kind; written by the leader."""
+
+LISTINGS: Key = "/listings/"
+"""What came of the last query of a kind; written by the node that was to ask."""
+
+SYNC: Key = "/sync/"
+"""Kinds whose source somebody wants asked now; deleted by the leader when it takes that up."""
+
 TROUBLE: Key = "/trouble/"
 """Which nodes could not keep which resource alive: one key per kind, id and node."""
 
@@ -78,6 +87,26 @@ def resource_status(kind: str, id: str) -> Key:
 def kind(name: str) -> Key:
     """A kind of resources."""
     return KINDS + name
+
+
+def resources(kind: str) -> Key:
+    """Where the resources of a kind are; each key ends in the resource's id."""
+    return f"{RESOURCES}{kind}/"
+
+
+def query(kind: str) -> Key:
+    """Which node is to ask a kind's source."""
+    return QUERIES + kind
+
+
+def listing(kind: str) -> Key:
+    """What came of the last query of a kind."""
+    return LISTINGS + kind
+
+
+def sync(kind: str) -> Key:
+    """That somebody wants a kind's source asked now."""
+    return SYNC + kind
 
 
 def trouble(kind: str, id: str, node_id: NodeId) -> Key:

@@ -2,13 +2,19 @@
 
 Whoever adds a resource (the API, the command line, a source) owns its record; nodes write the kinds their app declares;
 the leader alone writes statuses and assignments.
+
+The list of a source comes in by three records of its kind: `SyncRequest`, somebody wants it asked now; `Query`, the
+leader has a node ask it; `Listing`, what came of that.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision, TermNumber
+
+NEVER = Revision(0)
+"""Before every commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +30,12 @@ class KindRecord:
     start_within: timedelta
     labels: dict[str, str] = field(default_factory=dict)
     """What nodes must be labelled with to hold such a task."""
+
+    source_every: timedelta | None = None
+    """How often its source is asked for the list of resources; None if it has no source."""
+
+    source_timeout: timedelta | None = None
+    """How long its source may take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +125,66 @@ class Cordon:
     node: NodeId
     since: datetime
     why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A node is to ask the source of a kind. Whatever it writes of that expects this record as it read it."""
+
+    kind: str
+    node: NodeId
+    nonce: str
+    """Of this query alone; its outcome bears it."""
+
+    asked: datetime
+    """When, by the store's clock."""
+
+    term: TermNumber
+    """The leader's."""
+
+    force: bool = False
+    """Is the list to be applied however much it drops?"""
+
+    sync: Revision = NEVER
+    """When the newest sync request was written that the leader had taken up; 0 if there was none yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What came of the last query of a kind."""
+
+    kind: str
+    nonce: str
+    node: NodeId
+    at: datetime
+    """When, by the node's clock."""
+
+    sync: Revision = NEVER
+    """As the query had it."""
+
+    count: int = 0
+    """Resources in the last list that came."""
+
+    digest: str = ""
+    """A short name of the last list that was applied."""
+
+    held: str = ""
+    """A short name of the list that waits to be confirmed by an identical one; empty if none does."""
+
+    why: str = ""
+    """Why it is held, or what was left alone."""
+
+    error: str = ""
+    """Why no list came; empty if one did."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncRequest:
+    """Somebody wants a kind's source to be asked now."""
+
+    kind: str
+    force: bool = False

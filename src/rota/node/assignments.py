@@ -27,6 +27,12 @@ from rota.store.port import At, Delete, Entry, Put, Store, Write
 log = logging.getLogger(__name__)
 
 
+MANY = 500
+"""From this many assignments on, changes are taken together."""
+
+TOGETHER = 0.1
+"""Seconds that the first of them waits for the others."""
+
 CONFIRM = 0.2
 """Seconds between looks at whether a task that must be confirmed has stopped."""
 
@@ -65,20 +71,41 @@ async def follow_assignments(
 async def _follow(
     store: Store, node: NodeId, work: Work, entries: dict[str, Entry], jitter: Callable[[], float]
 ) -> None:
-    waits, memory = delays(*RETRY, jitter), Memory()
+    waits, memory, known = delays(*RETRY, jitter), Memory(), Known(node)
     while True:
         try:
             async with aclosing(_until_it_breaks(store, keys.assignments(node))) as sets:
                 async for found in sets:
-                    known = {_task(node, entry): (entry, _understood(entry)) for entry in found}
+                    work.want(await memory.recall(store, known.orders(found)))
                     entries.clear()
-                    entries.update({task: entry for task, (entry, _) in known.items()})
-                    orders = [order for task, each in known.items() if (order := _order(task, *each))]
-                    work.want(await memory.recall(store, orders))
+                    entries.update(known.entries)
                     waits = delays(*RETRY, jitter)
         except (Compacted, Unavailable) as error:
             log.debug("following assignments again", extra={"node": node, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
+
+
+class Known:
+    """Assignments as orders; each is read once, however often the set is looked at."""
+
+    def __init__(self, node: NodeId) -> None:
+        self._node = node
+        self._orders: dict[str, tuple[Entry, Order | None]] = {}
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """The assignments, by task."""
+        return {task: entry for task, (entry, _) in self._orders.items()}
+
+    def orders(self, entries: Iterable[Entry]) -> list[Order]:
+        """What the node should run, in the order of the keys."""
+        before, self._orders = self._orders, {}
+        for entry in entries:
+            task = _task(self._node, entry)
+            seen = before.get(task)
+            is_same = seen is not None and seen[0].modified == entry.modified
+            self._orders[task] = seen if seen and is_same else (entry, _order(task, entry, _understood(entry)))
+        return [order for _, order in self._orders.values() if order is not None]
 
 
 class Memory:
@@ -134,17 +161,38 @@ async def _give_back(store: Store, node: NodeId, entries: dict[str, Entry], work
 
 
 async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable[Entry], None]:
+    """The assignments, whole, now and after each change; changes that come thick and fast are taken together."""
     listing = await store.scan(prefix)
     entries = {entry.key: entry for entry in listing.entries}
-    yield entries.values()
-    async with aclosing(store.watch(prefix, listing.revision)) as commits:
-        async for commit in commits:
-            for change in commit.changes:
-                if change.entry is None:
-                    entries.pop(change.key, None)
-                else:
-                    entries[change.key] = change.entry
-            yield entries.values()
+    news = asyncio.Event()
+
+    async def watch() -> None:
+        async with aclosing(store.watch(prefix, listing.revision)) as commits:
+            async for commit in commits:
+                for change in commit.changes:
+                    if change.entry is None:
+                        entries.pop(change.key, None)
+                    else:
+                        entries[change.key] = change.entry
+                news.set()
+
+    watching = asyncio.create_task(watch(), name="assignments")
+    try:
+        while True:
+            yield list(entries.values())
+            waiting = asyncio.create_task(news.wait())
+            try:
+                await asyncio.wait([watching, waiting], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+            if watching.done():
+                watching.result()
+            news.clear()
+            if len(entries) > MANY:
+                await asyncio.sleep(TOGETHER)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 def _task(node: NodeId, entry: Entry) -> str:

@@ -1,7 +1,8 @@
 """The attempts of a node: tries of runs, given to idle executors.
 
 Accepting an attempt reserves an executor; beyond their number it is refused with a reason, never queued. Starting the
-same attempt twice is the same attempt. Executors come into being as they are needed and leave when they have been idle
+same attempt twice is the same attempt. An attempt may bring something back (the list of a source): that goes to whoever
+started it, and is not kept. Executors come into being as they are needed and leave when they have been idle
 for a while; one stays warm.
 """
 
@@ -25,6 +26,9 @@ AttemptKey: TypeAlias = tuple[str, int]
 IDLE = 60.0
 """Seconds after which executors that were not needed leave."""
 
+Ended: TypeAlias = Callable[[str, bytes], None]
+"""Called once with the error an attempt ended with, or nothing, and with what it brought back."""
+
 REMEMBER = 1000
 """Ended attempts whose outcome is kept."""
 
@@ -32,6 +36,7 @@ REMEMBER = 1000
 @dataclass
 class _Running:
     attempt: Attempt
+    ended: Ended | None = None
     worker: int | None = None
 
 
@@ -60,19 +65,28 @@ class Attempts:
         """How an attempt ended, nothing for well; None if it has not, or nobody remembers."""
         return self._ended.get((run, attempt))
 
-    def start(self, attempt: Attempt) -> str:
+    def start(self, attempt: Attempt, ended: Ended | None = None) -> str:
         """Accept an attempt; the reason if it is refused, else nothing."""
         key = (attempt.run, attempt.attempt)
         if key in self._running or key in self._ended:
             return ""
-        app = self._crew.generations.app
-        if app is None or all(job.name != attempt.job for job in app.app.jobs):
-            return f'this node\'s app has no job "{attempt.job}"'
+        if why := self._unable(attempt):
+            return why
         if self.free < 1:
             return f"all {self._executors} executors are taken"
-        self._running[key] = _Running(attempt)
+        self._running[key] = _Running(attempt, ended)
         self._give()
         return ""
+
+    def _unable(self, attempt: Attempt) -> str:
+        """Why the app cannot do this at all, or nothing."""
+        loaded = self._crew.generations.app
+        if attempt.source:
+            kinds = loaded.app.resources if loaded else ()
+            has_it = any(kind.name == attempt.source and kind.source_every is not None for kind in kinds)
+            return "" if has_it else f'this node\'s app has no source of resource "{attempt.source}"'
+        has_it = any(job.name == attempt.job for job in (loaded.app.jobs if loaded else ()))
+        return "" if has_it else f'this node\'s app has no job "{attempt.job}"'
 
     def interrupt(self, run: str, number: int, why: str) -> bool:
         """End an attempt with all its processes; False if it does not run here."""
@@ -112,7 +126,7 @@ class Attempts:
     def said(self, worker: Worker, message: Any) -> None:
         """An attempt may have ended."""
         if isinstance(message, AttemptEnded):
-            self._end((message.run, message.attempt), message.error)
+            self._end((message.run, message.attempt), message.error, message.result)
             self._give()
 
     def ended(self, worker: Worker, why: str) -> None:
@@ -135,10 +149,13 @@ class Attempts:
             self._size, self._needed = len(self._running), self._clock.monotonic()
             self._resized()
 
-    def _end(self, key: AttemptKey, error: str) -> None:
-        if self._running.pop(key, None) is None:
+    def _end(self, key: AttemptKey, error: str, result: bytes = b"") -> None:
+        running = self._running.pop(key, None)
+        if running is None:
             return
         self._ended[key] = error
         if len(self._ended) > REMEMBER:
             self._ended.popitem(last=False)
         log.debug("attempt ended", extra={"run": key[0], "attempt": key[1], "error": error})
+        if running.ended is not None:
+            running.ended(error, result)

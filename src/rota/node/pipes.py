@@ -186,13 +186,15 @@ class Save(Message, frozen=True):
 
 
 class Attempt(Message, frozen=True):
-    """To an executor: one try of a run."""
+    """To an executor: one try of a run, or of asking a source."""
 
     run: str
     attempt: int
     job: str
     due: str = ""
     token: int = 0
+    source: str = ""
+    """The kind whose source is to be asked; then there is no job."""
 
 
 class AttemptEnded(Message, frozen=True):
@@ -201,6 +203,8 @@ class AttemptEnded(Message, frozen=True):
     run: str
     attempt: int
     error: str = ""
+    result: bytes = b""
+    """What it brought back: the list of a source, as JSON."""
 
 
 class Finish(Message, frozen=True):

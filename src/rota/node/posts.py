@@ -53,7 +53,8 @@ def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig)
 def _of_app(app: AppSummary, executors: int, config: RuntimeConfig) -> Iterator[Post]:
     if any(not resource.runs_alone for resource in app.resources):
         yield Post(Pool(HOST, config.hosts), "host", drain=config.drain, has_loop=True)
-    if app.jobs and config.executors:
+    has_source = any(resource.source_every is not None for resource in app.resources)
+    if (app.jobs or has_source) and config.executors:
         yield Post(
             Pool(EXECUTOR, executors), "executor", drain=None
         )  # a run may last for hours; a reload does not end it

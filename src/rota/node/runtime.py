@@ -6,6 +6,7 @@ the fleet only by what it is handed: orders, attempts, and until when exclusive 
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from typing import Any
 
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
+from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.errors import RotaError
@@ -27,7 +29,7 @@ from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Target
-from rota.node.pipes import Deadline, Loaded, Order
+from rota.node.pipes import Attempt, Deadline, Loaded, Order
 from rota.node.posts import Post
 from rota.node.reload import Reloads
 from rota.node.saves import Saves
@@ -39,6 +41,10 @@ log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
+
+
+class SourceFailed(RotaError):
+    """A source gave no list; the message says why."""
 
 
 class Runtime:
@@ -64,6 +70,7 @@ class Runtime:
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config = config
         self._reloading: set[asyncio.Task[None]] = set()
+        self._queries = itertools.count(1)
 
     @property
     def is_ready(self) -> bool:
@@ -154,6 +161,33 @@ class Runtime:
         app = self.generations.app
         return [_kind(app.app.name, kind) for kind in app.app.resources] if app else []
 
+    async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
+        """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
+        attempt = Attempt(f"source:{kind}", next(self._queries), "", source=kind)
+        answer: asyncio.Future[tuple[str, bytes]] = asyncio.get_running_loop().create_future()
+
+        def ended(error: str, result: bytes) -> None:
+            if not answer.done():
+                answer.set_result((error, result))
+
+        refused = ""
+        try:
+            async with asyncio.timeout(timeout.total_seconds()):
+                # An executor may become free in time, and the app may get that source by a reload.
+                while True:
+                    refused = self.attempts.start(attempt, ended)
+                    if not refused:
+                        break
+                    await asyncio.sleep(TICK)
+                error, result = await answer
+        except TimeoutError:
+            raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
+        finally:
+            self.attempts.interrupt(attempt.run, attempt.attempt, "nobody waits for the list any more")
+        if error:
+            raise SourceFailed(error)
+        return result
+
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""
         return {task: each.why for task, each in self.tasks.returned.items()}
@@ -234,4 +268,6 @@ def _kind(app: str, kind: ResourceSummary) -> KindRecord:
         silent_after=kind.silent_after,
         start_within=kind.start_within,
         labels=kind.labels,
+        source_every=kind.source_every,
+        source_timeout=kind.source_timeout,
     )

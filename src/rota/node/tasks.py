@@ -4,6 +4,7 @@ Orders come as whole sets; `decide.handover` says which host worker starts or st
 posts of their own (`node.posts`) and are only kept account of here.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Tasks:
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._falls: dict[str, Falls] = {}
         self._look_again: Instant | None = None
+        self._is_due = False
         crew.witnesses.append(self)
 
     def want(self, orders: Iterable[Order]) -> None:
@@ -102,8 +104,15 @@ class Tasks:
         if self._look_again is not None and self._clock.monotonic() >= self._look_again:
             self.reconcile()
 
+    def _reconcile_soon(self) -> None:
+        """Reconcile once for all that workers say at a time; there may be thousands of them."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self.reconcile)
+
     def reconcile(self) -> None:
         """Bring the host workers closer to the orders."""
+        self._is_due = False
         hosts = {worker.id for worker in self._crew.of_pool(HOST) if worker.can_work}
         if self._crew.generations.app is None:
             return  # nobody knows yet which of them run alone
@@ -138,16 +147,16 @@ class Tasks:
                 copy = self._copies.setdefault((task, epoch, worker.id), _Copy(CopyPhase.STARTING, now))
                 if copy.phase == CopyPhase.STARTING:  # one that was asked to stop meanwhile stays so
                     copy.phase, copy.since = CopyPhase.RUNNING, now
-                self.reconcile()
+                self._reconcile_soon()
             case TaskSilent(task=task, epoch=epoch, why=why):
                 self._give_back(task, epoch, why)
             case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
                 self._ended(task, epoch, worker.id, "" if was_asked else error or "its function returned")
-                self.reconcile()
+                self._reconcile_soon()
 
     def ended(self, worker: Worker, why: str) -> None:
-        for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
-            self._ended(task, epoch, number, f"its worker is gone: {why}")
+        for key in [key for key in self._copies if key[2] == worker.id]:
+            del self._copies[key]  # no fault of the task's: it need not wait as one that failed
         self.reconcile()
 
     def _give_back(self, task: str, epoch: int, why: str) -> None:

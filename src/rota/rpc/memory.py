@@ -78,8 +78,10 @@ def open(address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsF
     return _mesh().link(address.host, meant=meant, settings=settings)
 
 
-async def serve(address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None) -> Server:
-    """A door in the mesh of this loop."""
+async def serve(
+    address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None, more: object = None
+) -> Server:
+    """A door in the mesh of this loop; `more` is not offered, for only nodes call here."""
     _check_no_tls(address, tls)
     return _mesh().serve(address.host, handler, settings)
 

@@ -5,11 +5,11 @@ loader and the workers, for a process that holds a gRPC channel cannot be forked
 that is an `Adapter`, and a line here.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from rota.model.errors import Invalid
 from rota.model.link import Whom
@@ -21,6 +21,9 @@ from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
 EXTRAS = {"grpc": "grpc"}
 """Which extra brings an adapter's library."""
+
+More: TypeAlias = Callable[[], Sequence[Any]]
+"""Gives what else a door answers, in the adapter's own terms; called when its library is there."""
 
 GRACE = timedelta(seconds=2)
 """How long calls under way may take when a door closes."""
@@ -49,10 +52,14 @@ async def serve_link(
     settings: LinkSettings = DEFAULT,
     tls: TlsFiles | None = None,
     grace: timedelta = GRACE,
+    more: More | None = None,
 ) -> AsyncIterator[Server]:
-    """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken."""
+    """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken.
+
+    `more` is what else is answered there, if others than nodes can reach it.
+    """
     parsed = addresses.parse(address)
-    server = await _adapter(parsed).serve(parsed, handler, settings, tls)
+    server = await _adapter(parsed).serve(parsed, handler, settings, tls, more)
     try:
         yield server
     finally:
@@ -65,7 +72,9 @@ class Adapter(Protocol):
     def open(self, address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
         """A link that has not been used yet."""
 
-    async def serve(self, address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None) -> Server:
+    async def serve(
+        self, address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None, more: More | None = None
+    ) -> Server:
         """A door that is open."""
 
 

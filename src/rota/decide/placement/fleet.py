@@ -5,10 +5,11 @@ room and does not hold it" is three operations for a thousand nodes, and every l
 round. The price: it reads less well than sets, and is kept in here and in `round`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from rota.decide.placement.demand import Demand, Place
+from rota.decide.placement.demand import Place
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 
@@ -19,27 +20,25 @@ ZONE = "zone"
 """The label that says which nodes fail together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Needs:
-    """What demands of one class have in common: the nodes they can go to, and what they take there."""
+    """What demands of one class have in common: the nodes they can go to, and what they take there.
+
+    One object per class and round, so that looking something up by it is cheap.
+    """
 
     kind: str
-    labels: tuple[tuple[str, str], ...] = ()
-    pin: NodeId | None = None
-    cost: int = 1
-    avoid: frozenset[NodeId] = frozenset()
-
-    @classmethod
-    def of(cls, demand: Demand) -> "Needs":
-        """The needs of a demand."""
-        return cls(demand.kind, tuple(sorted(demand.labels.items())), demand.pin, demand.cost, demand.avoid)
+    cost: int
+    pin: NodeId | None
+    avoid: frozenset[NodeId]
+    labels: tuple[tuple[str, str], ...]
 
 
 class Fleet:
     """Nodes in order of their ids, and what they have left."""
 
     def __init__(self, places: Sequence[Place]) -> None:
-        self.places = sorted(places, key=lambda place: place.id)
+        self.places = sorted(places, key=attrgetter("id"))
         self.index: Mapping[NodeId, int] = {place.id: number for number, place in enumerate(self.places)}
         if len(self.index) < len(self.places):
             raise Invalid("a node is there twice among the places; give each once")
@@ -53,6 +52,7 @@ class Fleet:
         self._with_kind: dict[str, Nodes] = {}
         self._with_label: dict[tuple[str, str], Nodes] = {}
         self._with_room: dict[int, Nodes] = {}
+        self._in_zone: dict[str, Nodes] = {}
 
     def fitting(self, needs: Needs) -> Nodes:
         """Open nodes that have all that is needed, whether they have room or not."""
@@ -85,9 +85,14 @@ class Fleet:
             self._with_room[cost] = self._where([free >= cost for free in self.free])
         return self._with_room[cost]
 
-    def in_zones(self, zones: Sequence[str]) -> Nodes:
+    def in_zones(self, zones: Iterable[str]) -> Nodes:
         """Nodes in any of these zones; those without the label are in the zone of no name."""
-        return self._where([zone in zones for zone in self.zones])
+        nodes = 0
+        for zone in zones:
+            if zone not in self._in_zone:
+                self._in_zone[zone] = self._where([zone == other for other in self.zones])
+            nodes |= self._in_zone[zone]
+        return nodes
 
     def take(self, number: int, slots: int) -> None:
         """Slots of a node are taken."""
@@ -104,7 +109,7 @@ class Fleet:
         self.free = list(free)
         self._with_room.clear()
 
-    def set_of(self, ids: frozenset[NodeId] | tuple[NodeId, ...]) -> Nodes:
+    def set_of(self, ids: Iterable[NodeId]) -> Nodes:
         """The nodes of these ids, as far as they are here."""
         nodes = 0
         for id in ids:

@@ -39,6 +39,7 @@ def place(demands: Sequence[Demand], places: Sequence[Place], policy: Policy = W
 def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mapping[int, Groups]]:
     """All demands as rows, and the same by priority in groups of equal needs."""
     all_rows: list[Row] = []
+    classes: dict[object, Needs] = {}
     known: dict[object, tuple[Group, list[Row]]] = {}
     by_priority: dict[int, dict[Group, list[Row]]] = defaultdict(dict)
     most = len(fleet.places)
@@ -52,7 +53,8 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mappin
         labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
         alike = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, labels)
         if (found := known.get(alike)) is None:
-            found = known[alike] = _group(Needs.of(demand), fleet), []
+            needs = classes.setdefault(alike[1:], Needs(*alike[1:]))
+            found = known[alike] = _group(needs, fleet), []
             by_priority[demand.priority].update([found])
         group, rows = found
         row = Row(demand, group, missing if missing < most else most)
@@ -70,9 +72,10 @@ def _pending(rows: Iterable[Row], fleet: Fleet) -> list[Pending]:
     reasons = Reasons(fleet)
     pending = []
     for row in [row for row in rows if row.demand.missing > len(row.seats)]:
-        demand, needs = row.demand, row.group.needs
+        demand, group = row.demand, row.group
         missing = demand.missing - len(row.seats)
-        holders = demand.holders.union(seat.id for seat in row.seats)
-        why = reasons.sentence(needs, fleet.set_of(holders), missing)
-        pending.append(Pending(demand.key, missing, why, reasons.refusals(needs)))
+        holders = fleet.set_of(demand.holders) | fleet.set_of(seat.id for seat in row.seats)
+        holding = (holders & group.fit_at_worst).bit_count()
+        why = reasons.sentence(group.needs, holding, holders.bit_count() + missing)
+        pending.append(Pending(demand.key, missing, why, reasons.refusals(group.needs)))
     return pending

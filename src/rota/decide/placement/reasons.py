@@ -7,7 +7,7 @@ the refusals once per class.
 from collections.abc import Mapping
 
 from rota.decide.placement.demand import Place
-from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
+from rota.decide.placement.fleet import Fleet, Needs, numbers
 from rota.model.ids import NodeId
 
 
@@ -48,13 +48,12 @@ class Reasons:
             return f"it has {_slots(free)} free of {place.slots}, and the task takes {needs.cost}"
         return ""
 
-    def sentence(self, needs: Needs, holders: Nodes, missing: int) -> str:
-        """What is in the way of `missing` more replicas of a resource that these nodes hold."""
-        holding = (self._fleet.fitting(needs) & holders).bit_count()
-        wanted = holders.bit_count() + missing
-        if (needs, holding, wanted) not in self._sentences:
-            self._sentences[needs, holding, wanted] = self._sentence(needs, holding, wanted)
-        return self._sentences[needs, holding, wanted]
+    def sentence(self, needs: Needs, holding: int, wanted: int) -> str:
+        """What is in the way of a resource that is wanted on so many nodes, when so many of those that fit hold it."""
+        known = (needs, holding, wanted)
+        if known not in self._sentences:
+            self._sentences[known] = self._sentence(needs, holding, wanted)
+        return self._sentences[known]
 
     def _sentence(self, needs: Needs, holding: int, wanted: int) -> str:
         if needs.pin is not None:

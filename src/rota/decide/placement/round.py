@@ -18,7 +18,7 @@ level: a first replica for everything before a second for anything.
 Nodes are numbers in here, and sets of nodes are bits: see `fleet`.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
@@ -78,8 +78,8 @@ class Round:
     def __init__(self, fleet: Fleet, policy: Policy, seed: int) -> None:
         self._fleet, self._policy, self._seed = fleet, policy, seed
         self._rows: list[Row] = []
-        self._at: dict[int, dict[Row, None]] | None = None
-        """Which rows have a seat at each node: made when somebody first has to move over."""
+        self._at: Seated | None = None
+        """Made when somebody first has to move over."""
 
         self._dead_ends: dict[int, Nodes] = {}
         """By cost: full nodes whose tasks can only move among themselves. Room never grows, so they stay that."""
@@ -173,10 +173,12 @@ class Round:
         if self._at is not None:
             for row in rows:
                 for seat in row.seats:
-                    self._at.setdefault(seat.number, {})[row] = None
+                    self._at.add(row, seat.number)
 
     def _one_by_one(self, group: Group, rows: Sequence[Row], most: int | None = None) -> None:
         """Give rows that some nodes hold what they lack (at most so many each), within the nodes' shares."""
+        if not group.fit & self._fleet.with_room(group.needs.cost):
+            return
         nodes = {row: self._nodes_of(row) for row in rows}
         lacking = sum(row.lacks if most is None else min(row.lacks, most) for row in rows)
         stock = Stock(self._fleet, self._shares(group, len(rows), lacking, list(nodes.values())))
@@ -210,13 +212,17 @@ class Round:
 
     def _insist(self, row: Row) -> bool:
         """Give a row one seat wherever there is one, nodes to avoid last; False if there is none."""
-        cost = row.demand.cost
-        for fit in dict.fromkeys((row.group.fit, row.group.fit_at_worst)):
-            if room := fit & ~self._held(row) & self._fleet.with_room(cost):
+        group, cost = row.group, row.demand.cost
+        with_room = self._fleet.with_room(cost)
+        if not with_room:
+            return False
+        held = self._held(row)
+        for fit in (group.fit, group.fit_at_worst) if group.needs.avoid else (group.fit,):
+            if room := fit & ~held & with_room:
                 self._sit(row, self._roomiest(row, room))
                 return True
-            room, dead_ends = self._fleet.with_room(cost), self._dead_ends.get(cost, 0)
-            target, self._dead_ends[cost] = self._move_over(row, fit, room, dead_ends, at_worst=True)
+            dead_ends = self._dead_ends.get(cost, 0)
+            target, self._dead_ends[cost] = self._move_over(row, fit, with_room, dead_ends, at_worst=True)
             if target is not None:
                 return True
         return False
@@ -225,43 +231,46 @@ class Round:
         self, row: Row, fit: Nodes, targets: Nodes, dead_ends: Nodes, *, at_worst: bool
     ) -> tuple[int | None, Nodes]:
         """Seat a row by a chain of moves that ends at one of the targets: which one, and the dead ends known now."""
-        start = fit & ~self._held(row) & ~dead_ends
-        if not start or not targets & ~dead_ends:
+        frontier = fit & ~self._held(row) & ~dead_ends
+        if not frontier or not targets & ~dead_ends:
             return None, dead_ends
-        seen = dead_ends | start
-        queue = deque(numbers(start))
+        seated, seen = self._seated(), dead_ends | frontier
         came: dict[int, tuple[int, Row]] = {}
-        while queue:
-            number = queue.popleft()
-            for other in self._seated_at(number):
-                if other.demand.cost != row.demand.cost:
-                    continue
-                onward = (other.group.fit_at_worst if at_worst else other.group.fit) & ~seen
-                if not onward or not (onward := onward & ~self._held(other)):
-                    continue
-                for next_one in numbers(onward & targets or onward):
-                    came[next_one] = number, other
-                    if targets & self._fleet.bits[next_one]:
-                        self._carry_out(row, next_one, came)
-                        return next_one, dead_ends
-                    queue.append(next_one)
-                seen |= onward
+        while frontier:
+            reached = 0
+            for group in seated.groups(row.demand.cost):
+                # Rows of a group differ only in what they hold, so the first ones reach nearly all that any can.
+                unseen = (group.fit_at_worst if at_worst else group.fit) & ~seen
+                for number, other in seated.rows(group, frontier) if unseen else ():
+                    onward = unseen & ~self._held(other)
+                    for further in numbers(onward & targets or onward):
+                        came[further] = number, other
+                    if hit := onward & targets:
+                        target = numbers(hit)[0]
+                        self._carry_out(row, target, came)
+                        return target, dead_ends
+                    reached |= onward
+                    seen |= onward
+                    unseen &= ~onward
+                    if not unseen:
+                        break
+            frontier = reached
         return None, seen
 
     def _carry_out(self, row: Row, target: int, came: dict[int, tuple[int, Row]]) -> None:
         """Move everybody along the chain, and the row to where it begins."""
         self._fleet.take(target, row.demand.cost)
-        at = self._index()
+        seated = self._seated()
         while target in came:
             left, other = came[target]
             self._moves.append((other, other.seats))
             new = self._seat(target, "moved over so that another could be placed")
             other.seats = tuple(new if seat.number == left else seat for seat in other.seats)
-            del at[left][other]
-            at.setdefault(target, {})[other] = None
+            seated.remove(other, left)
+            seated.add(other, target)
             target = left
         row.seats += (self._seat(target, "another moved over for it"),)
-        at.setdefault(target, {})[row] = None
+        seated.add(row, target)
 
     def _shares(
         self, group: Group, count: int, want: int, held: Sequence[Sequence[int]] = ()
@@ -305,7 +314,7 @@ class Round:
         row.seats += (seat,)
         self._fleet.take(seat.number, row.demand.cost)
         if self._at is not None:
-            self._at.setdefault(seat.number, {})[row] = None
+            self._at.add(row, seat.number)
 
     def _roomiest(self, row: Row, nodes: Nodes) -> Seat:
         """The node with most free slots, of those in a zone with fewest replicas of the row."""
@@ -328,16 +337,52 @@ class Round:
             nodes |= bits[number]
         return nodes
 
-    def _seated_at(self, number: int) -> Iterable[Row]:
-        return self._index().get(number, ())
-
-    def _index(self) -> dict[int, dict[Row, None]]:
+    def _seated(self) -> "Seated":
         if self._at is None:
-            self._at = {}
+            self._at = Seated(self._fleet)
             for row in self._rows:
                 for seat in row.seats:
-                    self._at.setdefault(seat.number, {})[row] = None
+                    self._at.add(row, seat.number)
         return self._at
+
+
+class Seated:
+    """Who has a seat where, by group: for those that look for somebody to move over."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._bits = fleet.bits
+        self._rows: dict[Group, dict[int, dict[Row, None]]] = {}
+        self._nodes: dict[Group, Nodes] = {}
+        self._by_cost: dict[int, list[Group]] = {}
+
+    def add(self, row: Row, number: int) -> None:
+        """A row has got a seat."""
+        group = row.group
+        if group not in self._rows:
+            self._rows[group], self._nodes[group] = {}, 0
+            self._by_cost.setdefault(group.needs.cost, []).append(group)
+        self._rows[group].setdefault(number, {})[row] = None
+        self._nodes[group] |= self._bits[number]
+
+    def remove(self, row: Row, number: int) -> None:
+        """A row has left its seat."""
+        rows = self._rows[row.group][number]
+        del rows[row]
+        if not rows:
+            self._nodes[row.group] &= ~self._bits[number]
+
+    def groups(self, cost: int) -> Sequence[Group]:
+        """Groups whose tasks take so many slots."""
+        return self._by_cost.get(cost, ())
+
+    def rows(self, group: Group, nodes: Nodes) -> Iterator[tuple[int, Row]]:
+        """Rows of a group at these nodes, with the node."""
+        nodes &= self._nodes[group]
+        while nodes:
+            number = (nodes & -nodes).bit_length() - 1
+            for row in self._rows[group][number]:
+                yield number, row
+            nodes &= nodes - 1
 
 
 class Stock:
@@ -345,19 +390,18 @@ class Stock:
 
     def __init__(self, fleet: Fleet, shares: Iterable[tuple[Seat, int]]) -> None:
         self._bits, self._zones = fleet.bits, fleet.zones
+        self.nodes = 0
+        """Those that have something left."""
+
         self._left: dict[int, int] = {}
         self._seats: dict[int, Seat] = {}
         self._queues: dict[str, list[tuple[int, int]]] = {}
         for seat, share in shares:
+            self.nodes |= self._bits[seat.number]
             self._left[seat.number], self._seats[seat.number] = share, seat
             self._queues.setdefault(fleet.zones[seat.number], []).append((-share, seat.number))
         for queue in self._queues.values():
             heapify(queue)
-
-    @property
-    def nodes(self) -> Nodes:
-        """Those that have something left."""
-        return sum(self._bits[number] for number, left in self._left.items() if left)
 
     def draw(self, zones: Iterable[str], held: Nodes) -> Seat | None:
         """A seat at the node of these zones with most left that does not hold the row."""
@@ -379,17 +423,18 @@ class Stock:
                 aside.append(entry)
                 continue
             found = number
-            self._left[number] = left - 1
-            if left > 1:
-                heappush(queue, (1 - left, number))
         for entry in aside:
             heappush(queue, entry)
+        if found is not None:
+            self.spend(found)
         return found
 
     def spend(self, number: int) -> None:
-        """One of a node's share was used up by a chain of moves."""
+        """One of a node's share is used up."""
         left = self._left[number] = self._left[number] - 1
-        if left:
+        if not left:
+            self.nodes &= ~self._bits[number]
+        else:
             heappush(self._queues[self._zones[number]], (-left, number))
 
 

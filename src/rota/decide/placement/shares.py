@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What one node can take of some equal tasks."""
+
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """What one node can take of some equal tasks. A struct, since each round makes one per node."""
 
     cap: int
     """At most this many."""

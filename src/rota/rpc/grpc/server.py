@@ -10,7 +10,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -38,13 +38,19 @@ SHORTEST_SILENCE = timedelta(milliseconds=100)
 """What a caller may ask for at least: signs of life cost something."""
 
 
-async def serve(address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None) -> Server:
+async def serve(
+    address: Address,
+    handler: Handler,
+    settings: LinkSettings,
+    tls: TlsFiles | None,
+    more: Callable[[], Sequence[grpc.GenericRpcHandler]] | None = None,
+) -> Server:
     """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
     reception = Reception(handler, settings)
     server = grpc.aio.server(options=options.of_server(settings))
-    server.add_generic_rpc_handlers((_handlers(Answers(reception)),))
+    server.add_generic_rpc_handlers((_handlers(Answers(reception)), *(more() if more else ())))
     try:
         if credentials is None:
             port = server.add_insecure_port(address.authority)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rota.model.errors import Unavailable
 from rota.workloads.context import Message, Stopping, SyncTask, Task
 from rota.workloads.resources.spec import ResourceSpec
 
@@ -101,8 +100,10 @@ class WorkerDoor:
         self._life, self._save = life, save
 
     async def emit(self, messages: list[Message]) -> None:
+        """Wait for a relay to take the messages, as for a sink that is down; nothing is dropped."""
         with self._life.emitting():
-            raise Unavailable("emit: this node has no relay, so there is no way out for messages yet")
+            log.warning("emit waits", extra={"why": "there is no relay yet, so messages have no way out"})
+            await asyncio.Event().wait()
 
     def alive(self) -> None:
         self._life.sign()

@@ -1,0 +1,218 @@
+"""The operations over gRPC: each request is decoded, one operation is called, its answer is encoded.
+
+`handlers` gives what `rpc.open.serve_link` takes as `more`: the API has no port of its own, it shares the node link's.
+The contracts are `proto/rota/v1/api.proto` and, as seed 001 wrote it, `proto/crawler.proto`; which messages a method
+takes is read from them, so `METHODS` says only which operation answers.
+
+A caller's deadline bounds how long we wait for the leader on its behalf: it is answered a moment before.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf import empty_pb2, message_factory
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+
+from rota.api import crawler, introspection, operations, wire
+from rota.api.health import Health
+from rota.api.pb import api_pb2 as pb
+from rota.api.pb import crawler_pb2
+from rota.api.refusals import LARGEST, Context, guarded, read, write
+from rota.kit.clock import Clock
+from rota.model.errors import Unavailable
+from rota.store.port import Store
+
+MARGIN = timedelta(milliseconds=200)
+"""How long before the caller's deadline a wait ends, so that the answer arrives in time."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What an operation needs beside the request."""
+
+    store: Store
+    clock: Clock
+    remaining: timedelta | None
+    """How long the caller still waits; None: for ever."""
+
+    def bounded(self, wait: timedelta) -> timedelta:
+        """A wait that ends in time for the caller."""
+        return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
+
+
+Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """The operation behind a method, and how it is asked."""
+
+    operation: str
+    answer: Answer
+    conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
+
+
+def handlers(
+    store: Callable[[], Store | None], clock: Clock, health: Health, stopping: asyncio.Event
+) -> list[grpc.GenericRpcHandler]:
+    """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams."""
+    offered = [
+        grpc.method_handlers_generic_handler(
+            service.full_name,
+            {method.name: _handler(method, METHODS[method.full_name], store, clock) for method in service.methods},
+        )
+        for service in SERVICES
+    ]
+    return [*offered, *introspection.handlers(SERVICES, health, stopping)]
+
+
+def _handler(
+    described: MethodDescriptor, method: Method, store: Callable[[], Store | None], clock: Clock
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    kind = message_factory.GetMessageClass(described.input_type)
+
+    async def answer(content: bytes, remaining: float | None) -> bytes:
+        request = read(kind, content)
+        present = store()
+        if present is None:
+            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+        left = None if remaining is None else timedelta(seconds=remaining)
+        return write(await method.answer(Call(present, clock, left), request))
+
+    async def handle(content: bytes, context: Context) -> bytes:
+        return await guarded(context, answer(content, context.time_remaining()), method.conflict)
+
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+# Resources
+
+
+async def _create(call: Call, request: pb.CreateResourceRequest) -> pb.Resource:
+    wait = wire.from_duration(request, "wait")
+    operations.check_wait(wait)
+    made = await operations.create_resource(
+        call.store,
+        call.clock,
+        wire.from_create(request),
+        key=wire.given(request, "idempotency_key"),
+        wait=None if wait is None else call.bounded(wait),
+    )
+    return wire.to_resource(made)
+
+
+async def _get(call: Call, request: pb.GetResourceRequest) -> pb.Resource:
+    return wire.to_resource(await operations.get_resource(call.store, request.kind, request.id))
+
+
+async def _list(call: Call, request: pb.ListResourcesRequest) -> pb.ResourcePage:
+    """A page; one that would be too large is asked for again with fewer."""
+    limit = wire.given(request, "limit")
+    limit = operations.PAGE if limit is None else limit
+    while True:
+        page = await operations.list_resources(
+            call.store,
+            kind=wire.given(request, "kind"),
+            prefix=request.prefix,
+            pending=request.pending,
+            limit=limit,
+            token=request.token or None,
+        )
+        answer = wire.to_page(page)
+        if answer.ByteSize() <= LARGEST or limit == 1:
+            return answer
+        limit //= 2
+
+
+async def _update(call: Call, request: pb.UpdateResourceRequest) -> pb.Resource:
+    changed = await operations.update_resource(
+        call.store, request.kind, request.id, wire.from_update(request), version=wire.given(request, "version")
+    )
+    return wire.to_resource(changed)
+
+
+async def _delete(call: Call, request: pb.DeleteResourceRequest) -> pb.Resource:
+    version = wire.given(request, "version")
+    return wire.to_resource(await operations.delete_resource(call.store, request.kind, request.id, version=version))
+
+
+async def _kinds(call: Call, _: pb.ListKindsRequest) -> pb.KindList:
+    return wire.to_kinds(await operations.list_kinds(call.store))
+
+
+async def _why_resource(call: Call, request: pb.WhyResourceRequest) -> pb.WhyAnswer:
+    return wire.to_why(await operations.why_resource(call.store, request.kind, request.id))
+
+
+# Nodes, events
+
+
+async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
+    return wire.to_nodes(await operations.list_nodes(call.store))
+
+
+async def _cordon(call: Call, request: pb.CordonRequest) -> pb.CordonAnswer:
+    return wire.to_cordon(await operations.cordon_node(call.store, call.clock, request.node, request.why))
+
+
+async def _uncordon(call: Call, request: pb.UncordonRequest) -> pb.UncordonAnswer:
+    had_one = await operations.uncordon_node(call.store, request.node)
+    return pb.UncordonAnswer(node=request.node, was_cordoned=had_one)
+
+
+async def _why_node(call: Call, request: pb.WhyNodeRequest) -> pb.WhyAnswer:
+    return wire.to_why(await operations.why_node(call.store, request.node))
+
+
+async def _events(call: Call, request: pb.ListEventsRequest) -> pb.EventList:
+    limit = wire.given(request, "limit")
+    reading = await operations.read_events(
+        call.store,
+        since=wire.from_time(request, "since"),
+        until=wire.from_time(request, "until"),
+        kinds=list(request.kinds),
+        node=wire.given(request, "node"),
+        limit=50 if limit is None else limit,
+    )
+    return wire.to_events(reading)
+
+
+# The master of seed 001
+
+
+async def _add(call: Call, request: crawler_pb2.ResourceSpec) -> crawler_pb2.NodeSpec:
+    node = await crawler.add_resource(call.store, call.clock, request.name, call.bounded(crawler.WAIT))
+    return crawler_pb2.NodeSpec(id=node.id, Address=node.Address)
+
+
+async def _remove(call: Call, request: crawler_pb2.ResourceSpec) -> empty_pb2.Empty:
+    await crawler.remove_resource(call.store, request.name)
+    return empty_pb2.Empty()
+
+
+SERVICES: tuple[ServiceDescriptor, ...] = (
+    *pb.DESCRIPTOR.services_by_name.values(),
+    *crawler_pb2.DESCRIPTOR.services_by_name.values(),
+)
+METHODS = {
+    "rota.v1.Resources.Create": Method("create_resource", _create, conflict=grpc.StatusCode.ALREADY_EXISTS),
+    "rota.v1.Resources.Get": Method("get_resource", _get),
+    "rota.v1.Resources.List": Method("list_resources", _list),
+    "rota.v1.Resources.Update": Method("update_resource", _update),
+    "rota.v1.Resources.Delete": Method("delete_resource", _delete),
+    "rota.v1.Resources.ListKinds": Method("list_kinds", _kinds),
+    "rota.v1.Resources.Why": Method("why_resource", _why_resource),
+    "rota.v1.Nodes.List": Method("list_nodes", _nodes),
+    "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
+    "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
+    "rota.v1.Nodes.Why": Method("why_node", _why_node),
+    "rota.v1.Events.List": Method("read_events", _events),
+    "CrawlerMaster.AddResource": Method("add_resource", _add),
+    "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
+}
+"""What answers each method of the contracts."""

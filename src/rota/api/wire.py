@@ -1,0 +1,229 @@
+"""The API's records as messages of `proto/rota/v1/api.proto`, and its requests as fields for the operations.
+
+What a caller may leave out without meaning anything is `optional` in the contract; here it is then left out of the
+fields too, so that defaults are those of the operations and of nobody else.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from rota.api.pb import api_pb2 as pb
+from rota.api.schema import CHANGEABLE, NodeList, NodeView, ResourcePage, ResourceView, Why
+from rota.model.errors import Invalid
+from rota.model.event import Event
+from rota.model.resource import Cordon, KindRecord, ResourceStatus
+from rota.store.events import Reading
+
+# Requests
+
+
+def from_create(request: pb.CreateResourceRequest) -> dict[str, object]:
+    """The fields of a new resource; those that are empty are left out."""
+    fields = _given(request, "priority", "replicas", "cost", "pin")
+    if request.spec_json:
+        fields["spec"] = _json("spec_json", request.spec_json)
+    if request.labels:
+        fields["labels"] = dict(request.labels)
+    return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | fields
+
+
+def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
+    """The fields to change; None for those to put back to their defaults."""
+    changes = _given(request, "priority", "replicas", "cost", "pin")
+    if request.HasField("spec_json"):
+        changes["spec"] = _json("spec_json", request.spec_json)
+    if request.HasField("labels"):
+        changes["labels"] = dict(request.labels.labels)
+    for name in request.reset:
+        if name not in CHANGEABLE:
+            raise Invalid(f'reset: there is no field "{name}" to put back; there are {", ".join(CHANGEABLE)}')
+        if name in changes:
+            raise Invalid(f"{name} is both changed and reset; choose one")
+        changes[name] = None
+    return changes
+
+
+def given(request: Message, name: str) -> Any:
+    """An optional field; None if it was left out."""
+    return getattr(request, name) if request.HasField(name) else None
+
+
+def from_duration(request: Message, name: str) -> timedelta | None:
+    """A field that is a duration, if it was given."""
+    told = given(request, name)
+    try:
+        return None if told is None else _duration(told)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{name} is no duration that there can be; say at most a minute") from None
+
+
+def from_time(request: Message, name: str) -> datetime | None:
+    """A field that is a time, if it was given."""
+    told = given(request, name)
+    try:
+        return None if told is None else _time(told)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{name} is no time that there can be; it must lie in the years 1 to 9999") from None
+
+
+def _given(request: Message, *names: str) -> dict[str, object]:
+    return {name: getattr(request, name) for name in names if request.HasField(name)}
+
+
+def _json(name: str, text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{name} is not JSON: {error}") from None
+    except RecursionError:
+        raise Invalid(f"{name} is nested too deeply; send a plainer one") from None
+
+
+def _duration(told: Duration) -> timedelta:
+    return told.ToTimedelta()
+
+
+def _time(told: Timestamp) -> datetime:
+    return told.ToDatetime(tzinfo=UTC)
+
+
+# Answers
+
+
+def to_resource(view: ResourceView) -> pb.Resource:
+    """A resource, and how it is covered."""
+    return pb.Resource(
+        kind=view.kind,
+        id=view.id,
+        uid=view.uid,
+        version=view.version,
+        created=_timestamp(view.created),
+        origin=view.origin,
+        spec_json=msgspec.json.encode(view.spec).decode(),
+        priority=view.priority,
+        replicas=view.replicas,
+        cost=view.cost,
+        labels=view.labels,
+        pin=view.pin,
+        status=_status(view.status) if view.status else None,
+    )
+
+
+def to_page(page: ResourcePage) -> pb.ResourcePage:
+    """Some resources."""
+    return pb.ResourcePage(
+        resources=[to_resource(view) for view in page.resources],
+        revision=page.revision,
+        next=page.next or "",
+        not_understood=page.not_understood,
+    )
+
+
+def to_kinds(kinds: tuple[KindRecord, ...]) -> pb.KindList:
+    """Kinds of resources."""
+    return pb.KindList(kinds=[_kind(kind) for kind in kinds])
+
+
+def to_nodes(listed: NodeList) -> pb.NodeList:
+    """Every node."""
+    return pb.NodeList(nodes=[_node(view) for view in listed.nodes], as_of=_timestamp(listed.as_of))
+
+
+def to_cordon(cordon: Cordon) -> pb.CordonAnswer:
+    """Since when and why a node gets no new tasks."""
+    return pb.CordonAnswer(node=cordon.node, since=_timestamp(cordon.since), why=cordon.why)
+
+
+def to_why(why: Why) -> pb.WhyAnswer:
+    """Why something is as it is."""
+    return pb.WhyAnswer(
+        thing=why.thing,
+        says=why.says,
+        chosen=why.chosen,
+        refusals=why.refusals,
+        holds=why.holds,
+        reasons=why.reasons,
+    )
+
+
+def to_events(reading: Reading) -> pb.EventList:
+    """What happened."""
+    return pb.EventList(events=[_event(event) for event in reading.events], revision=reading.revision)
+
+
+def _status(status: ResourceStatus) -> pb.ResourceStatus:
+    places = [each.partition("|") for each in status.AssignedNode.split(",") if each]
+    return pb.ResourceStatus(
+        replicas=status.replicas,
+        assigned=status.assigned,
+        places=[pb.Place(node=node, address=address) for node, _, address in places],
+        pending=status.pending,
+        chosen=status.chosen,
+        refusals=status.refusals,
+    )
+
+
+def _kind(kind: KindRecord) -> pb.Kind:
+    return pb.Kind(
+        name=kind.name,
+        app=kind.app,
+        replicas=kind.replicas,
+        exclusive=kind.exclusive,
+        runs_alone=kind.runs_alone,
+        silent_after=_span(kind.silent_after),
+        start_within=_span(kind.start_within),
+        labels=kind.labels,
+    )
+
+
+def _node(view: NodeView) -> pb.Node:
+    return pb.Node(
+        id=view.id,
+        is_up=view.is_up,
+        leads=view.leads,
+        role=view.role or "",
+        host=view.host,
+        http=view.http,
+        grpc=view.grpc,
+        labels=view.labels,
+        app=view.app,
+        kinds=view.kinds,
+        slots=view.slots,
+        used=view.used,
+        tasks=view.tasks,
+        cordon=to_cordon(view.cordon) if view.cordon else None,
+        since=_timestamp(view.since) if view.since else None,
+        age_s=view.age_s,
+        version=view.version,
+        not_understood=view.not_understood,
+    )
+
+
+def _event(event: Event) -> pb.Event:
+    return pb.Event(
+        id=event.id,
+        at=_timestamp(event.at),
+        kind=event.kind,
+        subject=event.subject,
+        node=event.node,
+        severity=event.severity,
+        text=event.text,
+        fields_json=msgspec.json.encode(event.fields).decode(),
+    )
+
+
+def _timestamp(at: datetime) -> Timestamp:
+    told = Timestamp()
+    told.FromDatetime(at)
+    return told
+
+
+def _span(duration: timedelta) -> Duration:
+    told = Duration()
+    told.FromTimedelta(duration)
+    return told
