@@ -13,8 +13,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
+import grpc
 import psutil
 
+from rota.api.pb import crawler_pb2
 from rota.model import keys
 from rota.store import open_store
 from shows.report import Line, show
@@ -94,9 +96,36 @@ async def _walk(store: str, base: Path, url: str) -> list[Line]:
                 f"{added[0]}, {gone[0]}; was {seen.AssignedNode}",
             )
         )
+        lines.append(await _by_grpc(store, (await found.nodes[other].status())["doors"]["grpc"]))
         if store == "etcd":
             lines.append(_etcdctl(url))
     return lines
+
+
+async def _by_grpc(store: str, address: str) -> Line:
+    """AddResource and DeleteResource of seed 001's service."""
+    async with grpc.aio.insecure_channel(address) as channel:
+        add = channel.unary_unary(
+            "/CrawlerMaster/AddResource",
+            request_serializer=crawler_pb2.ResourceSpec.SerializeToString,
+            response_deserializer=crawler_pb2.NodeSpec.FromString,
+        )
+        delete = channel.unary_unary(
+            "/CrawlerMaster/DeleteResource",
+            request_serializer=crawler_pb2.ResourceSpec.SerializeToString,
+            response_deserializer=lambda data: data,
+        )
+        node = await add(crawler_pb2.ResourceSpec(id="zjx", name="by-grpc"), timeout=15)
+        await delete(crawler_pb2.ResourceSpec(name="by-grpc"), timeout=15)
+        try:
+            await delete(crawler_pb2.ResourceSpec(name="by-grpc"), timeout=15)
+            refused = "nothing"
+        except grpc.aio.AioRpcError as error:
+            refused = f"{error.code().name}: {error.details()}"
+    is_ok = bool(node.id and node.Address) and "no such task" in refused
+    return Line(
+        is_ok, f"{store}: add and delete by gRPC (CrawlerMaster)", f"on {node.id} at {node.Address}; again: {refused}"
+    )
 
 
 async def _leads(found: Fleet, name: str) -> bool:
@@ -132,6 +161,16 @@ def _etcdctl(url: str) -> Line:
         "etcdctl get --prefix shows id, name, AssignedNode, creation time",
         shown[0][:160] if shown else done.stderr[:160],
     )
+
+
+def sources_are_not_trusted_blindly() -> Iterator[Line]:
+    """The tests of sources with real processes, each a line."""
+    argv = [".venv/bin/python", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "tests/process/test_sources.py"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    for line in done.stdout.splitlines():
+        if line.startswith(("PASSED", "FAILED", "ERROR")):
+            word, _, name = line.partition(" ")
+            yield Line(word == "PASSED", f"sources: {name.rpartition('::')[2].replace('_', ' ')}", word.lower())
 
 
 def a_thousand_resources_survive() -> Iterator[Line]:
@@ -335,6 +374,7 @@ if __name__ == "__main__":
         [
             the_walk_through_of_seed_001,
             bad_requests_get_a_sentence,
+            sources_are_not_trusted_blindly,
             a_thousand_resources_survive,
             ten_thousand_resources_come_up,
         ]
