@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -231,9 +231,7 @@ async def _freeze(found: Fleet) -> list[Line]:
     await eventually(lambda: _has(found, "single/x"))
     (first,) = (await found.placed())["single/x"]
     frozen = next(node for node in found.nodes.values() if node.name == first)
-    await eventually(frozen.notes)
-    acts = [words for words in frozen.notes() if words[0] == "act"]
-    assert acts
+    await eventually(lambda: [words for words in frozen.notes() if words[0] == "act"])
     frozen.freeze()
     try:
         await eventually(lambda: _moved(found, "single/x", first), within=20)
@@ -251,14 +249,16 @@ async def _freeze(found: Fleet) -> list[Line]:
     epochs = [epoch for _, epoch in everything]
     is_fenced = epochs == sorted(epochs)
     await found.remove(["x"], kind="single")
-    await eventually(lambda: _covered_exactly(found), within=30)
+    with suppress(AssertionError):
+        await eventually(lambda: _covered_exactly(found), within=30)
+    is_exact = await _covered_exactly(found)
     return [
         Line(
             is_fenced,
             "SIGSTOP of a node for 60 s and on: no effect under two epochs",
             f"{len(epochs)} effects under {len(set(epochs))} epochs, in order: {is_fenced}",
         ),
-        Line(True, "and coverage is exact after it", "1,000 × 2 on distinct nodes"),
+        Line(is_exact, "and coverage is exact after it", f"1,000 × 2 on distinct nodes: {is_exact}"),
     ]
 
 
