@@ -34,7 +34,10 @@ class ServerPool:
             base = self._base / f"{kind.__name__}-{part}"
             base.mkdir(exist_ok=True)  # it may have failed to start for the test before
             self._running[kind, part] = self._stack.enter_context(kind(base))
-        return self._running[kind, part]
+        server = self._running[kind, part]
+        if not server.is_running:  # it crashed under the test before, which says so; the others need not suffer for it
+            server.start()
+        return server
 
 
 @pytest.fixture(scope="session")

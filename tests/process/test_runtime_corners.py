@@ -137,7 +137,7 @@ async def test_without_the_kernels_help_a_stuck_worker_still_ends_with_its_agent
         await node.assign("stuck", ["x"], how="regex")
         await eventually(lambda: [words for words in node.notes() if words[0] == "start"])
         node.kill()
-        await eventually(lambda: not node.leftovers(), within=3)
+        await eventually(lambda: not node.leftovers())
 
 
 async def test_what_exclusive_work_started_ends_by_the_deadline_too(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_what_exclusive_work_started_ends_by_the_deadline_too(tmp_path: Pa
         child = await child_of(node)
         node.freeze()
         try:
-            await eventually(lambda: is_gone(child), within=3)
+            await eventually(lambda: is_gone(child))
         finally:
             node.thaw()
 
@@ -168,7 +168,7 @@ async def test_a_stop_during_a_reload_does_not_wait_for_it(tmp_path: Path) -> No
         reloading = asyncio.create_task(asyncio.to_thread(node.rota, "reload"))
         await node.until(lambda now: now["work"]["reloading"])
         os.kill(node.pid, signal.SIGTERM)
-        await eventually(lambda: not node.is_running, within=5)
+        await eventually(lambda: not node.is_running)
         assert (await reloading).code == 7
 
 
@@ -187,8 +187,9 @@ async def test_a_task_that_will_not_stop_costs_its_host_and_no_other_task(tmp_pa
 async def test_a_task_that_cancels_itself_waits_like_one_that_fails(tmp_path: Path) -> None:
     async with running(tmp_path, app=SLOW_TO_STOP) as node:
         await node.assign("odd", ["1"])
-        await asyncio.sleep(1)
-        assert 2 <= len(node.notes()) <= 6
+        await eventually(lambda: len(node.notes()) >= 2)
+        await asyncio.sleep(0.5)
+        assert len(node.notes()) <= 6, "it is started again without a pause"
 
 
 async def test_code_that_changed_before_a_loader_came_back_comes_in_as_a_reload(tmp_path: Path) -> None:
