@@ -33,6 +33,7 @@ async def open_doors(state: NodeState, config: NodeConfig, health: Health, *, ma
         up.callback(sock.close)
         state.doors["http"] = _dialled(config, address_of(sock))
         serving = asyncio.create_task(_serve_http(sock, state, health), name="http")
+        serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
         await _open_link(up, state, config, health, may_move)
         yield
@@ -117,6 +118,12 @@ def _any_port(address: str) -> str:
 def _dialled(config: NodeConfig, address: str) -> str:
     """A door's address as the other nodes dial it."""
     return f"{config.advertised}:{split_address(address)[1]}"
+
+
+def _tell_if_broken(task: "asyncio.Task[None]") -> None:
+    """A door that closed by itself must not do so in silence."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("the HTTP door broke", exc_info=error)
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from random import random
 from typing import Protocol
 
@@ -63,25 +64,23 @@ async def follow_assignments(
     work gives back, together with a note why.
     """
     async with asyncio.TaskGroup() as parts:
-        entries: dict[str, Entry] = {}
-        parts.create_task(_give_back(store, node, entries, work, clock), name="give back")
-        await _follow(store, node, work, entries, jitter)
+        known = Known(node)
+        parts.create_task(_give_back(store, node, known, work, clock), name="give back")
+        await _follow(store, known, work, jitter)
 
 
-async def _follow(
-    store: Store, node: NodeId, work: Work, entries: dict[str, Entry], jitter: Callable[[], float]
-) -> None:
-    waits, memory, known = delays(*RETRY, jitter), Memory(), Known(node)
+async def _follow(store: Store, known: "Known", work: Work, jitter: Callable[[], float]) -> None:
+    waits, memory = delays(*RETRY, jitter), Memory()
     while True:
         try:
-            async with aclosing(_until_it_breaks(store, keys.assignments(node))) as sets:
+            async with aclosing(_until_it_breaks(store, keys.assignments(known.node))) as sets:
                 async for found in sets:
-                    work.want(await memory.recall(store, known.orders(found)))
-                    entries.clear()
-                    entries.update(known.entries)
+                    orders = await memory.recall(store, known.read(found))
+                    known.adopt()  # together with the work: what is given back must belong to what is known
+                    work.want(orders)
                     waits = delays(*RETRY, jitter)
         except (Compacted, Unavailable) as error:
-            log.debug("following assignments again", extra={"node": node, "why": str(error)})
+            log.debug("following assignments again", extra={"node": known.node, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
 
 
@@ -89,23 +88,45 @@ class Known:
     """Assignments as orders; each is read once, however often the set is looked at."""
 
     def __init__(self, node: NodeId) -> None:
-        self._node = node
-        self._orders: dict[str, tuple[Entry, Order | None]] = {}
+        self.node = node
+        self._held: dict[str, _Held] = {}
+        self._read: dict[str, _Held] = {}
 
-    @property
-    def entries(self) -> dict[str, Entry]:
-        """The assignments, by task."""
-        return {task: entry for task, (entry, _) in self._orders.items()}
-
-    def orders(self, entries: Iterable[Entry]) -> list[Order]:
+    def read(self, entries: Iterable[Entry]) -> list[Order]:
         """What the node should run, in the order of the keys."""
-        before, self._orders = self._orders, {}
+        self._read = {}
         for entry in entries:
-            task = _task(self._node, entry)
-            seen = before.get(task)
-            is_same = seen is not None and seen[0].modified == entry.modified
-            self._orders[task] = seen if seen and is_same else (entry, _order(task, entry, _understood(entry)))
-        return [order for _, order in self._orders.values() if order is not None]
+            task = entry.key.removeprefix(keys.assignments(self.node))
+            seen = self._held.get(task)
+            self._read[task] = seen if seen and seen.entry.modified == entry.modified else _held(task, entry)
+        return [held.order for held in self._read.values() if held.order is not None]
+
+    def adopt(self) -> None:
+        """Go by what was read last."""
+        self._held = self._read
+
+    def leaving(self, returned: Mapping[str, str]) -> list[tuple[str, Entry, Assignment]]:
+        """The assignments that are to end here: as the leader says, or because their task is given back."""
+        return [
+            (task, held.entry, held.assignment)
+            for task, held in self._held.items()
+            if held.assignment is not None and (held.assignment.stopping or task in returned)
+        ]
+
+
+@dataclass(frozen=True)
+class _Held:
+    entry: Entry
+    assignment: Assignment | None
+    """None if a newer Rota wrote it."""
+
+    order: Order | None
+    """None if it is to end."""
+
+
+def _held(task: str, entry: Entry) -> _Held:
+    assignment = _understood(entry)
+    return _Held(entry, assignment, _order(task, entry, assignment))
 
 
 class Memory:
@@ -140,14 +161,13 @@ async def _with_saved(store: Store, order: Order) -> Order:
     return msgspec.structs.replace(order, saved=msgspec.json.encode(saved))
 
 
-async def _give_back(store: Store, node: NodeId, entries: dict[str, Entry], work: Work, clock: Clock) -> None:
+async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock: Clock) -> None:
     """Delete assignments whose task was to end here, and has."""
     while True:
         await asyncio.sleep(CONFIRM)
         returned = work.returned()
-        for task, entry in list(entries.items()):
-            told = _understood(entry)
-            if told is None or not (told.stopping or task in returned) or work.runs(task):
+        for task, entry, told in known.leaving(returned):
+            if work.runs(task):
                 continue
             writes: list[Write] = [Delete(entry.key)]
             if task in returned:
@@ -193,10 +213,6 @@ async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-
-
-def _task(node: NodeId, entry: Entry) -> str:
-    return entry.key.removeprefix(keys.assignments(node))
 
 
 def _understood(entry: Entry) -> Assignment | None:

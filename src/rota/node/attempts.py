@@ -61,10 +61,6 @@ class Attempts:
         """How many more attempts would be accepted."""
         return self._executors - len(self._running)
 
-    def outcome(self, run: str, attempt: int) -> str | None:
-        """How an attempt ended, nothing for well; None if it has not, or nobody remembers."""
-        return self._ended.get((run, attempt))
-
     def start(self, attempt: Attempt, ended: Ended | None = None) -> str:
         """Accept an attempt; the reason if it is refused, else nothing."""
         key = (attempt.run, attempt.attempt)

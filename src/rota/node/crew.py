@@ -43,6 +43,9 @@ TICK = 0.5
 STATUS_WAIT = 0.3
 """Seconds to wait for the status of a worker that has ended, from whoever reaps it."""
 
+REASON = 1000
+"""Characters of a reason: an app's error may be of any length, and this one goes into the store."""
+
 KEEP_STATUS = 5.0
 """Seconds to keep the status of a child that nobody knows: its birth may not have been told yet."""
 
@@ -347,6 +350,7 @@ class Crew:
     def _gone(self, worker: Worker, why: str, sort: str) -> None:
         if worker.id not in self.workers:
             return
+        why = why[:REASON]
         if worker.channel is not None:
             worker.channel.drain()  # its last words may say that its work was done
         if self.workers.pop(worker.id, None) is None:

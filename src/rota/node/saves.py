@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import SavedState
 from rota.node.pipes import Save
@@ -42,10 +42,9 @@ class Saves:
         return task in self._unwritten
 
     def forget_all_but(self, tasks: set[str]) -> None:
-        """Tasks that are not ours any more need no memory."""
-        for task in self._newest.keys() - tasks:
+        """Tasks that are not ours any more need no memory, once what they saved last was written or refused."""
+        for task in self._newest.keys() - tasks - self._unwritten:
             del self._newest[task]
-            self._unwritten.discard(task)
 
     async def write(self, store: Store, node: NodeId) -> None:
         """Write what is saved, for ever."""
@@ -55,11 +54,13 @@ class Saves:
 
     async def flush(self, store: Store, node: NodeId) -> None:
         """Write what is there now."""
-        for task in sorted(self._unwritten):
+        for task in sorted(self._unwritten):  # what is here stays until it was tried: `forget_all_but` sees to it
             save = self._newest[task]
             self._unwritten.discard(task)
             try:
                 await store.commit(_put(save), expect=[At(keys.assignment(node, task), Revision(save.epoch))])
+            except Invalid as error:
+                log.error("not saved", extra={"task": task, "epoch": save.epoch, "why": str(error)})
             except Conflict:
                 log.info("not saved", extra={"task": task, "epoch": save.epoch, "why": "it was placed elsewhere"})
             except (Unavailable, Unknown) as error:

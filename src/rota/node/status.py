@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from rota.model import codec, keys
-from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
+from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
 from rota.node.session import Session
@@ -53,6 +53,6 @@ async def publish_status(store: Store, session: Session, status: Callable[[], No
                 put = Put(key, codec.encode(now), session.keeper.lease)
                 await store.commit(put, expect=[session.incarnation])
                 written = now
-            except (Conflict, LeaseLost, Unavailable, Unknown) as error:
+            except (Conflict, Invalid, LeaseLost, Unavailable, Unknown) as error:
                 log.debug("status not written", extra={"node": session.node.id, "why": str(error)})
         await asyncio.sleep(PACE)

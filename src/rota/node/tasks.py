@@ -19,7 +19,7 @@ from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
-from rota.node.crew import Crew
+from rota.node.crew import REASON, Crew
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.posts import HOST, runs_alone
 from rota.node.workers import Worker
@@ -59,9 +59,6 @@ class Tasks:
         self.returned: dict[str, Returned] = {}
         """Assigned tasks that this node gives back."""
 
-        self.errors: dict[str, str] = {}
-        """Why a task last ended without being asked to."""
-
         self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
         self._changed, self._newest = changed, newest
         self._copies: dict[tuple[str, int, int], _Copy] = {}
@@ -77,7 +74,6 @@ class Tasks:
         self.returned = {task: each for task, each in self.returned.items() if epochs.get(task) == each.epoch}
         self.orders = {task: order for task, order in assigned.items() if task not in self.returned}
         self._falls = {task: falls for task, falls in self._falls.items() if task in self.orders}
-        self.errors = {task: why for task, why in self.errors.items() if task in self.orders}
         self.reconcile()
 
     def running(self) -> set[str]:
@@ -165,8 +161,7 @@ class Tasks:
         if order is None or order.epoch != epoch:
             return
         log.warning("task given back", extra={"task": task, "epoch": epoch, "why": why})
-        self.returned[task] = Returned(epoch, why)
-        self.errors[task] = why
+        self.returned[task] = Returned(epoch, why[:REASON])
         del self.orders[task]
         self._changed()
         self.reconcile()
@@ -192,7 +187,6 @@ class Tasks:
         now = self._clock.monotonic()
         stood = timedelta(seconds=now - copy.since) if copy.phase == CopyPhase.RUNNING else timedelta()
         self._falls[task] = self._falls.get(task, Falls()).add(now, stood, why, self._policy)
-        self.errors[task] = why
         if self._falls[task].is_crash_loop(self._policy):
             self._give_back(task, epoch, f"it ends again and again: {why}")
         log.warning("task ended", extra={"task": task, "epoch": epoch, "why": why})

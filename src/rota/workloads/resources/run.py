@@ -13,10 +13,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rota.model.errors import Invalid
 from rota.workloads.context import Message, Stopping, SyncTask, Task
 from rota.workloads.resources.spec import ResourceSpec
 
 log = logging.getLogger(__name__)
+
+LARGEST = 256 * 1024
+"""Bytes of a saved state, as JSON; a commit of the store takes 1 MiB."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,10 @@ class WorkerDoor:
 
     async def save(self, state: dict[str, Any]) -> None:
         self._life.sign()
-        self._save(msgspec.json.encode(state))
+        data = msgspec.json.encode(state)
+        if len(data) > LARGEST:
+            raise Invalid(f"the state to save has {len(data)} bytes; at most {LARGEST} are kept: save less")
+        self._save(data)
 
 
 async def run_task(kind: Kind | None, order: Order, life: Life, save: Save, started: Callable[[], None]) -> Outcome:
