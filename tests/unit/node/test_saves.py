@@ -1,0 +1,50 @@
+"""What tasks save is written under their epoch, and cannot hurt the node."""
+
+import asyncio
+
+import pytest
+
+from rota.kit import virtual
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId
+from rota.model.resource import SavedState
+from rota.node.pipes import Save
+from rota.node.saves import Saves
+from rota.store import Put, open_store
+from rota.workloads.resources.run import LARGEST, Life, WorkerDoor
+
+NODE = NodeId("a")
+
+
+def said(saves: Saves, task: str, epoch: int, state: bytes) -> None:
+    saves.said(None, Save(task, epoch, state))  # type: ignore[arg-type]  # who said it does not matter
+
+
+def test_only_the_present_epoch_is_written_and_nothing_breaks_when_tasks_leave() -> None:
+    async def story() -> None:
+        saves = Saves()
+        async with open_store("memory://") as store:
+            record = codec.encode(Assignment(kind="room", resource="1", slot=0))
+            epoch = await store.commit(Put(keys.assignment(NODE, "room/1#0"), record))
+            said(saves, "room/1#0", epoch, b'{"n":1}')
+            said(saves, "room/2#0", 7, b'{"n":2}')
+            writing = asyncio.create_task(saves.flush(store, NODE))
+            saves.forget_all_but(set())  # both were taken away meanwhile
+            await writing
+            entry = await store.get(keys.SAVED + "room/1#0")
+            assert entry is not None
+            assert codec.decode(SavedState, entry.value).state == {"n": 1}
+            assert await store.get(keys.SAVED + "room/2#0") is None, "it was placed elsewhere"
+            assert saves.newest("room/1#0", epoch) == b'{"n":1}'
+            saves.forget_all_but(set())
+            assert saves.newest("room/1#0", epoch) is None
+
+    virtual.run(story())
+
+
+def test_a_state_that_no_commit_takes_is_refused_where_it_is_saved() -> None:
+    door = WorkerDoor(Life(lambda: 0.0), lambda state: pytest.fail("it was handed on"))
+    with pytest.raises(Invalid, match="save less"):
+        asyncio.run(door.save({"text": "x" * LARGEST}))
