@@ -1,0 +1,69 @@
+"""What a service of a node is doing, in figures.
+
+The first eleven are those of the original control tool, under its names; groups are keyed by their number as text,
+because that is what JSON makes of them.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """How long requests took from their arrival to the end of their work."""
+
+    count: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceStat:
+    """One service of one node, since its proxy started."""
+
+    service: str
+    clients: int
+    """Connections; clients over UDP are not counted, they have none."""
+
+    workers: dict[str, int]
+    """Wanted, by group."""
+
+    busy_workers: dict[str, int]
+    """With at least one request."""
+
+    idle_workers: dict[str, int]
+    pending_tasks: dict[str, int]
+    """Requests that wait."""
+
+    client_req: int
+    client_rsp: int
+    worker_req: dict[str, int]
+    worker_rsp: dict[str, int]
+    discard_tasks: dict[str, int]
+    """Requests that were refused or dropped before they ran."""
+
+    tasks_time: dict[str, int]
+    """How many requests took less than so many milliseconds; the rest is `more`."""
+
+    in_flight: dict[str, int]
+    """Requests that workers have."""
+
+    failures: dict[str, int] = field(default_factory=dict)
+    """Answers that no handler gave, by reason: `queue full`, `worker lost` and so on."""
+
+    drops: dict[str, int] = field(default_factory=dict)
+    """What was dropped, by reason: `client gone`, `late answer` and so on."""
+
+    groups: dict[str, Latency] = field(default_factory=dict)
+    cmds: dict[str, Latency] = field(default_factory=dict)
+    generation: int = 0
+    listening: tuple[str, ...] = ()
+    """Where it listens, like tcp://127.0.0.1:9900."""
+
+    not_listening: str | None = None
+    """Why it does not listen, if it does not."""
+
+    proxies: int = 1
+    uptime_s: float = 0.0
+    cpu_s: float = 0.0
+    """CPU time of its proxies."""
