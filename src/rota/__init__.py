@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from rota.sdk.service import Routes
     from rota.workloads.context import Batch, Message, Record, Reply, Request, Run, SyncTask, Task
     from rota.workloads.resources.spec import Resource
+    from rota.workloads.services.frames import BOX, MAPLE_TASK, Field, Layout
+    from rota.workloads.services.routing import ByField, ByRange
 
 __all__ = [
+    "BOX",
+    "MAPLE_TASK",
     "App",
     "Batch",
+    "ByField",
+    "ByRange",
     "Conflict",
     "Denied",
+    "Field",
     "Invalid",
+    "Layout",
     "Message",
     "Record",
     "Reply",
@@ -41,9 +49,17 @@ __all__ = [
 __version__ = "0.1.0"
 
 _CONTEXT = "rota.workloads.context"
+_FRAMES = "rota.workloads.services.frames"
+_ROUTING = "rota.workloads.services.routing"
 _LATER = {
     "App": "rota.sdk.app",
+    "BOX": _FRAMES,
     "Batch": _CONTEXT,
+    "ByField": _ROUTING,
+    "ByRange": _ROUTING,
+    "Field": _FRAMES,
+    "Layout": _FRAMES,
+    "MAPLE_TASK": _FRAMES,
     "Message": _CONTEXT,
     "Record": _CONTEXT,
     "Reply": _CONTEXT,

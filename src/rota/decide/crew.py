@@ -7,8 +7,9 @@ leaves nothing to do but wait.
 A pool has slots; each wants one ready member of the target generation. Replacing is make-before-break: an older
 generation drains only when *every* slot of its pool has a ready successor, so a pool never serves with two generations
 mixed for longer than the flip; a worn member (recycling) drains when its own successor is ready, one slot of a pool at
-a time. A pool that breaks first is the other way round: nothing starts while anything old of its slot still lives; so
-it is whenever the pool's version differs, which is another piece of work under the same name.
+a time. A pool that breaks first is the other way round: nothing starts while anything else of its slot, or of another
+generation, still lives; so it is whenever the pool's version differs, which is another piece of work under the same
+name.
 
 What needs the lease starts only while the node may act under it.
 
@@ -180,12 +181,15 @@ def _starts(
 ) -> Iterator[Start]:
     if generation not in crew.loaders or (pool.needs_lease and not _may_act(crew, now)):
         return  # the loader's return is an event, and so is the lease's
+    has_older = pool.breaks_first and any(
+        member.generation != generation for members in by_slot.values() for member in members
+    )
     for slot in range(pool.count):
         worn_ones_turn_has_not_come = slot != renewing and any(
             member.worn and member.generation == generation and member.phase == Phase.READY for member in by_slot[slot]
         )
         must_end_first = any(pool.breaks_first or member.version != pool.version for member in by_slot[slot])
-        if fit[slot] or worn_ones_turn_has_not_come or must_end_first:
+        if fit[slot] or worn_ones_turn_has_not_come or must_end_first or has_older:
             continue
         start_at = crew.falls.get((pool.name, slot), Falls()).start_at(crew.restart)
         if start_at <= now:

@@ -150,6 +150,33 @@ KINDS: Mapping[str, Kind] = {
         "The source of a kind raised an error, took too long, or listed what cannot be.",
         _WHY,
     ),
+    "proxy.exited": Kind(
+        Severity.WARNING,
+        "{subject} exited, and is started again",
+        "A proxy ended without being asked to: its clients' connections are gone, its sockets are not.",
+        {"pid": "its process"},
+    ),
+    "service.listening": Kind(
+        Severity.INFO, "service {subject} listens", "A service got its addresses.", {"at": "where it listens"}
+    ),
+    "service.refused": Kind(
+        Severity.ERROR,
+        "service {subject} cannot listen; it tries again and again",
+        "An address of a service is taken, or not of this machine.",
+        _WHY,
+    ),
+    "service.resized": Kind(
+        Severity.INFO,
+        "the group {subject} has another size",
+        "Somebody wants more or fewer workers in a group of a service; or a reload forgot that wish.",
+        {"before": "workers wanted before", "after": "workers wanted now; none: as the app says"},
+    ),
+    "service.cleared": Kind(
+        Severity.WARNING,
+        "requests that waited for service {subject} were dropped",
+        "Somebody cleared the queues of a service; the clients were told.",
+        {"dropped": "how many requests"},
+    ),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

@@ -66,6 +66,13 @@ class Witness(Protocol):
         """It is gone."""
 
 
+class Switch(Protocol):
+    """Who connects workers of services with their proxies."""
+
+    def connect(self, brief: Brief) -> int | None:
+        """The worker's end of a line to its proxy; None if there is no proxy now."""
+
+
 class Crew:
     """The workers of one node."""
 
@@ -85,6 +92,7 @@ class Crew:
         """How many workers ended without being asked to, by sort of pool and sort of reason."""
 
         self.witnesses: list[Witness] = []
+        self.switch: Switch | None = None
         self.generations, self.policy = generations, policy
         self._config, self._clock, self._tell, self._stacks = config, clock, tell, stacks
         self._vigil = Vigil(config, clock, tell)
@@ -153,6 +161,24 @@ class Crew:
             if worker.brief.order is not None and worker.brief.order.is_exclusive:
                 worker.kill(why)
 
+    def replace(self, number: int, why: str, *, now: bool) -> None:
+        """Put another in a worker's place: after it, or at once if it need not finish what it has. That is no fall."""
+        worker = self.workers.get(number)
+        if worker is None or worker.why_killed:
+            return
+        if not now:
+            worker.worn = worker.worn or why
+        else:
+            worker.enter(Phase.DRAINING, self._clock.monotonic())
+            worker.kill(why)
+        self.wake()
+
+    def dismiss(self, number: int) -> None:
+        """A worker will end by itself; that is no fall."""
+        worker = self.workers.get(number)
+        if worker is not None and worker.phase != Phase.DRAINING:
+            worker.enter(Phase.DRAINING, self._clock.monotonic())
+
     def kill_all(self, why: str) -> None:
         """End every process now."""
         self.posts = {}
@@ -219,19 +245,35 @@ class Crew:
             self._gone(worker, f"it could not be started: {error.strerror}", "not forked")
 
     def _bring_up(self, worker: Worker, loader: Loader) -> None:
+        line = []
+        if worker.brief.has_line:
+            assert self.switch is not None
+            line = [fd for fd in [self.switch.connect(worker.brief)] if fd is not None]
+            if not line:
+                self._gone(worker, "its proxy is not there", "not forked")
+                return
+        try:
+            self._connect(worker, loader, line)
+        finally:
+            for fd in line:
+                os.close(fd)
+
+    def _connect(self, worker: Worker, loader: Loader, line: list[int]) -> None:
         mine, theirs = pair()
         worker.channel = Channel(mine, partial(self._heard, worker), partial(self._silent, worker))
         worker.stacks = kernel.scratch_file(f"stacks of {worker.id}")
         if loader.spawns:
             with theirs:
                 worker.handle, worker.lifeline = start_process(
-                    self.generations.target, loader.generation, theirs.fileno(), worker.stacks, worker.brief
+                    self.generations.target, loader.generation, theirs.fileno(), worker.stacks, worker.brief, *line
                 )
             self._known(worker)
         else:
             with theirs:
                 lifeline, worker.lifeline = os.pipe()
-                loader.fork(worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks))
+                loader.fork(
+                    worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks), *(os.dup(fd) for fd in line)
+                )
 
     def _kill(self, worker: Worker, why: str) -> None:
         worker.kill(why)
@@ -249,6 +291,7 @@ class Crew:
             node=self.generations.target.node,
             service=post.service,
             group=post.group,
+            has_line=post.has_line,
             order=post.order,
             deadline=self._deadline,
             beat=self._vigil.beat,
@@ -260,7 +303,7 @@ class Crew:
         log.debug("draining", extra={"worker": worker.id, "pool": worker.brief.pool, "why": why})
         if was == Phase.STARTING:
             worker.kill(why)
-        elif worker.brief.role == "host":
+        elif worker.brief.role == "host" or worker.brief.has_line:
             for witness in self.witnesses:
                 witness.draining(worker)
         else:

@@ -70,6 +70,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
+    parser.add_argument("--line", type=int, help="with --brief: the line to a service's proxy")
     parser.add_argument("--brief", help="become this worker instead of serving forks")
     return parser.parse_args(argv)
 
@@ -130,7 +131,8 @@ def _become(app: App, pipe: Pipe, options: argparse.Namespace) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     brief = msgspec.json.decode(options.brief, type=Brief)
-    worker.run(app, brief, pipe.sock, options.lifeline, options.stacks)
+    line = [] if options.line is None else [options.line]
+    worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, _socket(line))
 
 
 def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
@@ -156,16 +158,16 @@ def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
 
 
 def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
-    channel, lifeline, stacks = (pipe.fds.popleft() for _ in range(3))
+    channel, lifeline, stacks, *line = (pipe.fds.popleft() for _ in range(4 if brief.has_line else 3))
     if threads := _threads():
         pipe.send(ForkRefused(brief.worker, threads))
-        _close(channel, lifeline, stacks)
+        _close(channel, lifeline, stacks, *line)
         return
     try:
         pid = os.fork()
     except OSError as error:
         pipe.send(ForkRefused(brief.worker, f"the system refused to fork: {error.strerror}"))
-        _close(channel, lifeline, stacks)
+        _close(channel, lifeline, stacks, *line)
         return
     if pid == 0:
         signal.set_wakeup_fd(-1)
@@ -173,10 +175,14 @@ def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         pipe.close()
         _close(*own)
-        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks)
+        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, _socket(line))
     _own_group(pid)
-    _close(channel, lifeline, stacks)
+    _close(channel, lifeline, stacks, *line)
     pipe.send(Forked(brief.worker, pid))
+
+
+def _socket(line: list[int]) -> socket.socket | None:
+    return socket.socket(fileno=line[0]) if line else None
 
 
 def _close(*fds: int) -> None:

@@ -100,9 +100,9 @@ class Loader:
         except TimeoutError:
             raise LoadError(f"its import did not end within {timeout:g} s") from None
 
-    def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int) -> None:
+    def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *line: int) -> None:
         """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
-        self._channel.send(Fork(brief), [channel, lifeline, stacks])
+        self._channel.send(Fork(brief), [channel, lifeline, stacks, *line])
 
     def leave(self) -> None:
         """Ask it to end; its workers stay."""
@@ -159,7 +159,12 @@ class Loader:
 
 
 def start_process(
-    target: Target, generation: int, control: int, stacks: int | None = None, brief: Brief | None = None
+    target: Target,
+    generation: int,
+    control: int,
+    stacks: int | None = None,
+    brief: Brief | None = None,
+    line: int | None = None,
 ) -> tuple[kernel.Handle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
     theirs, ours = os.pipe()
@@ -169,7 +174,9 @@ def start_process(
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         if brief is not None:
             argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
-        fds = [fd for fd in (control, theirs, stacks) if fd is not None]
+        if line is not None:
+            argv.append(f"--line={line}")
+        fds = [fd for fd in (control, theirs, stacks, line) if fd is not None]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0)
     except BaseException:
         os.close(ours)

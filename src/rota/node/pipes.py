@@ -1,4 +1,4 @@
-"""Messages among agent, loader and workers, on socket pairs.
+"""Messages among agent, loader, workers and proxies, on socket pairs.
 
 Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
 (the agent, host workers), `Pipe` for those without (the loader, workers of sync code). The loader also gets file
@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from rota.kit import frames
+from rota.workloads.services.figures import Figures
+from rota.workloads.services.table import Table
 from rota.workloads.summary import AppSummary
 
 LIMIT = 32 * 1024 * 1024
@@ -70,6 +72,9 @@ class Brief(msgspec.Struct, frozen=True):
 
     service: str = ""
     group: str = ""
+    has_line: bool = False
+    """Does a line to a proxy come along?"""
+
     order: Order | None = None
     deadline: Deadline | None = None
     """Until when exclusive work may go on, if nothing later is said."""
@@ -211,9 +216,97 @@ class Finish(Message, frozen=True):
     """To a worker: take nothing new, finish, end."""
 
 
+class Serve(Message, frozen=True):
+    """To a proxy: serve this service by this table from now on."""
+
+    table: Table
+
+
+class Listen(Message, frozen=True):
+    """To a proxy: these are the service's sockets, and no others; they come along, those of TCP first."""
+
+    service: str
+    tcp: int
+    udp: int
+
+
+class Unserve(Message, frozen=True):
+    """To a proxy: this service is not ours any more; hang up."""
+
+    service: str
+
+
+class TakeSeat(Message, frozen=True):
+    """To a proxy: a worker is being started; the line to it comes along."""
+
+    worker: int
+    service: str
+    group: int
+    generation: int
+    capacity: int = 1
+    grace: float = 0.0
+    """Seconds that the worker's own watch over a request's time may come after the proxy's."""
+
+
+class Dismiss(Message, frozen=True):
+    """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
+
+    worker: int
+
+
+class Close(Message, frozen=True):
+    """To a proxy: take no new connections and no new requests; tell when those that are here are done."""
+
+
+class GiveUp(Message, frozen=True):
+    """To a proxy: answer what is left, hang up, end."""
+
+
+class Ask(Message, frozen=True):
+    """To a proxy: what are the figures of a service?"""
+
+    number: int
+    service: str
+
+
+class Clear(Message, frozen=True):
+    """To a proxy: drop what waits in these groups, or in all."""
+
+    number: int
+    service: str
+    groups: tuple[int, ...] | None
+
+
+class Told(Message, frozen=True):
+    """From a proxy: the answer to what was asked under this number."""
+
+    number: int
+    figures: Figures | None = None
+    dropped: dict[int, int] | None = None
+    """Group → how many requests were dropped."""
+
+
+class Unseated(Message, frozen=True):
+    """From a proxy: the worker to dismiss is not here."""
+
+    worker: int
+
+
+class Overdue(Message, frozen=True):
+    """From a proxy: this worker did not end a request in time; does it hold others?"""
+
+    worker: int
+    holds_others: bool
+
+
+class Idle(Message, frozen=True):
+    """From a proxy that was told to close: no request is here."""
+
+
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish | Serve
+    | Listen | Unserve | TakeSeat | Dismiss | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

@@ -11,11 +11,14 @@ from datetime import timedelta
 from rota.decide.crew import Pool
 from rota.model.config import RuntimeConfig
 from rota.node.pipes import Order
-from rota.workloads.summary import AppSummary
+from rota.workloads.services.routing import ByWorker
+from rota.workloads.summary import AppSummary, ServiceSummary
 
 HOST = "host"
 EXECUTOR = "executor"
 CANARY = "canary:"
+ROUTER_GROUP = "router"
+"""The group, among a service's pools, of the workers that only say which group a request is for."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Post:
     role: str
     service: str = ""
     group: str = ""
+    has_line: bool = False
+    """Do its workers talk to a proxy?"""
+
     order: Order | None = None
     drain: timedelta | None = timedelta(seconds=10)
     """How long its workers may take to end; None for as long as their work takes."""
@@ -34,9 +40,19 @@ class Post:
     """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still."""
 
 
-def posts(app: AppSummary, orders: Iterable[Order], executors: int, config: RuntimeConfig) -> dict[str, Post]:
-    """What to man, by pool."""
-    found = [*_of_app(app, executors, config), *_of_orders(orders, app, config)]
+def posts(
+    app: AppSummary,
+    orders: Iterable[Order],
+    executors: int,
+    config: RuntimeConfig,
+    sizes: Mapping[tuple[str, int], int] | None = None,
+) -> dict[str, Post]:
+    """What to man, by pool; `sizes` are those of services' groups that somebody changed by hand."""
+    found = [
+        *_of_app(app, executors, config),
+        *(post for service in app.services for post in _of_service(service, config, sizes or {})),
+        *_of_orders(orders, app, config),
+    ]
     return {post.pool.name: post for post in found}
 
 
@@ -44,9 +60,9 @@ def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig)
     """One worker of each sort of the new generation; none for what must not run twice."""
     found = {}
     for name, post in wanted.items():
-        if not post.order:
+        if not post.order and not post.pool.breaks_first:
             pool = Pool(f"{CANARY}{name}", 1, generation=generation)
-            found[pool.name] = replace(post, pool=pool, drain=config.grace)
+            found[pool.name] = replace(post, pool=pool, drain=config.grace, has_line=False)
     return found
 
 
@@ -58,10 +74,21 @@ def _of_app(app: AppSummary, executors: int, config: RuntimeConfig) -> Iterator[
         yield Post(
             Pool(EXECUTOR, executors), "executor", drain=None
         )  # a run may last for hours; a reload does not end it
-    for service in app.services:
-        for group, count in service.groups.items():
-            pool = Pool(f"service:{service.name}:{group}", count)
-            yield Post(pool, "service", service.name, group, drain=config.drain)
+
+
+def group_pool(service: str, group: str) -> str:
+    """The name of the pool of a service's group."""
+    return f"service:{service}:{group}"
+
+
+def _of_service(service: ServiceSummary, config: RuntimeConfig, sizes: Mapping[tuple[str, int], int]) -> Iterator[Post]:
+    for group, count in service.groups.items():
+        size = sizes.get((service.name, int(group)), count)
+        pool = Pool(group_pool(service.name, group), size, breaks_first=service.all_out_first)
+        yield Post(pool, "service", service.name, group, True, drain=config.drain, has_loop=service.has_loop)
+    if isinstance(service.rule, ByWorker):
+        pool = Pool(group_pool(service.name, ROUTER_GROUP), service.proxies)
+        yield Post(pool, "service", service.name, ROUTER_GROUP, True, drain=config.drain)
 
 
 def runs_alone(order: Order, app: AppSummary) -> bool:

@@ -33,6 +33,7 @@ from rota.node.pipes import Attempt, Deadline, Loaded, Order
 from rota.node.posts import Post
 from rota.node.reload import Reloads
 from rota.node.saves import Saves
+from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
 from rota.workloads.summary import ResourceSummary
@@ -41,6 +42,9 @@ log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
+
+GOODBYE = 1.0
+"""Seconds for proxies to say goodbye to their clients."""
 
 
 class SourceFailed(RotaError):
@@ -67,8 +71,9 @@ class Runtime:
         self.crew.witnesses.append(self.saves)
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
+        self.services = Services(self.crew, target.node, policy, clock, tell)
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
-        self._config = config
+        self._config, self._clock = config, clock
         self._reloading: set[asyncio.Task[None]] = set()
         self._queries = itertools.count(1)
 
@@ -92,8 +97,18 @@ class Runtime:
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
         """Keep the crew, for ever; `progress` is called at each turn."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self.crew.run(progress), name="crew")
+            loops.create_task(self.crew.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
+
+    def _turn(self, progress: Callable[[], None]) -> None:
+        progress()
+        self.services.update()
+
+    async def resize(self, service: str, group: int, count: int) -> int:
+        """Want so many workers in a group of a service, until the next reload; how many were wanted before."""
+        before = await self.services.resize(service, group, count)
+        self._post()
+        return before
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these tasks from now on."""
@@ -122,17 +137,23 @@ class Runtime:
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
         self.is_draining = True
+        ends = self._clock.monotonic() + self._config.drain.total_seconds()
         await self.reloads.close()
         self.tasks.want(())
+        # Services first answer what they have, which takes their workers; everything else stops meanwhile.
+        self.crew.man({name: post for name, post in self.crew.posts.items() if post.has_line})
+        await self.services.close(max(0.0, ends - self._clock.monotonic() - GOODBYE))
         self.crew.man({})
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._config.drain.total_seconds()):
+            async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())):
                 await self.crew.until(lambda: not self.crew.workers)
+        await self.services.leave(GOODBYE)
 
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
         self.is_draining = True
         await self.reloads.close()
+        self.services.kill()
         self.crew.kill_all("the node stops")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -208,6 +229,7 @@ class Runtime:
         """Who is who among the processes."""
         return {
             "loaders": {str(number): loader.pid for number, loader in self.generations.able().items()},
+            "proxies": self.services.processes(),
             "workers": [
                 {
                     "pid": worker.pid,
@@ -235,7 +257,9 @@ class Runtime:
         )
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
-        return posts.posts(loaded.app, self.tasks.orders.values(), self.attempts.size, self._config)
+        return posts.posts(
+            loaded.app, self.tasks.orders.values(), self.attempts.size, self._config, self.services.sizes
+        )
 
     def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
         return posts.canaries(self._wanted(loaded), generation, self._config)

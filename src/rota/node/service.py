@@ -1,25 +1,401 @@
-"""A service worker: started, its hooks run, and idle.
+"""A service worker: answers the requests that its proxy hands it, over a line of its own.
 
-Requests reach it through the proxy, which is not written yet; what stands here is its life.
+There are three ways to work. One request at a time, without an event loop or a thread in the way: the usual one.
+Several at a time in threads, if the service says so. And an event loop, if any function of the service is async; those
+that are not run in threads beside it.
+
+The agent's words come on another channel, and a thread, or the loop, listens to them. Who may end is decided by the
+proxy, which knows what this worker holds: its last parcel says so.
 """
 
+import asyncio
+import contextlib
 import logging
-import signal
+import queue
+import select
 import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from rota.model.errors import Invalid
 from rota.node.guard import Guard
-from rota.node.pipes import Brief, Finish, Pipe, Registered
+from rota.node.pipes import Beat, Brief, Channel, Finish, Pipe, Registered
+from rota.node.posts import ROUTER_GROUP
 from rota.sdk.app import App
+from rota.sdk.service import Service
+from rota.workloads.context import Client, Reply, Request
+from rota.workloads.services.codes import Ret
+from rota.workloads.services.desk import Desk, drive
+from rota.workloads.services.frames import wire
+from rota.workloads.services.parcels import (
+    ADDRESS,
+    ANSWERED,
+    DONE,
+    GIVEN,
+    NO_LIMIT,
+    READY,
+    Inbox,
+    returned,
+)
+from rota.workloads.services.routing import ROUTER
 
 log = logging.getLogger(__name__)
 
+CHUNK = 262_144
 
-def be_service_worker(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
-    """Stand ready until told to finish, or until the agent is gone."""
-    pipe = Pipe(sock)
-    signal.signal(signal.SIGTERM, lambda *_: sock.shutdown(socket.SHUT_RD))
-    pipe.send(Registered())
+
+def be_service_worker(
+    app: App, brief: Brief, sock: socket.socket, guard: Guard | None, line: socket.socket | None
+) -> None:
+    """Answer requests until the proxy says that there are no more, or until the agent is gone."""
+    service = app.services[brief.service]
+    if line is None:  # a canary: it shows that it can start
+        line, other = socket.socketpair()
+        line_of_canary = other  # noqa: F841  # kept open, or the line would end
+    if brief.group == ROUTER_GROUP:
+        _Plain(brief, sock, line, _Router(service)).run()
+    elif service.has_loop:
+        asyncio.run(_Looped(brief, service).run(sock, line))
+    elif service.spec.concurrency > 1:
+        _Threaded(brief, sock, line, _Counter(service, int(brief.group))).run()
+    else:
+        _Plain(brief, sock, line, _Counter(service, int(brief.group))).run()
+
+
+class _Counter:
+    """Where a worker's requests are answered: parcels in, parcels out."""
+
+    def __init__(self, service: Service, group: int, desk: Desk | None = None) -> None:
+        spec = service.spec
+        self.service = service
+        self.desk = desk or Desk(
+            service.name,
+            service.handlers,
+            service.hooks,
+            timeout=spec.timeout,
+            answers_failures=spec.auto_answer_on_fail,
+        )
+        self.timers = service.timers
+        self._wire, self._group = wire(spec.layout), group
+
+    def start(self) -> None:
+        """Run what is to run first."""
+        drive(self.desk.start())
+
+    def stop(self) -> None:
+        """Run what is to run last."""
+        drive(self.desk.stop())
+
+    def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
+        """Answer one request; whatever happens, the last thing sent says that it is done."""
+        last: list[bytes] = []
+        request = self.request(number, parcel, send, last)
+        try:
+            drive(self.desk.answer(request))
+        except Invalid as error:  # it waited for something, which only async functions may
+            log.error("a handler failed", extra={"service": self.service.name, "cmd": request.cmd, "why": str(error)})
+            request.is_over = True
+            if self.service.spec.auto_answer_on_fail:
+                request.write(Reply(ret=Ret.HANDLER_ERROR))
+        finally:
+            send(returned(number, DONE | ANSWERED, last[0]) if last else returned(number, DONE))
+
+    def request(self, number: int, parcel: bytes, send: Callable[[bytes], None], last: list[bytes]) -> Request:
+        """The request in a parcel: an answer before its end is sent at once, the one at its end is kept in `last`."""
+        layout = self._wire
+        frame = parcel[ADDRESS.size :]
+        cmd, sn = layout.cmd_and_sn(frame)
+
+        def reply(answer: Reply) -> None:
+            packed = layout.reply(frame, answer.ret, answer.body, answer.fields)
+            if request.is_over:
+                last.append(packed)
+            else:
+                send(returned(number, ANSWERED, packed))
+
+        request = self.desk.request(
+            cmd=cmd,
+            sn=sn,
+            body=layout.body(frame),
+            group=self._group,
+            client=lambda: _client(parcel),
+            send=reply,
+            fields=lambda: layout.read(frame),
+        )
+        return request
+
+
+class _Router:
+    """Where a router's worker says which group requests are for."""
+
+    def __init__(self, service: Service) -> None:
+        assert service.router is not None
+        self.service, self.timers = service, ()
+        self._router, self._wire = service.router, wire(service.spec.layout)
+
+    def start(self) -> None:
+        """Nothing is to be done first."""
+
+    def stop(self) -> None:
+        """Nothing is to be done last."""
+
+    def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
+        """The group in four bytes; nothing if the user's function failed."""
+        frame = parcel[ADDRESS.size :]
+        cmd, sn = self._wire.cmd_and_sn(frame)
+        request = Request(
+            service=self.service.name,
+            cmd=cmd,
+            sn=sn,
+            body=self._wire.body(frame),
+            group=ROUTER,
+            client=lambda: _client(parcel),
+            send=_no_answer,
+            fields=lambda: self._wire.read(frame),
+        )
+        answer = b""
+        try:
+            answer = int(self._router(request)).to_bytes(4, "big", signed=True)
+        except (Exception, SystemExit):  # one request is lost by it, not the worker
+            log.exception("the routing function failed", extra={"service": self.service.name, "cmd": cmd})
+        finally:
+            send(returned(number, DONE, answer))
+
+
+class _Plain:
+    """One request after the other, timers between them."""
+
+    def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: "_Counter | _Router") -> None:
+        self._brief, self._pipe, self._line, self._counter = brief, Pipe(sock), line, counter
+        self.done = 0
+        self._due = {timer: time.monotonic() + timer.period for timer in counter.timers}
+
+    def run(self) -> None:
+        """Answer until the line ends."""
+        line, counter = self._line, self._counter
+        counter.start()
+        arguments = (self._pipe, line, self._brief.beat, lambda: self.done)
+        threading.Thread(target=_listen, args=arguments, name="rota", daemon=True).start()
+        line.sendall(READY)
+        self._pipe.send(Registered())
+        inbox = Inbox(GIVEN)
+        with contextlib.suppress(OSError):
+            while data := self._receive():
+                for number, left, parcel in inbox.feed(data):
+                    if not number:
+                        counter.stop()
+                        return
+                    self._answer(number, left, parcel)
+        counter.stop()
+
+    def _answer(self, number: int, left: int, parcel: bytes) -> None:
+        self._counter.answer(number, left, parcel, self._line.sendall)
+        self.done += 1
+
+    def _receive(self) -> bytes:
+        """What comes next; what is due is done meanwhile."""
+        if not self._due:
+            return self._line.recv(CHUNK)
+        while True:
+            wait = min(self._due.values()) - time.monotonic()
+            if wait > 0 and select.select([self._line], [], [], wait)[0]:
+                return self._line.recv(CHUNK)
+            for timer, when in self._due.items():
+                if when <= time.monotonic():
+                    self._call(timer.function)
+                    self._due[timer] = max(when + timer.period, time.monotonic())
+
+    def _call(self, function: Callable[[], Any]) -> None:
+        counter = self._counter
+        assert isinstance(counter, _Counter)
+        drive(counter.desk.call("every", function))
+
+
+class _Threaded(_Plain):
+    """Several requests at a time, each in a thread."""
+
+    def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: _Counter) -> None:
+        super().__init__(brief, sock, line, counter)
+        self._waiting: queue.SimpleQueue[tuple[int, int, bytes] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"rota request {number}", daemon=True)
+            for number in range(counter.service.spec.concurrency)
+        ]
+
+    def run(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        super().run()
+
+    def _answer(self, number: int, left: int, parcel: bytes) -> None:
+        self._waiting.put((number, left, parcel))
+
+    def _work(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            with contextlib.suppress(OSError):  # the proxy is gone, and nobody waits any more
+                self._counter.answer(*job, self._send)
+            self.done += 1
+
+    def _send(self, parcel: bytes) -> None:
+        with self._lock:
+            self._line.sendall(parcel)
+
+
+class _Looped:
+    """An event loop: async functions in it, others in threads beside it."""
+
+    def __init__(self, brief: Brief, service: Service) -> None:
+        self._brief, self._service = brief, service
+        self._threads = ThreadPoolExecutor(service.spec.concurrency, "rota request")
+        spec = service.spec
+        desk = Desk(
+            service.name,
+            service.handlers,
+            service.hooks,
+            timeout=spec.timeout,
+            answers_failures=spec.auto_answer_on_fail,
+            aside=self._aside,
+        )
+        self._counter = _Counter(service, int(brief.group), desk)
+        self._inbox = Inbox(GIVEN)
+        self._out: list[bytes] = []
+        self._unsent = b""
+        self._answering: set[asyncio.Task[None]] = set()
+        self._done = 0
+
+    async def run(self, sock: socket.socket, line: socket.socket) -> None:
+        """Answer until the line ends."""
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self._line = line
+        line.setblocking(False)
+        channel = Channel(sock, self._heard, self._over.set)
+        desk = self._counter.desk
+        await desk.start()
+        self._loop.add_reader(line.fileno(), self._read)
+        self._send(READY)
+        channel.send(Registered())
+        beside = [asyncio.create_task(self._beat(channel))]
+        beside += [asyncio.create_task(self._every(timer.period, timer.function)) for timer in self._service.timers]
+        await self._over.wait()
+        for task in beside:
+            task.cancel()
+        if self._answering:
+            await asyncio.wait(self._answering)
+        await desk.stop()
+
+    def _heard(self, message: object) -> None:
+        if isinstance(message, Finish):
+            self._over.set()
+
+    def _read(self) -> None:
+        try:
+            data = self._line.recv(CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._line.fileno())
+            self._over.set()
+            return
+        for number, left, parcel in self._inbox.feed(data):
+            if not number:
+                self._over.set()
+                continue
+            task = self._loop.create_task(self._answer(number, left, parcel))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, number: int, left: int, parcel: bytes) -> None:
+        last: list[bytes] = []
+        request = self._counter.request(number, parcel, self._send_soon, last)
+        try:
+            await self._counter.desk.answer(request, None if left == NO_LIMIT else left / 1000)
+        finally:
+            self._send(returned(number, DONE | ANSWERED, last[0]) if last else returned(number, DONE))
+            self._done += 1
+
+    def _send_soon(self, parcel: bytes) -> None:
+        """Send, from whatever thread."""
+        self._loop.call_soon_threadsafe(self._send, parcel)
+
+    def _send(self, parcel: bytes) -> None:
+        """Send at the end of this turn, with all else that is to go."""
+        self._out.append(parcel)
+        if len(self._out) == 1 and not self._unsent:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        data = self._unsent + b"".join(self._out) if self._unsent else b"".join(self._out)
+        self._out.clear()
+        was_stuck = bool(self._unsent)
+        try:
+            sent = self._line.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:  # the proxy is gone; its end is read
+            sent = len(data)
+        self._unsent = data[sent:]
+        if self._unsent and not was_stuck:
+            self._loop.add_writer(self._line.fileno(), self._flush)
+        elif was_stuck and not self._unsent:
+            self._loop.remove_writer(self._line.fileno())
+
+    async def _aside(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await self._loop.run_in_executor(self._threads, _exits_as_error, function, *arguments)
+
+    async def _beat(self, channel: Channel) -> None:
+        while True:
+            channel.send(Beat(self._done))
+            await asyncio.sleep(self._brief.beat)
+
+    async def _every(self, period: float, function: Callable[[], Any]) -> None:
+        while True:
+            await asyncio.sleep(period)
+            await self._counter.desk.call("every", function)
+
+
+class _Exited(Exception):
+    """A function in a thread called sys.exit."""
+
+
+def _exits_as_error(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except SystemExit as error:  # in a thread it would end nothing, but the future would not like it
+        raise _Exited(f"sys.exit({error.code!r})") from None
+
+
+def _listen(pipe: Pipe, line: socket.socket, beat: float, done: Callable[[], int]) -> None:
+    """Hear the agent while the main thread works: at its word, or its end, the line is read no further."""
+    for message in _words(pipe, beat, done):
+        if isinstance(message, Finish):
+            break
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RD)
+
+
+def _words(pipe: Pipe, beat: float, done: Callable[[], int]) -> Iterator[object]:
+    """What the agent says; beats go out meanwhile."""
     while True:
-        match pipe.receive():
-            case None | Finish():
-                return
+        if not select.select([pipe.sock], [], [], beat)[0]:
+            pipe.send(Beat(done()))
+        elif not pipe.read():
+            return
+        yield from pipe.ready()
+
+
+def _client(parcel: bytes) -> Client:
+    version, port, host = ADDRESS.unpack_from(parcel)
+    if version & 15 == 6:  # IPv6
+        return Client(socket.inet_ntop(socket.AF_INET6, host), port)
+    return Client(socket.inet_ntop(socket.AF_INET, host[:4]), port)
+
+
+def _no_answer(reply: Reply) -> None:
+    raise Invalid("a routing function answers nothing; it returns the number of a group")

@@ -133,7 +133,7 @@ class Tasks:
     def draining(self, worker: Worker) -> None:
         if worker.brief.pool == HOST:
             self.reconcile()
-        else:
+        elif not worker.brief.has_line:
             worker.send(Finish())  # a canary has nothing to hand over
 
     def said(self, worker: Worker, message: Any) -> None:

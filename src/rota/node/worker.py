@@ -29,19 +29,23 @@ from rota.sdk.app import App
 BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
     "executor": be_executor,
     "host": be_host,
-    "service": be_service_worker,
     "task": be_alone,
 }
-"""What each role does; imported before the fork, so that no worker pays for it."""
+"""What each role does, but for services, whose workers have a line; imported before the fork, which none pays for."""
 
 
-def run(app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int) -> NoReturn:
-    """Be the worker that `brief` describes."""
+def run(
+    app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int, line: socket.socket | None = None
+) -> NoReturn:
+    """Be the worker that `brief` describes; a service's has a line to its proxy."""
     code = 1
     try:
         guard = _settle_in(brief, lifeline, stacks)
         if _start(app, sock):
-            BODIES[brief.role](app, brief, sock, guard)
+            if brief.role == "service":
+                be_service_worker(app, brief, sock, guard, line)
+            else:
+                BODIES[brief.role](app, brief, sock, guard)
             code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

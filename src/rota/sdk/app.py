@@ -14,7 +14,10 @@ from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
 from rota.sdk.service import Service
 from rota.workloads.checks import Check, Duration, did_you_mean
+from rota.workloads.context import Request
 from rota.workloads.jobs.spec import CommandSpec
+from rota.workloads.services.frames import BOX, Layout
+from rota.workloads.services.routing import ByField, ByRange
 from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.summary import AppSummary, ResourceSummary, ServiceSummary
 
@@ -102,6 +105,11 @@ class App:
         max_frame: int = 1 << 20,
         client_timeout: Duration | None = None,
         auto_answer_on_fail: bool = True,
+        frame: Layout = BOX,
+        route: ByField | ByRange | Callable[[Request], int] | None = None,
+        max_clients: int = 10_000,
+        proxies: int = 1,
+        all_out_first: bool = False,
     ) -> Service:
         """A listener; `groups` says how many workers each group has. Declare handlers with its `on`."""
         spec = ServiceSpec.parse(
@@ -117,8 +125,13 @@ class App:
             max_frame=max_frame,
             client_timeout=client_timeout,
             auto_answer_on_fail=auto_answer_on_fail,
+            frame=frame,
+            route=route,
+            max_clients=max_clients,
+            proxies=proxies,
+            all_out_first=all_out_first,
         )
-        service = _register("service", self.services, Service(spec))
+        service = _register("service", self.services, Service(spec, route if callable(route) else None))
         self._check_ports(spec)
         return service
 
@@ -365,4 +378,10 @@ def _service_summary(service: Service) -> ServiceSummary:
         max_frame=spec.max_frame,
         client_timeout=spec.client_timeout,
         auto_answer_on_fail=spec.auto_answer_on_fail,
+        layout=spec.layout,
+        rule=spec.rule,
+        max_clients=spec.max_clients,
+        proxies=spec.proxies,
+        all_out_first=spec.all_out_first,
+        has_loop=service.has_loop,
     )

@@ -12,7 +12,7 @@ from rota.sdk.declared import check_handler
 from rota.sdk.functions import Function, check_function, is_async, name_of
 from rota.sdk.options import checked
 from rota.workloads.checks import Check, Duration
-from rota.workloads.services.handlers import Handler, Hooks
+from rota.workloads.services.handlers import Handler, Hooks, Timer
 from rota.workloads.services.spec import HOOKS, HandlerSpec, ServiceSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,11 +81,28 @@ class Routes:
 class Service:
     """A listener: declare what it answers with `on`, and what runs around that with the hooks."""
 
-    def __init__(self, spec: ServiceSpec) -> None:
+    def __init__(self, spec: ServiceSpec, router: Function | None = None) -> None:
         self.spec = spec
         self.name = spec.name
+        self.router = router
+        """Says which group a request is for, if a function does."""
+
         self.handlers: dict[int, Handler] = {}
+        self.timers: list[Timer] = []
         self.hooks = Hooks()
+        if router is not None:
+            check_function(self._check().about("route"), router, "request")
+
+    @property
+    def has_loop(self) -> bool:
+        """Do its workers need an event loop?"""
+        functions = [
+            *(handler.function for handler in self.handlers.values()),
+            *(timer.function for timer in self.timers),
+            *self.hooks.functions(),
+            *(function for handler in self.handlers.values() for function in handler.hooks.functions()),
+        ]
+        return any(map(is_async, functions))
 
     @checked("handler")
     def on(
@@ -112,6 +129,17 @@ class Service:
         self.hooks.before_request.extend(routes.service_hooks.before_request)
         self.hooks.after_request.extend(routes.service_hooks.after_request)
         routes.included_in = self.name
+
+    def every(self, period: Duration) -> Callable[[F], F]:
+        """Decorates a function () that each worker of the service calls again and again, between its requests."""
+        found = self._check().about("every").duration("period", period)
+
+        def declare(function: F) -> F:
+            check_function(self._check().about(f"every {name_of(function)}"), function)
+            self.timers.append(Timer(found.total_seconds(), function))
+            return function
+
+        return declare
 
     def start_worker(self, function: F) -> F:
         """Decorates a hook () that runs when a worker starts."""

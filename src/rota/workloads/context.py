@@ -218,26 +218,29 @@ class Client:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: its code, 0 for well done, and its body."""
+    """An answer: its code, 0 for well done, its body, and what else its header says."""
 
     body: bytes = b""
     ret: int = 0
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the header besides `ret`; an answer has its request's cmd and number unless they are here."""
 
     @classmethod
     def of(cls, value: object) -> "Reply":
         """What a handler returned, as an answer; Invalid if it is none.
 
-        Bytes and str are a body; a dict has `ret`, `body`, or both.
+        Bytes and str are a body; a dict has `ret`, `body`, and fields of the header.
         """
         match value:
             case Reply():
                 return value
             case bytes() | bytearray() | memoryview() | str():
                 return cls(body=_bytes(value))
-            case Mapping() if value.keys() <= {"ret", "body"}:
+            case Mapping() if all(isinstance(name, str) for name in value):
+                fields = {name: value[name] for name in value if name not in ("ret", "body")}
                 ret, body = value.get("ret", 0), value.get("body", b"")
                 if isinstance(ret, int) and -(1 << 31) <= ret < 1 << 31:
-                    return cls(body=_bytes(body), ret=int(ret))
+                    return cls(_bytes(body), int(ret), fields)
         raise Invalid(
             f"a handler returned {_shown(value)}; return a Reply, bytes, str, None, "
             'or a dict like {"ret": 0, "body": b"…"}'
@@ -255,17 +258,31 @@ class Request:
         sn: int,
         body: bytes,
         group: int,
-        client: Client | None,
+        client: Client | Callable[[], Client] | None,
         send: Callable[[Reply], None],
+        fields: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        self.service, self.cmd, self.sn, self.body, self.group, self.client = service, cmd, sn, body, group, client
+        self.service, self.cmd, self.sn, self.body, self.group = service, cmd, sn, body, group
         self.is_answered = False
         """Has an answer been sent? There is at most one."""
 
         self.is_interrupted = False
         """Did a hook say that the handler is not to run?"""
 
-        self._send = send
+        self.is_over = False
+        """Has its handler ended?"""
+
+        self._send, self._client, self._fields = send, client, fields
+
+    @property
+    def client(self) -> Client | None:
+        """Who asks."""
+        return self._client() if callable(self._client) else self._client
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The header, by name: for frames that say more than cmd and number."""
+        return self._fields() if self._fields else {"cmd": self.cmd, "ret": 0, "sn": self.sn}
 
     def json(self) -> Any:
         """The body, read as JSON."""
@@ -280,7 +297,11 @@ class Request:
             return False
         reply = Reply.of(value)
         self.is_answered = True
-        self._send(reply)
+        try:
+            self._send(reply)
+        except Invalid:  # a field that its frame does not have: nothing was sent
+            self.is_answered = False
+            raise
         return True
 
     def interrupt(self, value: object = None) -> bool:

@@ -11,6 +11,8 @@ import msgspec
 
 from rota.model.errors import Invalid
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.services.frames import BOX, Layout
+from rota.workloads.services.routing import Rule
 from rota.workloads.streams.spec import StreamSpec
 
 
@@ -61,6 +63,13 @@ class ServiceSummary:
     max_frame: int
     client_timeout: timedelta | None
     auto_answer_on_fail: bool
+    layout: Layout = BOX
+    rule: Rule | None = None
+    max_clients: int = 10_000
+    proxies: int = 1
+    all_out_first: bool = False
+    has_loop: bool = False
+    """Do its workers have an event loop? (A handler of its own is async.)"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,9 @@
 
 `answer` sees that each request gets at most one reply, whatever its handler does: an error, an exit, nonsense returned
 or, for async handlers, time running out all become an error reply. A handler that is not async runs where it is called,
-and whoever calls must watch its time.
+or where `aside` puts it, and whoever calls must watch its time.
+
+A service without any async function needs no event loop: `drive` runs what the desk does to its end.
 
 Errors of hooks are reported and passed over, except before a request: what a hook was to check was then not checked, so
 the handler does not run.
@@ -10,19 +12,26 @@ the handler does not run.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar
 
+from rota.model.errors import Invalid
 from rota.workloads.context import Client, Reply, Request
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.handlers import Function, Handler, Hooks
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 Report = Callable[[str, BaseException], None]
 """Told of what went wrong in a user's function: where, and the error."""
+
+Aside = Callable[..., Awaitable[Any]]
+"""Runs a function that is not async somewhere else: the function and its arguments."""
 
 
 class Desk:
@@ -37,10 +46,12 @@ class Desk:
         timeout: timedelta | None = None,
         answers_failures: bool = True,
         report: Report | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self._service, self._handlers, self._hooks = service, handlers, hooks
         self._timeout, self._answers_failures = timeout, answers_failures
         self._report = report or _log
+        self._aside = aside
         self._had_one = False
 
     async def start(self) -> None:
@@ -54,20 +65,35 @@ class Desk:
         await self._run("stop_worker", self._hooks.stop_worker)
 
     def request(
-        self, *, cmd: int, sn: int, body: bytes, group: int, client: Client | None, send: Callable[[Reply], None]
+        self,
+        *,
+        cmd: int,
+        sn: int,
+        body: bytes,
+        group: int,
+        client: Client | Callable[[], Client] | None,
+        send: Callable[[Reply], None],
+        fields: Callable[[], dict[str, Any]] | None = None,
     ) -> Request:
         """A request whose reply goes to `send`, with the hooks around it."""
+        hooks = self._hooks
+        if not (hooks.before_response or hooks.after_response):
+            return Request(
+                service=self._service, cmd=cmd, sn=sn, body=body, group=group, client=client, send=send, fields=fields
+            )
 
         def respond(reply: Reply) -> None:
-            self._run_now("before_response", self._hooks.before_response, request, reply)
+            self._run_now("before_response", hooks.before_response, request, reply)
             send(reply)
-            self._run_now("after_response", self._hooks.after_response, request, reply)
+            self._run_now("after_response", hooks.after_response, request, reply)
 
-        request = Request(service=self._service, cmd=cmd, sn=sn, body=body, group=group, client=client, send=respond)
+        request = Request(
+            service=self._service, cmd=cmd, sn=sn, body=body, group=group, client=client, send=respond, fields=fields
+        )
         return request
 
-    async def answer(self, request: Request) -> None:
-        """Run the request's handler and send its reply, if it has one."""
+    async def answer(self, request: Request, left: float | None = None) -> None:
+        """Run the request's handler and send its reply, if it has one; `left` is the time it has, in seconds."""
         handler = self._handlers.get(request.cmd)
         if handler is None:
             self._fail(request, Ret.UNKNOWN_CMD)
@@ -75,42 +101,65 @@ class Desk:
         if not self._had_one:
             self._had_one = True
             await self._run("before_first_request", self._hooks.before_first_request, request)
-        result, error, ret = await self._handle(handler, request)
+        result, error, ret = await self._handle(handler, request, left)
         for hooks in (handler.hooks, self._hooks):
-            await self._run("after_request", hooks.after_request, request, error)
+            if hooks.after_request:
+                await self._run("after_request", hooks.after_request, request, error)
+        request.is_over = True
         if ret is not None:
             self._fail(request, ret)
         elif result is not None:
-            request.write(result)
+            try:
+                request.write(result)
+            except Invalid as wrong:
+                self._report(f'service "{self._service}": cmd {request.cmd}', wrong)
+                self._fail(request, Ret.HANDLER_ERROR)
+
+    async def call(self, where: str, function: Function) -> None:
+        """Run a function of the user's that no request is behind; its errors are reported."""
+        await self._run(where, (function,))
 
     async def _handle(
-        self, handler: Handler, request: Request
+        self, handler: Handler, request: Request, left: float | None
     ) -> tuple[Reply | None, BaseException | None, Ret | None]:
         """The reply; or what went wrong, and the code for that."""
         where = "before_request"
-        limit = handler.spec.timeout or self._timeout
+        clock = self._clock(handler, left)
         try:
-            async with asyncio.timeout(limit.total_seconds() if limit else None) as clock:
-                for hook in (*self._hooks.before_request, *handler.hooks.before_request):
-                    await _call(hook, request)
+            async with clock or nullcontext():
+                for hooks in (self._hooks, handler.hooks):
+                    for hook in hooks.before_request:
+                        await self._call(hook, request)
                 if request.is_interrupted:
                     return None, None, None
                 where = f"cmd {request.cmd}"
-                result = await _call(handler.function, request)
+                result = await self._call(handler.function, request)
                 return (None if result is None else Reply.of(result)), None, None
         except (Exception, SystemExit) as error:  # an exit of a handler must not cost the worker
             self._report(f'service "{self._service}": {where}', error)
-            late = isinstance(error, TimeoutError) and clock.expired()
+            late = isinstance(error, TimeoutError) and clock is not None and clock.expired()
             return None, error, Ret.DEADLINE if late else Ret.HANDLER_ERROR
 
+    def _clock(self, handler: Handler, left: float | None) -> asyncio.Timeout | None:
+        """What ends an async handler in time; nothing can end another one from within."""
+        if not handler.spec.is_async:
+            return None
+        if left is None:
+            limit = handler.spec.timeout or self._timeout
+            if limit is None:
+                return None
+            left = limit.total_seconds()
+        return asyncio.timeout(left)
+
     def _fail(self, request: Request, ret: Ret) -> None:
+        request.is_over = True
         if self._answers_failures:
             request.write(Reply(ret=ret))
 
     async def _run(self, hook: str, functions: Iterable[Function], *arguments: object) -> None:
         for function in functions:
             try:
-                await _call(function, *arguments)
+                await self._call(function, *arguments)
             except Exception as error:
                 self._report(f'service "{self._service}": {hook}', error)
 
@@ -121,10 +170,22 @@ class Desk:
             except Exception as error:
                 self._report(f'service "{self._service}": {hook}', error)
 
+    async def _call(self, function: Function, *arguments: object) -> Any:
+        if self._aside is not None and not asyncio.iscoroutinefunction(function):
+            result = await self._aside(function, *arguments)
+        else:
+            result = function(*arguments)
+        return await result if isawaitable(result) else result
 
-async def _call(function: Function, *arguments: object) -> Any:
-    result = function(*arguments)
-    return await result if isawaitable(result) else result
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns, run to its end without an event loop; nothing in it may wait."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # what the coroutine returned
+    work.close()
+    raise Invalid("a function that is not async waited for something; write it with async def")
 
 
 def _log(where: str, error: BaseException) -> None:

@@ -35,7 +35,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The header of a frame. It needs `packet_len` or `body_len`, and `cmd`; `magic`, `ret` and `sn` mean what they say."""
+    """The header of a frame: it needs `packet_len` or `body_len`, and `cmd`; `magic`, `ret` and `sn` are known too."""
 
     name: str
     fields: tuple[Field, ...]
@@ -134,6 +134,13 @@ class Wire:
             start = end
         return found, start
 
+    def needed(self, data: bytes) -> int:
+        """How many bytes must be there before a look at what begins with `data` is worth while."""
+        if len(data) < self.size:
+            return self.size
+        length: int = self._header.unpack_from(data)[self._length]
+        return length + self._beside
+
     def read(self, frame: bytes) -> dict[str, Any]:
         """The header of a frame, by name."""
         return dict(zip(self.names, self._header.unpack_from(frame), strict=True))
@@ -190,4 +197,6 @@ class Wire:
             try:
                 struct.calcsize(layout.order + field.code)
             except struct.error:
-                raise Invalid(f"{name}: field {field.name} has the code {field.code!r}; write one of struct's") from None
+                raise Invalid(
+                    f"{name}: field {field.name} has the code {field.code!r}; write one of struct's"
+                ) from None

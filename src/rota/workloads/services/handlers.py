@@ -1,7 +1,7 @@
 """A service's functions, as its workers look them up."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rota.workloads.services.spec import HandlerSpec
@@ -23,6 +23,11 @@ class Hooks:
     close_conn: list[Function] = field(default_factory=list)
     stop_worker: list[Function] = field(default_factory=list)
 
+    def functions(self) -> Iterator[Function]:
+        """All of them."""
+        for hook in fields(self):
+            yield from getattr(self, hook.name)
+
 
 @dataclass(frozen=True)
 class Handler:
@@ -31,3 +36,13 @@ class Handler:
     spec: HandlerSpec
     function: Function
     hooks: Hooks
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A function that a worker calls again and again."""
+
+    period: float
+    """Seconds from one call to the next."""
+
+    function: Function

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
+from rota.model.errors import Invalid
 from rota.workloads.checks import Check
+from rota.workloads.services.frames import BOX, Layout, wire
+from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
 
 KIND = "service"
 
@@ -58,6 +61,21 @@ class ServiceSpec:
     auto_answer_on_fail: bool
     """Answer requests that fail; otherwise their clients hear nothing."""
 
+    layout: Layout
+    """How its frames look."""
+
+    rule: Rule | None
+    """How requests find their group, if their handlers do not say it."""
+
+    max_clients: int
+    """Connections at a time."""
+
+    proxies: int
+    """Processes that serve its sockets; each has its share of every group's workers."""
+
+    all_out_first: bool
+    """On a reload, do all old workers of a group end before the first new one starts?"""
+
     @classmethod
     def parse(
         cls,
@@ -74,23 +92,40 @@ class ServiceSpec:
         max_frame: object = 1 << 20,
         client_timeout: object = None,
         auto_answer_on_fail: object = True,
+        frame: object = BOX,
+        route: object = None,
+        max_clients: object = 10_000,
+        proxies: object = 1,
+        all_out_first: object = False,
     ) -> Self:
         """The declaration, checked."""
         check = Check(KIND, name)
+        layout = _layout(check, frame)
+        known = _groups(check, groups)
         spec = cls(
             name=check.name(name),
             hosts=_hosts(check, host),
             port=check.count("port", port, least=0, most=65535),
             tcp=check.flag("tcp", tcp),
             udp=check.flag("udp", udp),
-            groups=_groups(check, groups),
+            groups=known,
             concurrency=check.count("concurrency", concurrency),
             timeout=check.duration_or_none("timeout", timeout),
             queue=check.count("queue", queue),
             max_frame=check.count("max_frame", max_frame, least=24),
             client_timeout=check.duration_or_none("client_timeout", client_timeout),
             auto_answer_on_fail=check.flag("auto_answer_on_fail", auto_answer_on_fail),
+            layout=layout,
+            rule=_rule(check, route, layout, known),
+            max_clients=check.count("max_clients", max_clients),
+            proxies=check.count("proxies", proxies, most=64),
+            all_out_first=check.flag("all_out_first", all_out_first),
         )
+        for group, count in spec.groups.items():
+            if count < spec.proxies:
+                check.fail(
+                    f"group {group} has {count} workers for {spec.proxies} proxies; each proxy needs one of its own"
+                )
         if not (spec.tcp or spec.udp):
             check.fail("it listens to neither tcp nor udp; switch one on")
         return spec
@@ -152,10 +187,39 @@ def _groups(check: Check, groups: object) -> dict[int, int]:
     return {group: check.count(f"groups[{group}]", count) for group, count in groups.items()}
 
 
+def _layout(check: Check, frame: object) -> Layout:
+    if not isinstance(frame, Layout):
+        check.fail(f"frame is {frame!r}; write rota.BOX, rota.MAPLE_TASK or a rota.Layout of your own")
+    try:
+        wire(frame)
+    except Invalid as error:
+        check.fail(str(error))
+    return frame
+
+
+def _rule(check: Check, route: object, layout: Layout, groups: Mapping[int, int]) -> Rule | None:
+    match route:
+        case None | ByWorker():
+            return None
+        case ByField(field=field):
+            if field not in (names := [each.name for each in layout.fields]):
+                check.fail(f"route: its frames have no field {field!r}; they have {', '.join(names)}")
+            return route
+        case ByRange(ranges=ranges):
+            for first, last, group in ranges:
+                if group not in groups:
+                    check.fail(f"route: cmds {first}-{last} go to group {group}, which it does not have")
+            return route
+        case _:
+            if not callable(route):
+                check.fail(f"route is {route!r}; write rota.ByField, rota.ByRange or a function of a request")
+            return ByWorker()
+
+
 def _group_of(check: Check, service: ServiceSpec, group: object) -> int:
     known = ", ".join(map(str, service.groups))
     if group is None:
-        if len(service.groups) > 1:
+        if len(service.groups) > 1 and service.rule is None:
             check.fail(f"there are several groups; say which with group=, one of {known}")
         return next(iter(service.groups))
     if not isinstance(group, int) or isinstance(group, bool) or group not in service.groups:

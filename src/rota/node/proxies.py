@@ -1,0 +1,169 @@
+"""The agent's hold on proxy processes: start them, talk to them, notice their end, start them again."""
+
+import asyncio
+import itertools
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from rota.decide.restart import Falls, RestartPolicy
+from rota.kit.clock import Clock
+from rota.model.errors import Unavailable
+from rota.node import kernel
+from rota.node.journal import Tell
+from rota.node.pipes import Channel, GiveUp, Idle, Message, Told, pair
+
+log = logging.getLogger(__name__)
+
+ANSWER = 5.0
+"""Seconds a proxy may take to answer a question."""
+
+
+class Proxy:
+    """One proxy process."""
+
+    def __init__(self, number: int, node: str, heard: Callable[[Any], None], ended: Callable[["Proxy"], None]) -> None:
+        self.number = number
+        self.is_alive, self.is_idle = True, False
+        self._heard, self._ended = heard, ended
+        self._asked: dict[int, asyncio.Future[Told]] = {}
+        mine, theirs = pair()
+        self._channel = Channel(mine, self._hear, self._lost)
+        lifeline, self._lifeline = os.pipe()
+        argv = [sys.executable, "-P", "-m", "rota.node.proxy.main", f"--control={theirs.fileno()}"]
+        argv += [f"--lifeline={lifeline}", f"--number={number}", f"--node={node}"]
+        with theirs:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno(), lifeline], process_group=0
+            )
+        os.close(lifeline)
+        process.returncode = 0  # the agent reaps all its children itself
+        self.handle = kernel.Handle(process.pid)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.handle.pid
+
+    def send(self, message: Message, fds: list[int] | None = None) -> None:
+        """Tell it something; descriptors are closed here."""
+        self._channel.send(message, fds)
+
+    async def ask(self, question: Callable[[int], Message], numbers: Iterator[int]) -> Told:
+        """What it answers; Unavailable if it does not in time."""
+        number = next(numbers)
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.send(question(number))
+            async with asyncio.timeout(ANSWER):
+                return await self._asked[number]
+        except TimeoutError:
+            raise Unavailable(
+                f"proxy {self.number} did not answer within {ANSWER:g} s; is it busy or frozen?"
+            ) from None
+        finally:
+            del self._asked[number]
+
+    def kill(self) -> None:
+        """End it now."""
+        self.handle.kill()
+        self._lost()
+
+    def _hear(self, message: Any) -> None:
+        match message:
+            case Told(number=number):
+                if (asked := self._asked.get(number)) and not asked.done():
+                    asked.set_result(message)
+            case Idle():
+                self.is_idle = True
+                self._heard(message)
+            case _:
+                self._heard(message)
+
+    def _lost(self) -> None:
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self._channel.close()
+        os.close(self._lifeline)
+        self.handle.close()
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(Unavailable(f"proxy {self.number} ended before it answered; ask again"))
+        self._ended(self)
+
+
+class Proxies:
+    """As many proxies as the services ask for."""
+
+    def __init__(
+        self,
+        node: str,
+        policy: RestartPolicy,
+        clock: Clock,
+        tell: Tell,
+        started: Callable[[Proxy], None],
+        heard: Callable[[Any], None],
+        ended: Callable[[Proxy], None],
+    ) -> None:
+        self._node, self._policy, self._clock, self._tell = node, policy, clock, tell
+        self._started, self._heard, self._ended = started, heard, ended
+        self._proxies: dict[int, Proxy] = {}
+        self._falls: dict[int, Falls] = {}
+        self._born: dict[int, float] = {}
+        self._wanted = 0
+        self.numbers = itertools.count(1)
+
+    def __iter__(self) -> Iterator[Proxy]:
+        return iter(list(self._proxies.values()))
+
+    def get(self, number: int) -> Proxy | None:
+        """The proxy of that number, if it is there now."""
+        return self._proxies.get(number)
+
+    def want(self, count: int) -> None:
+        """Keep so many from now on; others end when they have answered what they have."""
+        self._wanted = count
+        for number, proxy in list(self._proxies.items()):
+            if number >= count:
+                proxy.send(GiveUp())
+        self.mend()
+
+    def mend(self) -> None:
+        """Start those that are not there and whose turn has come."""
+        now = self._clock.monotonic()
+        for number in range(self._wanted):
+            if number in self._proxies or self._falls.get(number, Falls()).start_at(self._policy) > now:
+                continue
+            try:
+                proxy = Proxy(number, self._node, self._heard, self._gone)
+            except OSError as error:
+                self._fell(number, f"it could not be started: {error.strerror}")
+                continue
+            self._proxies[number], self._born[number] = proxy, now
+            self._started(proxy)
+
+    def kill(self) -> None:
+        """End them all now."""
+        self._wanted = 0
+        for proxy in self:
+            proxy.kill()
+
+    def _gone(self, proxy: Proxy) -> None:
+        if self._proxies.get(proxy.number) is not proxy:
+            return
+        del self._proxies[proxy.number]
+        if proxy.number < self._wanted:
+            self._fell(proxy.number, "ended")
+            self._tell("proxy.exited", f"proxy {proxy.number}", pid=proxy.pid)
+            log.warning("proxy ended", extra={"proxy": proxy.number, "pid": proxy.pid})
+        self._ended(proxy)
+
+    def _fell(self, number: int, why: str) -> None:
+        now = self._clock.monotonic()
+        stood = timedelta(seconds=now - self._born.get(number, now))
+        self._falls[number] = self._falls.get(number, Falls()).add(now, stood, why, self._policy)

@@ -1,0 +1,147 @@
+"""Clients of a service: connections over TCP, senders of datagrams over UDP.
+
+What a client can cost is bounded: the bytes of a frame that is not whole, the answers it does not read, the time it
+says nothing. A client whose answers pile up is not read from until it has taken them. Every connection that we end is
+counted, with the reason.
+"""
+
+import socket
+from typing import TYPE_CHECKING
+
+from rota.node.proxy.loop import READ, WRITE
+from rota.workloads.services.dispatch import Caller
+from rota.workloads.services.frames import BadFrame
+from rota.workloads.services.parcels import ADDRESS, UDP
+
+if TYPE_CHECKING:
+    from rota.node.proxy.doors import UdpDoor
+    from rota.node.proxy.front import Front
+
+CHUNK = 65_536
+UNREAD = 8 * 1024 * 1024
+"""Bytes of answers that may wait for a client to read them."""
+
+
+def packed(where: tuple[str, int], family: int, over_udp: bool) -> bytes:
+    """A client's address, as workers are told."""
+    is_new = family == socket.AF_INET6
+    host = socket.inet_pton(socket.AF_INET6 if is_new else socket.AF_INET, where[0].partition("%")[0])
+    return ADDRESS.pack((6 if is_new else 4) + (UDP if over_udp else 0), where[1], host)
+
+
+class TcpClient(Caller):
+    """One connection."""
+
+    __slots__ = ("_begun", "_front", "_need", "_unsent", "fd", "sock")
+
+    def __init__(self, front: "Front", sock: socket.socket, where: tuple[str, int]) -> None:
+        super().__init__(packed(where, sock.family, over_udp=False))
+        self.sock, self.fd = sock, sock.fileno()
+        self._front = front
+        self._begun = bytearray()
+        """A frame that is not whole yet."""
+
+        self._need = 0
+        self._unsent = b""
+
+    @property
+    def is_sending(self) -> bool:
+        """Are there answers that it has not taken?"""
+        return bool(self._unsent or self.outbox)
+
+    def ready(self, event: int) -> None:
+        """Something can be done with its socket."""
+        if event & WRITE:
+            self.flush()
+        if event & ~WRITE and self.is_open:
+            self.read()
+
+    def read(self) -> None:
+        """Take in what has come."""
+        front = self._front
+        try:
+            data = self.sock.recv(CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            front.hang_up(self)
+            return
+        if self._begun:
+            self._begun += data
+            front.buffered += len(data)
+            if len(self._begun) < self._need:
+                if front.has_too_much:
+                    front.hang_up(self, "no room for frames that are not whole")
+                return
+            data = bytes(self._begun)
+            front.buffered -= len(data)
+            self._begun.clear()
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        front = self._front
+        try:
+            frames, used = front.wire.split(data, front.table.max_frame)
+        except BadFrame:
+            front.hang_up(self, "no frame")
+            return
+        if used < len(data):
+            self._begun += data[used:] if used else data
+            self._need = front.wire.needed(bytes(self._begun[: front.wire.size]))
+            front.buffered += len(self._begun)
+        if frames:
+            front.heard(self)
+            arrive, now = front.dispatch.arrive, front.now
+            for cmd, frame in frames:
+                arrive(self, cmd, frame, now)
+
+    def flush(self) -> None:
+        """Send what lies in the outbox, as far as it goes."""
+        outbox = self.outbox
+        if not self.is_open:
+            return
+        data = outbox[0] if len(outbox) == 1 and not self._unsent else self._unsent + b"".join(outbox)
+        outbox.clear()
+        was_stuck = bool(self._unsent)
+        try:
+            sent = self.sock.send(data) if data else 0
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            self._front.hang_up(self)
+            return
+        self._unsent = data[sent:]
+        if len(self._unsent) > UNREAD:
+            self._front.hang_up(self, "answers not read")
+        elif bool(self._unsent) != was_stuck:
+            self._front.loop.change(self.fd, WRITE if self._unsent else READ)
+
+    def let_go(self) -> None:
+        """Forget its buffers; its socket is closed by whoever calls this."""
+        self._front.buffered -= len(self._begun)
+        self._begun.clear()
+        self._unsent = b""
+
+
+class UdpClient(Caller):
+    """A sender of datagrams: two of the same address are the same."""
+
+    __slots__ = ("_door", "where")
+
+    def __init__(self, door: "UdpDoor", where: tuple[str, int]) -> None:
+        super().__init__(packed(where, door.sock.family, over_udp=True))
+        self._door, self.where = door, where
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UdpClient) and self.where == other.where and self._door is other._door
+
+    def __hash__(self) -> int:
+        return hash(self.where)
+
+    def flush(self) -> None:
+        """Send what lies in the outbox, a datagram each."""
+        for answer in self.outbox:
+            self._door.send(answer, self.where)
+        self.outbox.clear()

@@ -1,0 +1,139 @@
+"""Listening sockets of a service. They are the agent's: it bound them, and keeps them when this process dies."""
+
+import errno
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from rota.node.proxy.clients import TcpClient, UdpClient
+from rota.node.proxy.loop import READ, WRITE
+from rota.workloads.services.frames import BadFrame
+
+if TYPE_CHECKING:
+    from rota.node.proxy.front import Front
+
+AT_ONCE = 64
+"""Connections or datagrams that are taken in one turn."""
+
+BACKLOG = 1000
+"""Datagrams that may wait for the system to take them."""
+
+LARGEST = 65_507
+"""Bytes of the largest datagram."""
+
+
+class TcpDoor:
+    """Takes connections."""
+
+    def __init__(self, front: "Front", sock: socket.socket) -> None:
+        self._front, self.sock = front, sock
+        sock.setblocking(False)
+        self.open()
+
+    def open(self) -> None:
+        """Take connections from now on."""
+        self._front.loop.add(self.sock.fileno(), self.ready)
+
+    def ready(self, event: int) -> None:
+        """Somebody is there."""
+        front = self._front
+        for _ in range(AT_ONCE):
+            try:
+                sock, where = self.sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    front.drops["no descriptor for a connection"] += 1
+                    self.pause()
+                return
+            if len(front.clients) >= front.table.max_clients:
+                front.drops["too many clients"] += 1
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            front.welcome(TcpClient(front, sock, where))
+
+    def pause(self) -> None:
+        """Let those who come wait in the system until there is room."""
+        self._front.loop.remove(self.sock.fileno())
+        self._front.paused.append(self)
+
+    def close(self) -> None:
+        """Take no connection any more."""
+        self._front.loop.remove(self.sock.fileno())
+        if self in self._front.paused:
+            self._front.paused.remove(self)
+        self.sock.close()
+
+
+class UdpDoor:
+    """Takes and sends datagrams. Each may hold several whole frames; what is left of one is dropped and counted."""
+
+    def __init__(self, front: "Front", sock: socket.socket) -> None:
+        self._front, self.sock = front, sock
+        self._backlog: deque[tuple[bytes, Any]] = deque()
+        sock.setblocking(False)
+        front.loop.add(sock.fileno(), self.ready)
+
+    def ready(self, event: int) -> None:
+        """Something has come, or may be sent."""
+        if event & WRITE:
+            self._send_backlog()
+        if event & ~WRITE:
+            self._read()
+
+    def send(self, answer: bytes, where: Any) -> None:
+        """Send an answer, or keep it until the system takes it."""
+        if len(answer) > LARGEST:
+            self._front.drops["answer too large for a datagram"] += 1
+            return
+        if self._backlog or not self._sent(answer, where):
+            if len(self._backlog) >= BACKLOG:
+                self._front.drops["no room for a datagram"] += 1
+                return
+            self._backlog.append((answer, where))
+            if len(self._backlog) == 1:
+                self._front.loop.change(self.sock.fileno(), READ | WRITE)
+
+    def close(self) -> None:
+        """Take and send nothing any more."""
+        self._front.loop.remove(self.sock.fileno())
+        self.sock.close()
+
+    def _read(self) -> None:
+        front = self._front
+        for _ in range(AT_ONCE):
+            try:
+                data, where = self.sock.recvfrom(65_536)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:  # an earlier answer could not be delivered; nobody is interested any more
+                continue
+            try:
+                frames, used = front.wire.split(data, front.table.max_frame)
+            except BadFrame:
+                front.drops["no frame"] += 1
+                continue
+            if used < len(data):
+                front.drops["part of a frame"] += 1
+            client = UdpClient(self, where)
+            for cmd, frame in frames:
+                front.dispatch.arrive(client, cmd, frame, front.now)
+
+    def _send_backlog(self) -> None:
+        while self._backlog and self._sent(*self._backlog[0]):
+            self._backlog.popleft()
+        if not self._backlog:
+            self._front.loop.change(self.sock.fileno(), READ)
+
+    def _sent(self, answer: bytes, where: Any) -> bool:
+        """Has the system taken it? What it can never take is counted and passed over."""
+        try:
+            self.sock.sendto(answer, where)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            self._front.drops["datagram not sent"] += 1
+        return True

@@ -1,0 +1,187 @@
+"""A front: the sockets of one service around its dispatch.
+
+Sockets tell the dispatch what came; at the end of each turn of the loop, `send` sends what it left in the outboxes of
+clients and workers: several answers to one client, or several requests to one worker, go out in one call.
+"""
+
+import contextlib
+import socket
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import cast
+
+from rota.node.proxy.clients import TcpClient, UdpClient
+from rota.node.proxy.doors import TcpDoor, UdpDoor
+from rota.node.proxy.loop import Loop
+from rota.node.proxy.seats import Line
+from rota.workloads.services.dispatch import Dispatch
+from rota.workloads.services.frames import wire
+from rota.workloads.services.table import Table
+
+BUFFERED = 64 * 1024 * 1024
+"""Bytes that all clients of a service may have sent of frames that are not whole."""
+
+
+class Front:
+    """One service, as one proxy serves it."""
+
+    def __init__(self, loop: Loop, table: Table, overdue: Callable[[int, bool], None]) -> None:
+        self.loop, self.table, self.wire = loop, table, wire(table.layout)
+        self.dispatch = Dispatch(table)
+        self.now = 0.0
+        """When the loop's turn began."""
+
+        self.clients: OrderedDict[TcpClient, float] = OrderedDict()
+        """Connections and when each was last heard of, the longest silent first."""
+
+        self.lines: dict[int, Line] = {}
+        self.drops: Counter[str] = Counter()
+        self.buffered = 0
+        self.paused: list[TcpDoor] = []
+        self._doors: list[TcpDoor | UdpDoor] = []
+        self._overdue = overdue
+
+    def serve(self, table: Table) -> None:
+        """Serve by this table from now on."""
+        self.table, self.wire = table, wire(table.layout)
+        self.dispatch.configure(table, self.now)
+
+    def listen(self, tcp: list[socket.socket], udp: list[socket.socket]) -> None:
+        """Take clients from these sockets, and from no others. Connections stay."""
+        self.close_doors()
+        self._doors = [*(TcpDoor(self, sock) for sock in tcp), *(UdpDoor(self, sock) for sock in udp)]
+
+    def close_doors(self, *, only_tcp: bool = False) -> None:
+        """Take no new clients."""
+        for door in [door for door in self._doors if isinstance(door, TcpDoor) or not only_tcp]:
+            door.close()
+            self._doors.remove(door)
+
+    # Clients
+
+    def welcome(self, client: TcpClient) -> None:
+        """A connection came."""
+        self.clients[client] = self.now
+        self.loop.add(client.fd, client.ready)
+
+    def heard(self, client: TcpClient) -> None:
+        """A client asked for something."""
+        if self.table.client_timeout is not None:
+            self.clients[client] = self.now
+            self.clients.move_to_end(client)
+
+    def hang_up(self, client: TcpClient, why: str = "") -> None:
+        """End a connection; `why` if it is we who want that."""
+        if not client.is_open:
+            return
+        if why:
+            self.drops[why] += 1
+        self.loop.remove(client.fd)
+        self.clients.pop(client, None)
+        self.dispatch.caller_gone(client)
+        client.let_go()
+        client.sock.close()
+
+    @property
+    def has_too_much(self) -> bool:
+        """Do frames that are not whole take too much memory?"""
+        return self.buffered > BUFFERED
+
+    # Workers
+
+    def take_seat(self, line: Line) -> None:
+        """A worker is being started."""
+        self.lines[line.worker] = line
+        self.loop.add(line.fd, line.ready)
+
+    def dismiss(self, worker: int) -> bool:
+        """Give a worker nothing more; False if it is not here."""
+        line = self.lines.get(worker)
+        if line is None:
+            return False
+        if not line.is_seated:  # it will say that it is ready, and be told
+            line.is_leaving = True
+            return True
+        return self.dispatch.seat_leaves(worker, self.now)
+
+    def lost(self, line: Line) -> None:
+        """A worker is gone."""
+        if self.lines.pop(line.worker, None) is None:
+            return
+        self.loop.remove(line.fd)
+        line.sock.close()
+        if line.is_seated:
+            self.dispatch.seat_lost(line, self.now)
+
+    # Turns
+
+    def send(self) -> float | None:
+        """Do what is to be done at the end of a turn; when to look again."""
+        dispatch = self.dispatch
+        look_again = dispatch.expire(self.now)
+        if dispatch.overdue:
+            for seat in dispatch.overdue:
+                self._overdue(seat.worker, any(not ticket.is_answered for ticket in seat.held.values()))
+            dispatch.overdue.clear()
+        while dispatch.touched_seats:
+            seats, dispatch.touched_seats = dispatch.touched_seats, []
+            for seat in seats:
+                seat.is_touched = False
+                cast("Line", seat).flush()
+        while dispatch.touched_callers:
+            callers, dispatch.touched_callers = dispatch.touched_callers, []
+            for caller in callers:
+                caller.is_touched = False
+                cast("TcpClient | UdpClient", caller).flush()
+        return look_again
+
+    def tidy(self) -> None:
+        """Hang up on clients that said nothing for too long; open doors again that had no room. Once a second."""
+        for door in self.paused:
+            door.open()
+        self.paused.clear()
+        limit = self.table.client_timeout
+        while limit is not None and self.clients:
+            client, heard = next(iter(self.clients.items()))
+            if self.now - heard < limit:
+                return
+            self.hang_up(client, "silent for too long")
+
+    def stop(self) -> None:
+        """Take no new connections; answer new requests that we are stopping."""
+        self.close_doors(only_tcp=True)
+        self.dispatch.stop()
+
+    def say_goodbye(self) -> None:
+        """Answer what is here and what has come, then say that nothing more will."""
+        self.dispatch.stop()
+        self.dispatch.give_up()
+        for client in list(self.clients):
+            client.read()
+        self.send()
+        for client in list(self.clients):
+            with contextlib.suppress(OSError):
+                client.sock.shutdown(socket.SHUT_WR)
+
+    def drain(self) -> bool:
+        """Read and drop what clients still send, or closing would destroy answers on their way; False at the end."""
+        for client in list(self.clients):
+            try:
+                data = client.sock.recv(65_536)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError:
+                data = b""
+            if data:
+                self.drops["sent after the end"] += 1
+            else:
+                self.hang_up(client)
+        return bool(self.clients)
+
+    def close(self) -> None:
+        """Hang up on everybody."""
+        self.close_doors()
+        for client in list(self.clients):
+            self.hang_up(client)
+        for line in list(self.lines.values()):
+            self.lost(line)

@@ -1,0 +1,175 @@
+"""The proxy's process: `python -m rota.node.proxy.main`. The agent starts it, tells it what to serve, and hears of it.
+
+What the agent says is level-triggered: tables and sockets come whole, so that an agent can tell a new proxy everything
+again.
+"""
+
+import argparse
+import gc
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+import setproctitle
+
+from rota.node import kernel
+from rota.node.pipes import (
+    Ask,
+    Clear,
+    Close,
+    Dismiss,
+    GiveUp,
+    Idle,
+    Listen,
+    Overdue,
+    Pipe,
+    Serve,
+    TakeSeat,
+    Told,
+    Unseated,
+    Unserve,
+)
+from rota.node.proxy.front import Front
+from rota.node.proxy.loop import Loop
+from rota.node.proxy.seats import Line
+from rota.workloads.services.figures import figures
+
+TICK = 1.0
+"""Seconds between looks at what nobody tells of."""
+
+LINGER = 0.5
+"""Seconds that clients get to take their last answers."""
+
+
+class Proxy:
+    """All that one proxy serves."""
+
+    def __init__(self, pipe: Pipe, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pipe, self._clock = pipe, clock
+        self._loop = Loop()
+        self._fronts: dict[str, Front] = {}
+        self._seats: dict[int, Front] = {}
+        self._born = clock()
+        self._is_closing = self._is_leaving = self._told_idle = False
+        self._loop.add(pipe.sock.fileno(), self._hear)
+
+    def run(self) -> None:
+        """Serve until told to end, or until the agent is gone."""
+        loop, fronts, clock = self._loop, self._fronts, self._clock
+        tidied = look_again = clock()
+        while not self._is_leaving:
+            events = loop.wait(max(0.0, look_again - clock()))
+            now = clock()
+            for front in fronts.values():
+                front.now = now
+            for ready, event in events:
+                ready(event)
+            look_again = now + TICK
+            for front in fronts.values():
+                if (when := front.send()) is not None and when < look_again:
+                    look_again = when
+            if now - tidied >= TICK:
+                tidied = now
+                for front in fronts.values():
+                    front.tidy()
+            if self._is_closing and not self._told_idle and all(front.dispatch.is_idle for front in fronts.values()):
+                self._told_idle = True
+                self._pipe.send(Idle())
+        self._leave()
+
+    def _leave(self) -> None:
+        for front in self._fronts.values():
+            front.say_goodbye()
+        ends = self._clock() + LINGER
+        fronts = list(self._fronts.values())
+        while fronts and self._clock() < ends:
+            fronts = [front for front in fronts if front.drain()]
+            for front in fronts:
+                for client in list(front.clients):
+                    client.flush()
+            time.sleep(0.01)
+
+    # What the agent says
+
+    def _hear(self, event: int) -> None:
+        if not self._pipe.read():
+            self._is_leaving = True  # the agent is gone, and so shall we be
+            return
+        for message in self._pipe.ready():
+            self._obey(message)
+
+    def _obey(self, message: object) -> None:  # noqa: PLR0912  # a list of what can be said, one line or two each
+        match message:
+            case Serve(table=table):
+                if front := self._fronts.get(table.service):
+                    front.serve(table)
+                else:
+                    front = self._fronts[table.service] = Front(self._loop, table, self._tell_overdue)
+                    front.now = self._clock()
+            case Listen(service=service, tcp=tcp, udp=udp):
+                socks = [socket.socket(fileno=self._pipe.fds.popleft()) for _ in range(tcp + udp)]
+                if front := self._fronts.get(service):
+                    front.listen(socks[:tcp], socks[tcp:])
+            case Unserve(service=service):
+                if front := self._fronts.pop(service, None):
+                    front.close()
+            case TakeSeat():
+                self._take_seat(message, socket.socket(fileno=self._pipe.fds.popleft()))
+            case Dismiss(worker=worker):
+                front = self._seats.get(worker)
+                if front is None or not front.dismiss(worker):
+                    self._seats.pop(worker, None)
+                    self._pipe.send(Unseated(worker))
+            case Close():
+                self._is_closing = True
+                for front in self._fronts.values():
+                    front.stop()
+            case GiveUp():
+                self._is_leaving = True
+            case Ask(number=number, service=service):
+                self._pipe.send(self._figures(number, service))
+            case Clear(number=number, service=service, groups=groups):
+                found = self._fronts.get(service)
+                self._pipe.send(Told(number, dropped=found.dispatch.clear(groups) if found else None))
+
+    def _take_seat(self, seat: TakeSeat, sock: socket.socket) -> None:
+        front = self._fronts.get(seat.service)
+        if front is None:
+            sock.close()
+            return
+        self._seats[seat.worker] = front
+        front.take_seat(Line(front, sock, seat.worker, seat.group, seat.generation, seat.capacity, seat.grace))
+
+    def _figures(self, number: int, service: str) -> Told:
+        front = self._fronts.get(service)
+        if front is None:
+            return Told(number)
+        self._seats = {worker: each for worker, each in self._seats.items() if worker in each.lines}
+        uptime = self._clock() - self._born
+        return Told(number, figures(front.dispatch, len(front.clients), front.drops, uptime, time.process_time()))
+
+    def _tell_overdue(self, worker: int, holds_others: bool) -> None:
+        self._pipe.send(Overdue(worker, holds_others))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Be a proxy."""
+    parser = argparse.ArgumentParser(prog="rota.node.proxy")
+    for name in ("--control", "--lifeline", "--number"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--node", required=True)
+    options = parser.parse_args(argv)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the agent says when to end
+    setproctitle.setproctitle(f"rota: proxy {options.number} of {options.node}")
+    kernel.raise_descriptor_limit()
+    kernel.die_with(options.lifeline)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # requests leave nothing behind that only the collector could find
+    Proxy(Pipe(socket.socket(fileno=options.control))).run()
+
+
+if __name__ == "__main__":
+    main()

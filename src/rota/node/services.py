@@ -1,0 +1,360 @@
+"""The services of a node, as its agent sees them: their sockets, their proxies, and whose workers get the requests.
+
+Level-triggered: `update` compares what the app declares and which workers are ready with what the proxies were told,
+and tells them the difference. It is called after every change of the crew. So a reload is nothing special: the new
+generation's workers register, group after group is flipped in the tables, and only then are the old ones dismissed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rota.decide.restart import RestartPolicy
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid, NotFound
+from rota.model.service import ServiceStat
+from rota.node.crew import Crew
+from rota.node.journal import Tell
+from rota.node.listening import CannotListen, Listening, Wanted, listen
+from rota.node.pipes import (
+    Ask,
+    Brief,
+    Clear,
+    Close,
+    Dismiss,
+    Finish,
+    GiveUp,
+    Listen,
+    Overdue,
+    Serve,
+    TakeSeat,
+    Told,
+    Unseated,
+    Unserve,
+    pair,
+)
+from rota.node.posts import ROUTER_GROUP, group_pool
+from rota.node.proxies import Proxies, Proxy
+from rota.node.workers import Worker
+from rota.workloads.checks import did_you_mean
+from rota.workloads.services.figures import stat
+from rota.workloads.services.routing import ROUTER
+from rota.workloads.services.table import Table, merged, table
+from rota.workloads.summary import AppSummary, ServiceSummary
+
+log = logging.getLogger(__name__)
+
+GRACE = 0.5
+"""Seconds that a worker with a loop or threads gets to end a request by itself when its time is over."""
+
+BATCH = 16
+"""Requests that a router's worker holds at a time: it works on them one after the other, and they are short."""
+
+TRY_AGAIN = 1.0
+"""Seconds between tries to get an address that is taken."""
+
+MOST = 1024
+"""Workers of a group."""
+
+
+class Services:
+    """All services of one node."""
+
+    def __init__(self, crew: Crew, node: str, policy: RestartPolicy, clock: Clock, tell: Tell) -> None:
+        self._crew, self._clock, self._tell = crew, clock, tell
+        self._proxies = Proxies(node, policy, clock, tell, self._introduce, self._heard, self._proxy_ended)
+        self._listening: dict[str, Listening] = {}
+        self._refused: dict[str, tuple[str, float]] = {}
+        self._tables: dict[str, Table] = {}
+        """Service → what the proxies were told last."""
+
+        self._seats: dict[int, Proxy] = {}
+        self._is_closing = False
+        self._sizes: dict[tuple[str, int], int] = {}
+        self._sized_in = 0
+        crew.switch = self
+        crew.witnesses.append(self)
+
+    # What is told and asked by others
+
+    @property
+    def sizes(self) -> dict[tuple[str, int], int]:
+        """(service, group) → how many workers somebody wants by hand; a reload forgets them: the code's count wins."""
+        return self._sizes if self._sized_in == self._crew.generations.current else {}
+
+    def names(self) -> list[str]:
+        """The services of the app."""
+        return [service.name for service in self._declared()]
+
+    def ports(self) -> dict[str, tuple[str, ...]]:
+        """Service → where it listens."""
+        return {name: listening.addresses for name, listening in self._listening.items()}
+
+    def processes(self) -> list[dict[str, Any]]:
+        """Who is who among the proxies."""
+        return [{"number": proxy.number, "pid": proxy.pid} for proxy in self._proxies]
+
+    async def stat(self, service: str) -> ServiceStat:
+        """What a service is doing; Unavailable if a proxy does not answer."""
+        summary = self._known(service)
+        told = await self._ask(summary, lambda number: Ask(number, service))
+        listening = self._listening.get(service)
+        return stat(
+            service,
+            [each.figures for each in told if each.figures is not None],
+            {int(group): self.sizes.get((service, int(group)), count) for group, count in summary.groups.items()},
+            generation=self._crew.generations.current,
+            listening=listening.addresses if listening else (),
+            not_listening=self._refused[service][0] if service in self._refused else None,
+        )
+
+    async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
+        """Drop what waits in these groups, or in all; how many there were."""
+        summary = self._known(service)
+        for group in groups or ():
+            self._check_group(summary, group)
+        wanted = None if groups is None else tuple(groups)
+        asked = map(int, summary.groups) if groups is None else groups
+        total: Counter[int] = Counter(dict.fromkeys(asked, 0))
+        for told in await self._ask(summary, lambda number: Clear(number, service, wanted)):
+            total.update(told.dropped or {})
+        self._tell("service.cleared", service, dropped=sum(total.values()))
+        return dict(total)
+
+    async def resize(self, service: str, group: int, count: int) -> int:
+        """Want so many workers in a group, until the next reload; how many were wanted before."""
+        summary = self._known(service)
+        self._check_group(summary, group)
+        if not summary.proxies <= count <= MOST:
+            raise Invalid(f'service "{service}": a group has from {summary.proxies} to {MOST} workers, not {count}')
+        before = self.sizes.get((service, group), summary.groups[str(group)])
+        self._sizes = {**self.sizes, (service, group): count}
+        self._sized_in = self._crew.generations.current
+        self._tell("service.resized", f"{service}/{group}", before=before, after=count)
+        return before
+
+    # Level-triggered
+
+    def update(self) -> None:
+        """Bring the proxies closer to what the app declares and the crew has."""
+        generations = self._crew.generations
+        app = generations.app
+        if app is None or self._is_closing:
+            return
+        if self._sizes and not self.sizes:
+            self._forget_sizes()
+        declared = {service.name: service for service in app.app.services}
+        self._proxies.want(max((service.proxies for service in declared.values()), default=0))
+        for name, service in declared.items():
+            self._serve(service)
+            self._listen(name, service)
+        for name in self._tables.keys() - declared.keys():
+            self._end(name)
+
+    def _forget_sizes(self) -> None:
+        for (service, group), count in self._sizes.items():
+            self._tell("service.resized", f"{service}/{group}", before=count, after=None)
+        self._sizes = {}
+
+    def _serve(self, service: ServiceSummary) -> None:
+        before = self._tables.get(service.name)
+        target = self._crew.generations.current
+        groups = {int(group): group for group in service.groups} | {ROUTER: ROUTER_GROUP}
+        active = {number: self._active(service, number, name, before) for number, name in groups.items()}
+        wanted = table(service, active)
+        if before is not None:
+            wanted = merged(before, wanted, target)
+        if wanted != before:
+            self._tables[service.name] = wanted
+            for proxy in self._of(service):
+                proxy.send(Serve(wanted))
+
+    def _active(self, service: ServiceSummary, number: int, group: str, before: Table | None) -> int:
+        """The generation whose workers should have a group's requests; 0 if those of a new group are not there yet."""
+        target = self._crew.generations.current
+        if before is None:
+            return target
+        now = before.groups.get(number, 0)
+        if now == target:
+            return target
+        pool = group_pool(service.name, group)
+        post = self._crew.posts.get(pool)
+        ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
+        if ready[target] and (not ready[now] or (post is not None and ready[target] >= post.pool.count)):
+            return target
+        return now
+
+    def _listen(self, name: str, service: ServiceSummary) -> None:
+        wanted = Wanted.of(service)
+        now = self._clock.monotonic()
+        old = self._listening.get(name)
+        if old is not None and old.wanted == wanted:
+            return
+        if name in self._refused and self._refused[name][1] > now:
+            return
+        if old is not None and old.wanted.port == wanted.port:
+            self._listening.pop(name).close()  # the same port, on other hosts: it must be free first
+        try:
+            self._listening[name] = listen(name, wanted)
+        except CannotListen as error:
+            if name not in self._refused:
+                self._tell("service.refused", name, why=str(error))
+                log.error("a service cannot listen", extra={"service": name, "why": str(error)})
+            self._refused[name] = (str(error), now + TRY_AGAIN)
+            return
+        if old is not None:
+            old.close()
+        self._refused.pop(name, None)
+        self._tell("service.listening", name, at=", ".join(self._listening[name].addresses))
+        for proxy in self._of(service):
+            self._hand_over(proxy, name)
+
+    def _end(self, name: str) -> None:
+        """A service that the app does not have any more: its workers work off what is there, then it is gone."""
+        last = self._tables[name]
+        if listening := self._listening.pop(name, None):
+            listening.close()
+            for proxy in self._proxies:
+                proxy.send(Listen(name, 0, 0))
+        empty = Table(service=name, groups={}, routes={}, layout=last.layout)
+        if last != empty:
+            self._tables[name] = empty
+            for proxy in self._proxies:
+                proxy.send(Serve(empty))
+        elif not any(worker.brief.service == name for worker in self._crew.workers.values()):
+            del self._tables[name]
+            for proxy in self._proxies:
+                proxy.send(Unserve(name))
+
+    # Proxies
+
+    def _introduce(self, proxy: Proxy) -> None:
+        """Tell a new proxy everything."""
+        for service in self._declared():
+            if proxy.number < service.proxies and service.name in self._tables:
+                proxy.send(Serve(self._tables[service.name]))
+                if service.name in self._listening:
+                    self._hand_over(proxy, service.name)
+
+    def _hand_over(self, proxy: Proxy, name: str) -> None:
+        listening = self._listening[name]
+        fds = [os.dup(sock.fileno()) for sock in (*listening.tcp, *listening.udp)]
+        proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), fds)
+
+    def _heard(self, message: Any) -> None:
+        match message:
+            case Overdue(worker=worker, holds_others=holds_others):
+                self._crew.replace(worker, "a request took longer than it may", now=not holds_others)
+            case Unseated(worker=number):
+                if seated := self._crew.workers.get(number):
+                    seated.send(Finish())
+        self._crew.wake()
+
+    def _proxy_ended(self, proxy: Proxy) -> None:
+        """Its workers hear it as the end of their lines; others take their places."""
+        for number in [number for number, each in self._seats.items() if each is proxy]:
+            del self._seats[number]
+            self._crew.dismiss(number)
+        self._crew.wake()
+
+    # Switch
+
+    def connect(self, brief: Brief) -> int | None:
+        """The worker's end of a line to its proxy."""
+        app = self._crew.generations.app_of(brief.generation)
+        summary = _service(app.app, brief.service) if app else None
+        proxy = self._proxies.get(brief.slot % summary.proxies) if summary else None
+        if summary is None or proxy is None:
+            return None
+        is_router = brief.group == ROUTER_GROUP
+        capacity = BATCH if is_router else summary.concurrency
+        grace = 0.0 if is_router or (capacity == 1 and not summary.has_loop) else GRACE
+        ours, theirs = pair()
+        self._seats[brief.worker] = proxy
+        group = ROUTER if is_router else int(brief.group)
+        proxy.send(TakeSeat(brief.worker, brief.service, group, brief.generation, capacity, grace), [ours.detach()])
+        return theirs.detach()
+
+    # Witness
+
+    def registered(self, worker: Worker) -> None:
+        """Nothing to be done: what follows from it, `update` finds."""
+
+    def said(self, worker: Worker, message: Any) -> None:
+        """Nothing that workers say is for us."""
+
+    def draining(self, worker: Worker) -> None:
+        """It should get nothing more."""
+        if not worker.brief.has_line:
+            return
+        if proxy := self._seats.get(worker.id):
+            proxy.send(Dismiss(worker.id))
+        else:
+            worker.send(Finish())
+
+    def ended(self, worker: Worker, why: str) -> None:
+        """It is gone."""
+        self._seats.pop(worker.id, None)
+
+    # The end
+
+    async def close(self, seconds: float) -> None:
+        """Take no new requests, and wait until those that are here are answered, or until the time is over."""
+        self._is_closing = True
+        for listening in self._listening.values():
+            listening.close()
+        self._listening.clear()
+        for proxy in self._proxies:
+            proxy.send(Close())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crew.until(lambda: all(proxy.is_idle for proxy in self._proxies))
+
+    async def leave(self, seconds: float) -> None:
+        """Let the proxies say goodbye to their clients, and wait until they have ended."""
+        for proxy in self._proxies:
+            proxy.send(GiveUp())
+        self._proxies.want(0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._crew.until(lambda: not list(self._proxies))
+
+    def kill(self) -> None:
+        """End the proxies now."""
+        self._is_closing = True
+        for listening in self._listening.values():
+            listening.close()
+        self._listening.clear()
+        self._proxies.kill()
+
+    # Inside
+
+    def _declared(self) -> tuple[ServiceSummary, ...]:
+        app = self._crew.generations.app
+        return app.app.services if app else ()
+
+    def _known(self, name: str) -> ServiceSummary:
+        for service in self._declared():
+            if service.name == name:
+                return service
+        names = self.names()
+        there = f"; there are {', '.join(names)}" if names else "; the app has none"
+        raise NotFound(f'there is no service "{name}"{did_you_mean(name, names) or there}')
+
+    def _check_group(self, service: ServiceSummary, group: int) -> None:
+        if str(group) not in service.groups:
+            raise NotFound(f'service "{service.name}" has no group {group}; it has {", ".join(service.groups)}')
+
+    def _of(self, service: ServiceSummary) -> list[Proxy]:
+        return [proxy for proxy in self._proxies if proxy.number < service.proxies]
+
+    async def _ask(self, service: ServiceSummary, question: Any) -> list[Told]:
+        return list(await asyncio.gather(*(proxy.ask(question, self._proxies.numbers) for proxy in self._of(service))))
+
+
+def _service(app: AppSummary, name: str) -> ServiceSummary | None:
+    return next((service for service in app.services if service.name == name), None)
