@@ -77,6 +77,7 @@ class _Counter:
             service.hooks,
             timeout=spec.timeout,
             answers_failures=spec.auto_answer_on_fail,
+            layout=spec.layout,
         )
         self.timers = service.timers
         self._wire, self._group = wire(spec.layout), group
@@ -258,6 +259,7 @@ class _Looped:
             service.hooks,
             timeout=spec.timeout,
             answers_failures=spec.auto_answer_on_fail,
+            layout=spec.layout,
             aside=self._aside,
         )
         self._counter = _Counter(service, int(brief.group), desk)

@@ -39,11 +39,12 @@ from rota.node.pipes import (
 )
 from rota.node.posts import ROUTER_GROUP, group_pool
 from rota.node.proxies import Proxies, Proxy
+from rota.node.tables import table
 from rota.node.workers import Worker
 from rota.workloads.checks import did_you_mean
 from rota.workloads.services.figures import stat
 from rota.workloads.services.routing import ROUTER
-from rota.workloads.services.table import Table, merged, table
+from rota.workloads.services.table import Table, merged
 from rota.workloads.summary import AppSummary, ServiceSummary
 
 log = logging.getLogger(__name__)

@@ -264,6 +264,7 @@ class Stage:
                 service.hooks,
                 timeout=spec.timeout,
                 answers_failures=spec.auto_answer_on_fail,
+                layout=spec.layout,
                 report=self._report,
             )
             self._desks[service.name] = desk

@@ -190,7 +190,7 @@ def test_what_a_handler_may_return(value, reply):
 
 
 @pytest.mark.parametrize(
-    "value", [3, None, ["a"], {"rett": 0}, {"ret": "0"}, {"ret": 1 << 31}, {"body": None}, object()]
+    "value", [3, None, ["a"], {0: "ret"}, {"ret": "0"}, {"ret": 1 << 31}, {"body": None}, object()]
 )
 def test_what_a_handler_may_not_return(value):
     with pytest.raises(Invalid):

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from datetime import timedelta
+from inspect import iscoroutinefunction
 
 import pytest
 
@@ -15,7 +16,7 @@ from rota.workloads.services.spec import HandlerSpec
 
 
 def handler(function, timeout=None, hooks=None):
-    spec = HandlerSpec(cmd=1, group=1, timeout=timeout, idempotent=False, is_async=False)
+    spec = HandlerSpec(cmd=1, group=1, timeout=timeout, idempotent=False, is_async=iscoroutinefunction(function))
     return Handler(spec, function, hooks or Hooks())
 
 

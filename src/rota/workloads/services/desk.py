@@ -13,14 +13,15 @@ the handler does not run.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import nullcontext
 from datetime import timedelta
 from inspect import isawaitable
+from types import NoneType
 from typing import Any, TypeVar
 
 from rota.model.errors import Invalid
 from rota.workloads.context import Client, Reply, Request
 from rota.workloads.services.codes import Ret
+from rota.workloads.services.frames import BOX, Layout, wire
 from rota.workloads.services.handlers import Function, Handler, Hooks
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,9 @@ Report = Callable[[str, BaseException], None]
 
 Aside = Callable[..., Awaitable[Any]]
 """Runs a function that is not async somewhere else: the function and its arguments."""
+
+
+_PLAIN = (bytes, str, dict, Reply, NoneType)
 
 
 class Desk:
@@ -47,11 +51,12 @@ class Desk:
         answers_failures: bool = True,
         report: Report | None = None,
         aside: Aside | None = None,
+        layout: Layout = BOX,
     ) -> None:
         self._service, self._handlers, self._hooks = service, handlers, hooks
         self._timeout, self._answers_failures = timeout, answers_failures
         self._report = report or _log
-        self._aside = aside
+        self._aside, self._wire = aside, wire(layout)
         self._had_one = False
 
     async def start(self) -> None:
@@ -123,27 +128,36 @@ class Desk:
         self, handler: Handler, request: Request, left: float | None
     ) -> tuple[Reply | None, BaseException | None, Ret | None]:
         """The reply; or what went wrong, and the code for that."""
-        where = "before_request"
-        clock = self._clock(handler, left)
+        clock = self._clock(handler, left) if handler.spec.is_async else None
+        stage = ["before_request"]
         try:
-            async with clock or nullcontext():
-                for hooks in (self._hooks, handler.hooks):
-                    for hook in hooks.before_request:
-                        await self._call(hook, request)
-                if request.is_interrupted:
-                    return None, None, None
-                where = f"cmd {request.cmd}"
-                result = await self._call(handler.function, request)
-                return (None if result is None else Reply.of(result)), None, None
+            if clock is None:
+                return await self._result(handler, request, stage), None, None
+            async with clock:
+                return await self._result(handler, request, stage), None, None
         except (Exception, SystemExit) as error:  # an exit of a handler must not cost the worker
-            self._report(f'service "{self._service}": {where}', error)
+            self._report(f'service "{self._service}": {stage[0]}', error)
             late = isinstance(error, TimeoutError) and clock is not None and clock.expired()
             return None, error, Ret.DEADLINE if late else Ret.HANDLER_ERROR
 
-    def _clock(self, handler: Handler, left: float | None) -> asyncio.Timeout | None:
-        """What ends an async handler in time; nothing can end another one from within."""
-        if not handler.spec.is_async:
+    async def _result(self, handler: Handler, request: Request, stage: list[str]) -> Reply | None:
+        """What the handler answers; `stage` says how far it came."""
+        for hooks in (self._hooks, handler.hooks):
+            for hook in hooks.before_request:
+                await self._call(hook, request)
+        if request.is_interrupted:
             return None
+        stage[0] = f"cmd {request.cmd}"
+        result = await self._call(handler.function, request)
+        if result is None:
+            return None
+        reply = Reply.of(result)
+        if reply.fields:
+            self._wire.check(reply.fields)
+        return reply
+
+    def _clock(self, handler: Handler, left: float | None) -> asyncio.Timeout | None:
+        """What ends an async handler in time, if there is a limit; nothing can end another one from within."""
         if left is None:
             limit = handler.spec.timeout or self._timeout
             if limit is None:
@@ -175,7 +189,8 @@ class Desk:
             result = await self._aside(function, *arguments)
         else:
             result = function(*arguments)
-        return await result if isawaitable(result) else result
+        # What handlers usually return is told apart first: asking whether it can be awaited takes longer.
+        return result if isinstance(result, _PLAIN) or not isawaitable(result) else await result
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:

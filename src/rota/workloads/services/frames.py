@@ -8,7 +8,7 @@ A frame that cannot be right raises `BadFrame`; the stream is then out of step a
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -179,10 +179,15 @@ class Wire:
         except struct.error as error:
             raise Invalid(f"frame {self.layout.name}: {error}") from None
 
-    def _set(self, values: list[Any], fields: Mapping[str, Any]) -> None:
-        for name, value in fields.items():
+    def check(self, fields: Iterable[str]) -> None:
+        """Invalid names the first field that the header does not have."""
+        for name in fields:
             if name not in self.names:
                 raise Invalid(f"frame {self.layout.name} has no field {name!r}; it has {', '.join(self.names)}")
+
+    def _set(self, values: list[Any], fields: Mapping[str, Any]) -> None:
+        self.check(fields)
+        for name, value in fields.items():
             values[self.names.index(name)] = value
 
     def _check(self, layout: Layout) -> None:

@@ -5,13 +5,10 @@ generations of an app are there at once; `merged` says what holds meanwhile: a c
 as the workers of its group are of the new generation.
 """
 
-from collections.abc import Mapping
-
 import msgspec
 
 from rota.workloads.services.frames import BOX, Layout
-from rota.workloads.services.routing import ROUTER, ByWorker, Rule
-from rota.workloads.summary import ServiceSummary
+from rota.workloads.services.routing import Rule
 
 BENCHMARK = (10, 50, 100, 500, 1000, 5000)
 """Milliseconds below which requests are counted, as the original does."""
@@ -44,32 +41,6 @@ class Table(msgspec.Struct, frozen=True):
     max_clients: int = 10_000
     client_timeout: float | None = None
     answers_failures: bool = True
-
-
-def table(summary: ServiceSummary, active: Mapping[int, int]) -> Table:
-    """The table of a service as one generation declares it; `active` says whose workers each group has."""
-    groups = [int(group) for group in summary.groups]
-    if isinstance(summary.rule, ByWorker):
-        groups.append(ROUTER)
-    return Table(
-        service=summary.name,
-        groups={group: active.get(group, 0) for group in groups},
-        routes={
-            int(cmd): Route(
-                int(group),
-                summary.timeouts[cmd].total_seconds() if cmd in summary.timeouts else None,
-                int(cmd) in summary.idempotent,
-            )
-            for cmd, group in summary.routes.items()
-        },
-        rule=summary.rule,
-        layout=summary.layout,
-        queue=summary.queue,
-        max_frame=summary.max_frame,
-        max_clients=summary.max_clients,
-        client_timeout=summary.client_timeout.total_seconds() if summary.client_timeout else None,
-        answers_failures=summary.auto_answer_on_fail,
-    )
 
 
 def merged(old: Table, new: Table, target: int) -> Table:
