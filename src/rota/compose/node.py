@@ -25,10 +25,11 @@ from rota.control.roster import keep_roster, last_roster
 from rota.control.sources import query_sources
 from rota.control.supervisor import supervise
 from rota.control.term import Term
+from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import RotaError
-from rota.node import control_socket, data_folder, kernel
+from rota.node import control_socket, data_folder, kernel, token
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
@@ -101,6 +102,7 @@ class _Node:
         self._settings, self._folder, self._clock = settings, folder, clock
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
+        self._gate = _gate(config, folder)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
@@ -110,7 +112,11 @@ class _Node:
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
-            await up.enter_async_context(open_doors(state, settings.node, self._health, may_move=settings.may_move))
+            await up.enter_async_context(
+                open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
+            )
+            if settings.node.insecure:
+                state.journal.tell("node.insecure", state.id, **state.doors)
             async with asyncio.TaskGroup() as parts:
                 running = [parts.create_task(self._turn(), name="progress")]
                 try:
@@ -189,6 +195,7 @@ class _Node:
             labels=config.labels,
             slots=config.slots,
             version=__version__,
+            insecure=config.insecure,
         )
 
     async def _in_session(self, store: Store, session: Session) -> None:
@@ -233,6 +240,14 @@ class _Node:
                 duties.create_task(keep_events(term, self._settings.events), name="events")
         finally:
             state.term = None
+
+
+def _gate(config: NodeConfig, folder: DataFolder) -> Gate:
+    """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
+    if config.token is None and (made := token.make(folder.path)):
+        log.info("token made", extra={"file": str(made)})
+    found = token.find(config.token, folder.path)
+    return Gate((known(found.text, Access.NODE),), found.where)
 
 
 class _Work:
