@@ -23,7 +23,7 @@ from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
 from rota.api.refusals import LARGEST, Context, guarded, read, write
-from rota.decide.access import Access
+from rota.decide.access import Access, Gate, TurnedAway
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
 from rota.store.port import Store
@@ -84,6 +84,13 @@ def needed(path: str) -> Access | None:
         return Access.VIEW
     found = METHODS.get(f"{service}.{method}")
     return operations.OPERATIONS[found.operation] if found else Access.NODE
+
+
+def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway | None:
+    """Why a call is not let in; None if it is."""
+    access = needed(path)
+    judged = gate.judge(authorization, access) if access else None
+    return judged if isinstance(judged, TurnedAway) else None
 
 
 def _handler(

@@ -95,11 +95,9 @@ async def _open_link(
         return handlers(lambda: state.store, state.clock, health, stopping)
 
     def admit(method: str, authorization: str | None) -> TurnedAway | None:
-        from rota.api.grpc import needed  # noqa: PLC0415
+        from rota.api.grpc import turned_away  # noqa: PLC0415
 
-        access = needed(method)
-        judged = gate.judge(authorization, access) if access else None
-        return judged if isinstance(judged, TurnedAway) else None
+        return turned_away(gate, method, authorization)
 
     def at(address: str) -> AbstractAsyncContextManager[Server]:
         return serve_link(f"grpc://{address}", handler, more=more, admit=admit)
