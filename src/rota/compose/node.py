@@ -102,7 +102,8 @@ class _Node:
         self._settings, self._folder, self._clock = settings, folder, clock
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
-        self._gate = _gate(config, folder)
+        self._new_token = token.make(folder.path) if config.token is None else None
+        self._gate = _gate(token.find(config.token, folder.path))
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
@@ -171,6 +172,8 @@ class _Node:
         state = self._state
         async with open_store(self._settings.node.store, clock=self._clock) as store:
             state.store = store
+            if self._new_token:  # not before: where a node cannot start, the reason is all that is said
+                log.info("token made", extra={"node": state.id, "file": str(self._new_token)})
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
@@ -242,11 +245,8 @@ class _Node:
             state.term = None
 
 
-def _gate(config: NodeConfig, folder: DataFolder) -> Gate:
+def _gate(found: token.Token) -> Gate:
     """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
-    if config.token is None and (made := token.make(folder.path)):
-        log.info("token made", extra={"file": str(made)})
-    found = token.find(config.token, folder.path)
     return Gate((known(found.text, Access.NODE),), found.where)
 
 
