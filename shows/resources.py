@@ -7,8 +7,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -21,6 +19,7 @@ from rota.model import keys
 from rota.store import open_store
 from shows.report import Line, show
 from tests.kit.cli import rota
+from tests.kit.doors import Door
 from tests.kit.fleet import Fleet, moves
 from tests.kit.harness import EtcdHarness, MysqlHarness, PostgresHarness, SqliteHarness, StoreHarness
 from tests.kit.node import NodeUnderTest, workers
@@ -60,7 +59,6 @@ def the_walk_through_of_seed_001() -> Iterator[Line]:
 async def _walk(store: str, base: Path, url: str) -> list[Line]:
     lines = []
     async with fleet(base, url, "ab") as found:
-        door = f"http://{(await found.nodes['s1'].status())['doors']['http']}"
         await found.add(FIVE, replicas=1)
         await found.until_placed(5, 1)
         spread = sorted((await found.spread()).values())
@@ -84,10 +82,10 @@ async def _walk(store: str, base: Path, url: str) -> list[Line]:
         await eventually(lambda: _leads(found, other), within=15)
         await asyncio.sleep(2)
         lines.append(Line(await found.placed() == placed, f"{store}: leader switched", "nothing changed"))
-        door = f"http://{(await found.nodes[other].status())['doors']['http']}"
-        added = _http("POST", f"{door}/v1/resources", {"kind": "room", "id": "by-curl", "replicas": 1})
+        door = await Door.of(found.nodes[other])
+        added = door.http("POST", "/v1/resources", {"kind": "room", "id": "by-curl", "replicas": 1})
         seen = await eventually(lambda: found.status("by-curl"))
-        gone = _http("DELETE", f"{door}/v1/resources/room/by-curl")
+        gone = door.http("DELETE", "/v1/resources/room/by-curl")
         await eventually(lambda: _no_status(found, "by-curl"))
         lines.append(
             Line(
@@ -96,15 +94,16 @@ async def _walk(store: str, base: Path, url: str) -> list[Line]:
                 f"{added[0]}, {gone[0]}; was {seen.AssignedNode}",
             )
         )
-        lines.append(await _by_grpc(store, (await found.nodes[other].status())["doors"]["grpc"]))
+        lines.append(await _by_grpc(store, door))
         if store == "etcd":
             lines.append(_etcdctl(url))
     return lines
 
 
-async def _by_grpc(store: str, address: str) -> Line:
+async def _by_grpc(store: str, door: Door) -> Line:
     """AddResource and DeleteResource of seed 001's service."""
-    async with grpc.aio.insecure_channel(address) as channel:
+    shown = {"timeout": 15, "metadata": (("authorization", f"Bearer {door.token}"),)}
+    async with grpc.aio.insecure_channel(door.grpc) as channel:
         add = channel.unary_unary(
             "/CrawlerMaster/AddResource",
             request_serializer=crawler_pb2.ResourceSpec.SerializeToString,
@@ -115,10 +114,10 @@ async def _by_grpc(store: str, address: str) -> Line:
             request_serializer=crawler_pb2.ResourceSpec.SerializeToString,
             response_deserializer=lambda data: data,
         )
-        node = await add(crawler_pb2.ResourceSpec(id="zjx", name="by-grpc"), timeout=15)
-        await delete(crawler_pb2.ResourceSpec(name="by-grpc"), timeout=15)
+        node = await add(crawler_pb2.ResourceSpec(id="zjx", name="by-grpc"), **shown)
+        await delete(crawler_pb2.ResourceSpec(name="by-grpc"), **shown)
         try:
-            await delete(crawler_pb2.ResourceSpec(name="by-grpc"), timeout=15)
+            await delete(crawler_pb2.ResourceSpec(name="by-grpc"), **shown)
             refused = "nothing"
         except grpc.aio.AioRpcError as error:
             refused = f"{error.code().name}: {error.details()}"
@@ -325,10 +324,10 @@ def bad_requests_get_a_sentence() -> Iterator[Line]:
 async def _bad(base: Path, url: str) -> list[Line]:
     lines = []
     async with fleet(base, url, "a") as found:
-        door = f"http://{(await found.nodes['a'].status())['doors']['http']}"
-        await asyncio.to_thread(_http, "POST", f"{door}/v1/resources", {"kind": "room", "id": "there", "replicas": 1})
+        door = await Door.of(found.nodes["a"])
+        await asyncio.to_thread(door.http, "POST", "/v1/resources", {"kind": "room", "id": "there", "replicas": 1})
         for method, path, body, status, word in BAD:
-            got, said = await asyncio.to_thread(_http, method, door + path, body)
+            got, said = await asyncio.to_thread(door.http, method, path, body)
             lines.append(
                 Line(
                     got == status and word in said,
@@ -337,11 +336,11 @@ async def _bad(base: Path, url: str) -> list[Line]:
                 )
             )
         got, said = await asyncio.to_thread(
-            _http, "PATCH", f"{door}/v1/resources/room/there", {"priority": 3}, {"If-Match": '"1"'}
+            door.http, "PATCH", "/v1/resources/room/there", {"priority": 3}, {"If-Match": '"1"'}
         )
         lines.append(Line(got == 409, "PATCH with a stale version", f"{got} {said[:140]}"))
         await asyncio.to_thread(
-            _http, "POST", f"{door}/v1/resources", {"kind": "room", "id": "picky", "labels": {"gpu": "yes"}}
+            door.http, "POST", "/v1/resources", {"kind": "room", "id": "picky", "labels": {"gpu": "yes"}}
         )
         status_ = await eventually(lambda: found.status("picky"))
         lines.append(
@@ -356,16 +355,6 @@ async def _bad(base: Path, url: str) -> list[Line]:
             Line(why.code == 0 and "gpu" in why.out, "rota why says so", " / ".join(why.out.strip().splitlines()[:3]))
         )
     return lines
-
-
-def _http(method: str, url: str, body: object = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json", **(headers or {})}, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=15) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 if __name__ == "__main__":

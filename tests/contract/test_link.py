@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from rota.decide.access import Access, Gate, TurnedAway, known
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision, SessionId, TermNumber
 from rota.model.link import (
@@ -792,6 +793,29 @@ async def test_law_11_slow_ones_hold_up_nobody_else(link: Link, desk: Desk) -> N
         assert isinstance(await starting, Accepted)
         assert (await handing)[-1] == 19
         assert len(first.data) + sum([len(chunk.data) async for chunk in chunks]) == 8 * MEBIBYTE
+
+
+# Law 12: what the door does not admit is Denied, and nothing reaches the handler.
+
+
+@pytest.mark.parametrize("address", ["memory://guarded", "grpc://127.0.0.1:0"])
+async def test_law_12_what_the_door_does_not_admit_is_denied(desk: Desk, address: str) -> None:
+    desk.write(b"log", is_last=True)
+    gate = Gate((known("rota_boss", Access.NODE),), "see: cat data/token")
+
+    def admit(_: str, authorization: str | None) -> TurnedAway | None:
+        judged = gate.judge(authorization, Access.NODE)
+        return judged if isinstance(judged, TurnedAway) else None
+
+    async with serve_link(address, desk, settings=CALM, admit=admit) as server:
+        for token, words in ((None, "needs a token"), ("rota_other", "is not known here")):
+            async with open_link(server.address, token=token, settings=CALM) as link:
+                for refusal in await everything(link):
+                    assert isinstance(refusal, Denied), refusal
+                    assert words in str(refusal)
+        assert not desk.was_asked
+        async with open_link(server.address, token="rota_boss", settings=CALM) as link:
+            assert (await link.check()).node == NODE
 
 
 # Opening: what concerns one adapter only.

@@ -112,6 +112,11 @@ class NodeUnderTest(Process):
         argv = [ROTA, "node", "--store", self.store, "--id", self.name, "--data", self.data, *usual, *flags, self.app]
         super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})
 
+    @property
+    def token(self) -> str:
+        """What its doors ask for."""
+        return (self.data / "token").read_text().strip()
+
     async def status(self) -> dict[str, Any]:
         """What it says of itself."""
         answer: dict[str, Any] = await control_socket.call(self.data, "status", 5)

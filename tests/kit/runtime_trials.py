@@ -90,7 +90,7 @@ async def dispatch(node: NodeUnderTest, run: str, job: str) -> str:
     from rota.rpc.open import open_link
 
     status = await node.status()
-    async with open_link(f"grpc://{status['doors']['grpc']}") as link:
+    async with open_link(f"grpc://{status['doors']['grpc']}", token=node.token) as link:
         answer = await link.dispatch(Start(attempt=AttemptId(run, 1), epoch=Revision(1), job=job))
     return answer.why if isinstance(answer, Refused) else ""
 
@@ -239,7 +239,7 @@ async def _keep_busy(node: NodeUnderTest, load: Busy) -> None:
     from rota.rpc.open import open_link
 
     address = f"grpc://{(await node.status())['doors']['grpc']}"
-    async with open_link(address) as link:
+    async with open_link(address, token=node.token) as link:
 
         async def one(lane: int) -> None:
             number = 0

@@ -22,6 +22,7 @@ from rota.api.listen import bind
 from rota.api.metrics import Figures, registry
 from rota.kit.clock import SYSTEM
 from tests.kit.waiting import eventually
+from tests.unit.api.test_http import GATE, TOKEN
 
 
 class Door:
@@ -35,7 +36,8 @@ class Door:
         self.task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        app = door(self.health, registry(Figures), lambda: {"id": "a"}, more=[Route("/slow", self._slow)])
+        more = [Route("/slow", self._slow)]
+        app = door(self.health, registry(Figures), lambda: {"id": "a"}, gate=GATE, more=more)
         self.task = asyncio.create_task(serve(self.sock, app))
 
     async def close(self) -> None:
@@ -51,7 +53,7 @@ class Door:
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection(*self.sock.getsockname(), timeout=10)) as caller:
-            caller.request("GET", path, headers=headers or {})
+            caller.request("GET", path, headers={"authorization": f"Bearer {TOKEN}", **(headers or {})})
             answer = caller.getresponse()
             return answer.status, answer.read()
 

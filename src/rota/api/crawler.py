@@ -14,8 +14,9 @@ from starlette.responses import Response
 
 from rota.api import operations
 from rota.api.calls import Call, Endpoint, body, json
-from rota.api.operations import Access, needs
+from rota.api.operations import needs
 from rota.api.schema import ResourceView
+from rota.decide.access import Access
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown

@@ -23,6 +23,7 @@ from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
 from rota.api.refusals import LARGEST, Context, guarded, read, write
+from rota.decide.access import Access, Gate, TurnedAway
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
 from rota.store.port import Store
@@ -69,6 +70,27 @@ def handlers(
         for service in SERVICES
     ]
     return [*offered, *introspection.handlers(SERVICES, health, stopping)]
+
+
+def needed(path: str) -> Access | None:
+    """What a caller of `/service/method` must be allowed to do; None: anybody may.
+
+    Whatever is not the API's is the node link's, or nobody's: that is for nodes.
+    """
+    service, _, method = path.removeprefix("/").partition("/")
+    if service == introspection.HEALTH.full_name:
+        return None
+    if service in (introspection.REFLECTION.full_name, introspection.OLDER_REFLECTION):
+        return Access.VIEW
+    found = METHODS.get(f"{service}.{method}")
+    return operations.OPERATIONS[found.operation] if found else Access.NODE
+
+
+def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway | None:
+    """Why a call is not let in; None if it is."""
+    access = needed(path)
+    judged = gate.judge(authorization, access) if access else None
+    return judged if isinstance(judged, TurnedAway) else None
 
 
 def _handler(

@@ -10,7 +10,7 @@ Whatever goes wrong is answered in JSON with a sentence that says what to do: `{
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -27,7 +27,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
+from rota.decide.access import Gate
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
@@ -61,10 +63,15 @@ def door(
     registry: CollectorRegistry,
     node: Callable[[], object],
     *,
+    gate: Gate,
+    hosts: Collection[str] = (),
     more: Sequence[BaseRoute] = (),
     clock: Clock = SYSTEM,
 ) -> Starlette:
-    """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers."""
+    """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
+
+    `gate` knows who may come in; `hosts` are the names of this node, beside those of the loopback.
+    """
 
     async def healthz(request: Request) -> Response:
         return _verdict(health.healthy())
@@ -92,7 +99,7 @@ def door(
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Manners, clock=clock)],
+        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, gate=gate, hosts=hosts)],
         exception_handlers={HTTPException: _refusal(routes)},
     )
 

@@ -74,7 +74,8 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Rota", "version": __version__, "description": "Keeps work running on a fleet of machines."},
         "paths": paths,
-        "components": {"schemas": schemas},
+        "security": [{"token": []}],
+        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

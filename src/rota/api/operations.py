@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from rota.api import idempotency
@@ -29,6 +28,7 @@ from rota.api.schema import (
     read_changes,
     read_resource,
 )
+from rota.decide.access import Access
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -54,13 +54,6 @@ TRIES = 5
 
 SHOWN = 10
 """Refusals of one node that are told; there may be thousands."""
-
-
-class Access(StrEnum):
-    """What a caller must be allowed to do."""
-
-    VIEW = "view"
-    OPERATE = "operate"
 
 
 OPERATIONS: dict[str, Access] = {}

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from rota.api import calls, crawler, openapi, operations
 from rota.api.calls import Call, Endpoint
+from rota.api.entry import require
 from rota.api.schema import ResourceView
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid, Unavailable
@@ -46,6 +47,7 @@ def _handler(
 
     async def handle(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
+        require(request, operations.OPERATIONS[endpoint.operation])
         calls.check_parameters(request, endpoint.parameters)
         present = store()
         if present is None:

@@ -45,7 +45,7 @@ def _tables(found: list[settings.Setting]) -> dict[str, dict[str, dict[str, Any]
 def _plain(setting: settings.Setting) -> Any:
     """A value as JSON has it: numbers and labels as they are, the rest as people write it."""
     option, value = setting.option, setting.value
-    if value is None or option.kind is int or isinstance(value, dict):
+    if value is None or option.kind in (int, bool) or isinstance(value, dict):
         return value
     return option.render(value)
 
@@ -72,8 +72,8 @@ def _line(setting: settings.Setting) -> str:
 
 
 def _toml(option: settings.Option, value: Any) -> str:
-    if option.kind is int:
-        return str(value)
+    if option.kind in (int, bool):
+        return option.render(value)
     if isinstance(value, dict):
         pairs = ", ".join(f"{_quoted(name)} = {_quoted(each)}" for name, each in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"

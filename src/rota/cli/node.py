@@ -15,7 +15,10 @@ from rota.model.errors import Invalid
 
 @click.command()
 @click.argument("app", required=False)
-@settings.options(NodeConfig, only=("store", "id", "data", "role", "lease_ttl", "http", "grpc", "advertise", "slots"))
+@settings.options(
+    NodeConfig,
+    only=("store", "id", "data", "role", "lease_ttl", "http", "grpc", "advertise", "token", "insecure", "slots"),
+)
 @click.option("--label", multiple=True, metavar="NAME=VALUE", help="What placement rules may ask for; may be repeated.")
 @settings.options(RuntimeConfig)
 @settings.options(LogConfig)

@@ -32,7 +32,7 @@ import click
 from rota.cli.options import parse_size, render_size
 from rota.kit import durations
 from rota.model import config as sections
-from rota.model.config import SECTIONS, Section, Size
+from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
 from rota.store import url as urls
 
@@ -107,13 +107,15 @@ class Option:
 
     def take(self, value: object) -> Any:
         """The value that a file has; ValueError says how to write one."""
-        if self.kind is int and type(value) is int:
+        if self.kind in (int, bool) and type(value) is self.kind:
             return value
         if self.kind == Mapping[str, str] and isinstance(value, dict):
             if bad := next((key for key, each in value.items() if not isinstance(each, str)), None):
                 raise ValueError(f"{bad} = {value[bad]!r} is not text; write it in quotes")
             return value
-        if isinstance(value, str) and (self.kind not in (int, Mapping[str, str]) or (value == OFF and self.can_be_off)):
+        if isinstance(value, str) and (
+            self.kind not in (int, bool, Mapping[str, str]) or (value == OFF and self.can_be_off)
+        ):
             return self.read(value)
         raise ValueError(f"{value!r} is not {_FORMS.get(self.kind, 'text; write it in quotes')}")
 
@@ -248,17 +250,18 @@ class _Written(click.ParamType[Any]):
 def _flag(option: Option) -> Callable[[F], F]:
     """The click option of an option. Whether it was given must show, so click is told of no default."""
     kind: click.ParamType[Any]
+    notes = [f"env: {option.variable}", *([f"default: {option.shown}"] if option.shown else [])]
+    told = f"{option.doc}  [{'; '.join(notes)}]"
+    if option.kind is bool:
+        return click.option(option.flag, option.parameter, is_flag=True, default=None, help=told)
     if option.choices:
         kind = click.Choice(option.choices)
     elif option.kind is Path:
         kind = click.Path(path_type=Path, file_okay=False)
     else:
         kind = _Written(option)
-    notes = [f"env: {option.variable}", *([f"default: {option.shown}"] if option.shown else [])]
     metavar = None if option.choices else option.word
-    return click.option(
-        option.flag, option.parameter, type=kind, metavar=metavar, help=f"{option.doc}  [{'; '.join(notes)}]"
-    )
+    return click.option(option.flag, option.parameter, type=kind, metavar=metavar, help=told)
 
 
 @dataclass(frozen=True)
@@ -396,6 +399,20 @@ def _read_count(text: str) -> int:
     return int(text)
 
 
+def _read_flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f'"{text}" is neither; write true or false')
+    return text == "true"
+
+
+def _read_reference(text: str) -> TokenReference:
+    try:
+        split_reference(text)
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+    return TokenReference(text)
+
+
 def _read_pairs(text: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in text.split(",") if pair]
     if bad := next((key for key, equals, _ in pairs if not equals), None):
@@ -407,17 +424,22 @@ _READERS: dict[Any, Callable[[str], Any]] = {
     timedelta: durations.parse,
     Size: parse_size,
     int: _read_count,
+    bool: _read_flag,
+    TokenReference: _read_reference,
     Mapping[str, str]: _read_pairs,
 }
 _RENDERERS: dict[Any, Callable[[Any], str]] = {
     timedelta: durations.render,
     Size: render_size,
+    bool: lambda value: str(value).lower(),
     Mapping[str, str]: lambda pairs: ",".join(f"{name}={value}" for name, value in pairs.items()),
 }
 _WORDS: dict[Any, str] = {
     timedelta: "DURATION",
     Size: "SIZE",
     int: "COUNT",
+    bool: "true|false",
+    TokenReference: "file:PATH|env:NAME",
     Path: "DIRECTORY",
     Mapping[str, str]: "NAME=VALUE,…",
 }
@@ -425,5 +447,6 @@ _FORMS: dict[Any, str] = {
     timedelta: 'a duration; write it in quotes, like "30s"',
     Size: 'a size; write it in quotes, like "512MiB"',
     int: "a whole number; write it without quotes",
+    bool: "true or false; write it without quotes",
     Mapping[str, str]: 'a table of texts; write it like { zone = "a" }',
 }

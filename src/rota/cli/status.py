@@ -73,6 +73,7 @@ def _node(
         "labels": node.labels,
         "slots": node.slots,
         "version": node.version,
+        "insecure": node.insecure,
         "work": work.get(node.id),
     }
 
@@ -132,6 +133,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
         for pool in work.pools if work else ():
             if pool.crash_loop:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
+        if node.get("insecure"):
+            yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         if work and work.reloading:
             yield f"node {node['id']}: a reload is under way ({work.reloading})"
 

@@ -15,7 +15,7 @@ import click
 from rota.cli import settings
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import RotaError
-from rota.node import data_folder
+from rota.node import data_folder, token
 
 FOLDER = Path(".rota/up")
 STOP = 1.5
@@ -57,10 +57,20 @@ def command(
     common = [word for flag, value in given.items() if value for word in (flag, value)]
     common += ["--store", store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"]
     with data_folder.hold(FOLDER):
+        common += _token()
         fleet = Fleet([_argv(app, number, port, common) for number in range(1, nodes + 1)])
         code = asyncio.run(fleet.run())
     if code:
         sys.exit(code)
+
+
+def _token() -> list[str]:
+    """The token of the whole fleet, as its nodes are told of it; nothing if the settings name one."""
+    if settings.look_up(NodeConfig, {})["token"].value is not None:
+        return []
+    if made := token.make(FOLDER):
+        click.echo(f"rota: the token that the doors ask for is in {made}", err=True)
+    return ["--token", f"file:{FOLDER / token.FILE}"]
 
 
 def _argv(app: str, number: int, port: int | None, common: Sequence[str]) -> list[str]:

@@ -8,34 +8,38 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.api.metrics import registry
 from rota.compose.state import NodeState
+from rota.decide.access import Gate, TurnedAway
 from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
+from rota.rpc.port import Server
 
 log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_doors(state: NodeState, config: NodeConfig, health: Health, *, may_move: bool) -> AsyncIterator[None]:
-    """HTTP and the node link, open inside; the state says where."""
+async def open_doors(
+    state: NodeState, config: NodeConfig, health: Health, gate: Gate, *, may_move: bool
+) -> AsyncIterator[None]:
+    """HTTP and the node link, open inside to whom `gate` knows; the state says where."""
     async with AsyncExitStack() as up:
         sock = _bind(config.http, may_move)
         up.callback(sock.close)
         state.doors["http"] = _dialled(config, address_of(sock))
-        serving = asyncio.create_task(_serve_http(sock, state, health), name="http")
+        serving = asyncio.create_task(_serve_http(sock, state, config, health, gate), name="http")
         serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, health, may_move)
+        await _open_link(up, state, config, health, gate, may_move)
         yield
 
 
@@ -64,7 +68,7 @@ def _work(state: NodeState) -> Runtime:
     return state.runtime
 
 
-async def _serve_http(sock: socket.socket, state: NodeState, health: Health) -> None:
+async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig, health: Health, gate: Gate) -> None:
     from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
     from rota.api.resources import routes  # noqa: PLC0415
 
@@ -73,10 +77,14 @@ async def _serve_http(sock: socket.socket, state: NodeState, health: Health) -> 
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
     more = routes(lambda: state.store, state.clock)
-    await serve(sock, door(health, registry(state.figures), state.show, more=more, clock=state.clock))
+    figures = registry(state.figures)
+    app = door(health, figures, state.show, gate=gate, hosts=config.hosts, more=more, clock=state.clock)
+    await serve(sock, app)
 
 
-async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, may_move: bool) -> None:
+async def _open_link(
+    up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Gate, may_move: bool
+) -> None:
     """The node link, and with it the API over gRPC."""
     handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.clock)
     stopping = asyncio.Event()
@@ -86,13 +94,21 @@ async def _open_link(up: AsyncExitStack, state: NodeState, config: NodeConfig, h
 
         return handlers(lambda: state.store, state.clock, health, stopping)
 
+    def admit(method: str, authorization: str | None) -> TurnedAway | None:
+        from rota.api.grpc import turned_away  # noqa: PLC0415
+
+        return turned_away(gate, method, authorization)
+
+    def at(address: str) -> AbstractAsyncContextManager[Server]:
+        return serve_link(f"grpc://{address}", handler, more=more, admit=admit)
+
     try:
         try:
-            server = await up.enter_async_context(serve_link(f"grpc://{config.grpc}", handler, more=more))
+            server = await up.enter_async_context(at(config.grpc))
         except Conflict:
             if not may_move:
                 raise
-            server = await up.enter_async_context(serve_link(f"grpc://{_any_port(config.grpc)}", handler, more=more))
+            server = await up.enter_async_context(at(_any_port(config.grpc)))
     except Invalid as error:  # gRPC is an extra; a fleet of one does without
         if not may_move:
             raise

@@ -25,10 +25,11 @@ from rota.control.roster import keep_roster, last_roster
 from rota.control.sources import query_sources
 from rota.control.supervisor import supervise
 from rota.control.term import Term
+from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import RotaError
-from rota.node import control_socket, data_folder, kernel
+from rota.node import control_socket, data_folder, kernel, token
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
@@ -101,6 +102,8 @@ class _Node:
         self._settings, self._folder, self._clock = settings, folder, clock
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
+        self._new_token = token.make(folder.path) if config.token is None else None
+        self._gate = _gate(token.find(config.token, folder.path))
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
@@ -110,7 +113,11 @@ class _Node:
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
-            await up.enter_async_context(open_doors(state, settings.node, self._health, may_move=settings.may_move))
+            await up.enter_async_context(
+                open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
+            )
+            if settings.node.insecure:
+                state.journal.tell("node.insecure", state.id, **state.doors)
             async with asyncio.TaskGroup() as parts:
                 running = [parts.create_task(self._turn(), name="progress")]
                 try:
@@ -165,6 +172,8 @@ class _Node:
         state = self._state
         async with open_store(self._settings.node.store, clock=self._clock) as store:
             state.store = store
+            if self._new_token:  # not before: where a node cannot start, the reason is all that is said
+                log.info("token made", extra={"node": state.id, "file": str(self._new_token)})
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
@@ -189,6 +198,7 @@ class _Node:
             labels=config.labels,
             slots=config.slots,
             version=__version__,
+            insecure=config.insecure,
         )
 
     async def _in_session(self, store: Store, session: Session) -> None:
@@ -233,6 +243,11 @@ class _Node:
                 duties.create_task(keep_events(term, self._settings.events), name="events")
         finally:
             state.term = None
+
+
+def _gate(found: token.Token) -> Gate:
+    """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
+    return Gate((known(found.text, Access.NODE),), found.where)
 
 
 class _Work:

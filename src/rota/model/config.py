@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NewType, TypeAlias
 
@@ -29,8 +30,12 @@ AppName: TypeAlias = Annotated[str, "APP"]
 Size = NewType("Size", int)
 """An amount of memory, in bytes; written as 512MiB."""
 
+TokenReference = NewType("TokenReference", str)
+"""Where the token is: `file:PATH` or `env:NAME`, never the token itself."""
+
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 LOOPBACK = "127.0.0.1"
 
@@ -77,6 +82,12 @@ class NodeConfig(Section):
     advertise: Host | None = field(default=None, metadata={"default": "the host of grpc, or of http"})
     """The host under which the other nodes reach this one."""
 
+    token: TokenReference | None = field(default=None, metadata={"default": "the file token in data, made at first"})
+    """The token that callers must show, by reference: file:PATH or env:NAME; the same for all nodes of a fleet."""
+
+    insecure: bool = False
+    """May http and grpc be reached from other machines, although tokens and all else pass there in the clear?"""
+
     labels: Mapping[str, str] = field(default_factory=dict, metadata={"flag": "--label"})
     """What the node tells the fleet of itself, such as zone=a,disk=ssd."""
 
@@ -98,6 +109,11 @@ class NodeConfig(Section):
         hosts = (self.advertise, split_address(self.grpc)[0], split_address(self.http)[0])
         return next((host for host in hosts if host and host not in _EVERYWHERE), LOOPBACK)
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names and addresses under which callers know this node, loopback aside."""
+        return frozenset({self.advertised.lower(), split_address(self.http)[0].lower()}) - _EVERYWHERE
+
     def __post_init__(self) -> None:
         if self.id is not None:
             check_node_id(self.id)
@@ -105,6 +121,11 @@ class NodeConfig(Section):
             raise Invalid(f"lease_ttl is {self.lease_ttl}; it must be from 2 s to 1 h")
         _check_address("http", self.http)
         _check_address("grpc", self.grpc)
+        if not self.insecure:
+            _check_private("http", self.http)
+            _check_private("grpc", self.grpc)
+        if self.token is not None:
+            split_reference(self.token)
         _check_labels(self.labels)
         _check_count("slots", self.slots, least=0)
 
@@ -258,6 +279,35 @@ def split_address(address: str) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not is_bracketed):
         raise Invalid(f'"{address}" is not an address; write host:port, such as 127.0.0.1:7700 or [::1]:7700')
     return (host[1:-1] if is_bracketed else host) or LOOPBACK, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Does this name or address lead to this very machine, wherever it is used?"""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def split_reference(reference: str) -> tuple[Literal["file", "env"], str]:
+    """What a reference to a token names; Invalid says how to write one, and never repeats what was written."""
+    kind, _, name = reference.partition(":")
+    if kind == "file" and name:
+        return "file", name
+    if kind == "env" and _VARIABLE.fullmatch(name):
+        return "env", name
+    raise Invalid("token is a reference, never the token itself; write file:PATH or env:NAME, where the token is")
+
+
+def _check_private(name: str, address: str) -> None:
+    """Invalid if others could listen in: there is no TLS yet."""
+    host, port = split_address(address)
+    if not is_loopback(host):
+        raise Invalid(
+            f"{name} is {address}, where other machines reach it, and there is no TLS yet: tokens would pass in the "
+            f"clear; use 127.0.0.1:{port} with a tunnel, or say --insecure if you trust everybody on that network"
+        )
 
 
 def _check_address(name: str, address: str) -> None:

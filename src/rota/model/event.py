@@ -90,6 +90,12 @@ KINDS: Mapping[str, Kind] = {
     "node.joined": Kind(Severity.INFO, "node {subject} joined", "A node came into the fleet.", _TERM),
     "node.restarted": Kind(Severity.INFO, "node {subject} began a new session", "A node came back.", _TERM),
     "node.left": Kind(Severity.WARNING, "node {subject} left", "A node went, or its lease ended.", _TERM),
+    "node.insecure": Kind(
+        Severity.WARNING,
+        "node {subject} lets other machines in without TLS",
+        "A node was started with `insecure`: tokens and all else pass in the clear.",
+        {"http": "where it answers HTTP", "grpc": "where it answers gRPC"},
+    ),
     "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
     "worker.exited": Kind(
         Severity.WARNING,

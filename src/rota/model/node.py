@@ -53,6 +53,9 @@ class Node:
     version: str = ""
     """Which Rota it runs."""
 
+    insecure: bool = False
+    """Can other machines reach its doors without TLS?"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStatus:

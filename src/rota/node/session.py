@@ -48,6 +48,7 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
     slots: int = 0
     version: str = ""
+    insecure: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,7 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
         labels=dict(identity.labels),
         slots=identity.slots,
         version=identity.version,
+        insecure=identity.insecure,
     )
 
 

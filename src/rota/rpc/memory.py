@@ -24,7 +24,7 @@ from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
+from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.link import (
     Accepted,
@@ -41,7 +41,7 @@ from rota.model.link import (
 )
 from rota.rpc import handover, rules
 from rota.rpc.address import Address
-from rota.rpc.port import Handler, Link, Server
+from rota.rpc.port import Admit, Handler, Link, Server
 from rota.rpc.reception import Reception
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
@@ -72,18 +72,23 @@ class Direct:
 _meshes: "WeakKeyDictionary[asyncio.AbstractEventLoop, Mesh]" = WeakKeyDictionary()
 
 
-def open(address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+def open(address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
     """A link in the mesh of this loop."""
     _check_no_tls(address, tls)
-    return _mesh().link(address.host, meant=meant, settings=settings)
+    return _mesh().link(address.host, meant=meant, token=token, settings=settings)
 
 
 async def serve(
-    address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None, more: object = None
+    address: Address,
+    handler: Handler,
+    settings: LinkSettings,
+    tls: TlsFiles | None,
+    more: object,
+    admit: Admit | None,
 ) -> Server:
     """A door in the mesh of this loop; `more` is not offered, for only nodes call here."""
     _check_no_tls(address, tls)
-    return _mesh().serve(address.host, handler, settings)
+    return _mesh().serve(address.host, handler, settings, admit)
 
 
 class Mesh:
@@ -94,16 +99,24 @@ class Mesh:
         self._doors: dict[str, Door] = {}
 
     def link(
-        self, receiver: str, *, sender: str = "", meant: Whom | None = None, settings: LinkSettings = DEFAULT
+        self,
+        receiver: str,
+        *,
+        sender: str = "",
+        meant: Whom | None = None,
+        token: str | None = None,
+        settings: LinkSettings = DEFAULT,
     ) -> "MemoryLink":
         """The way from one name to another."""
-        return MemoryLink(self, sender, receiver, meant, settings)
+        return MemoryLink(self, (sender, receiver), meant, token, settings)
 
-    def serve(self, name: str, handler: Handler, settings: LinkSettings = DEFAULT) -> "Door":
+    def serve(
+        self, name: str, handler: Handler, settings: LinkSettings = DEFAULT, admit: Admit | None = None
+    ) -> "Door":
         """Open a door in the present context; Conflict if there is one of that name."""
         if name in self._doors:
             raise Conflict(f"memory://{name} is taken; close what listens there, or choose another name")
-        self._doors[name] = door = Door(self, name, Reception(handler, settings))
+        self._doors[name] = door = Door(self, name, Reception(handler, settings), admit)
         return door
 
     def remove(self, name: str) -> None:
@@ -122,8 +135,9 @@ class Mesh:
 class Door:
     """A node of the mesh, as the others reach it."""
 
-    def __init__(self, mesh: Mesh, name: str, reception: Reception) -> None:
+    def __init__(self, mesh: Mesh, name: str, reception: Reception, admit: Admit | None) -> None:
         self.reception = reception
+        self._admit = admit
         self._mesh, self._name = mesh, name
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
@@ -132,6 +146,11 @@ class Door:
     @property
     def address(self) -> str:
         return f"memory://{self._name}"
+
+    def refusal(self, token: str | None) -> Denied | None:
+        """Why a caller with this token is not let in; None if it is."""
+        refused = self._admit("", f"Bearer {token}" if token else None) if self._admit else None
+        return Denied(refused.why) if refused else None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have work done here, as soon as this node does anything."""
@@ -152,9 +171,11 @@ class Door:
 class MemoryLink:
     """The way from one node of a mesh to another."""
 
-    def __init__(self, mesh: Mesh, sender: str, receiver: str, meant: Whom | None, settings: LinkSettings) -> None:
-        self._mesh, self._sender, self._receiver = mesh, sender, receiver
-        self._meant, self._settings = meant, settings
+    def __init__(
+        self, mesh: Mesh, way: tuple[str, str], meant: Whom | None, token: str | None, settings: LinkSettings
+    ) -> None:
+        self._mesh, (self._sender, self._receiver) = mesh, way
+        self._meant, self._token, self._settings = meant, token, settings
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._replies: dict[asyncio.Future[Any], type[RotaError]] = {}
@@ -261,6 +282,9 @@ class MemoryLink:
         if door is None:
             self._answer(partial(_settle, reply, None, self._nobody()))
             return
+        if refused := door.refusal(self._token):
+            self._answer(partial(_settle, reply, None, refused))
+            return
 
         async def work() -> None:
             try:
@@ -300,6 +324,9 @@ class MemoryLink:
         door = self._mesh.door(self._receiver)
         if door is None:
             far.close(self._nobody())
+            return
+        if refused := door.refusal(self._token):
+            far.close(refused)
             return
 
         async def work() -> None:

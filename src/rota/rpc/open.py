@@ -15,7 +15,7 @@ from rota.model.errors import Invalid
 from rota.model.link import Whom
 from rota.rpc import address as addresses
 from rota.rpc.address import Address
-from rota.rpc.port import Handler, Link, Server
+from rota.rpc.port import Admit, Handler, Link, Server
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
 ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
@@ -31,13 +31,21 @@ GRACE = timedelta(seconds=2)
 
 @asynccontextmanager
 async def open_link(
-    address: str, *, meant: Whom | None = None, settings: LinkSettings = DEFAULT, tls: TlsFiles | None = None
+    address: str,
+    *,
+    meant: Whom | None = None,
+    token: str | None = None,
+    settings: LinkSettings = DEFAULT,
+    tls: TlsFiles | None = None,
 ) -> AsyncIterator[Link]:
-    """The way to the node at an address, closed in the end; the node itself is reached by the first call."""
+    """The way to the node at an address, closed in the end; the node itself is reached by the first call.
+
+    `token` is shown with each call.
+    """
     parsed = addresses.parse(address)
     if parsed.scheme == "grpc" and not parsed.port:
         raise Invalid(f'node address "{address}": port 0 is nowhere; name the port the node listens on')
-    link = _adapter(parsed).open(parsed, meant, settings, tls)
+    link = _adapter(parsed).open(parsed, meant, token, settings, tls)
     try:
         yield link
     finally:
@@ -53,13 +61,15 @@ async def serve_link(
     tls: TlsFiles | None = None,
     grace: timedelta = GRACE,
     more: More | None = None,
+    admit: Admit | None = None,
 ) -> AsyncIterator[Server]:
     """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken.
 
-    `more` is what else is answered there, if others than nodes can reach it.
+    `more` is what else is answered there, if others than nodes can reach it. `admit` judges every call, whatever it is
+    for; without it anybody is let in.
     """
     parsed = addresses.parse(address)
-    server = await _adapter(parsed).serve(parsed, handler, settings, tls, more)
+    server = await _adapter(parsed).serve(parsed, handler, settings, tls, more, admit)
     try:
         yield server
     finally:
@@ -69,11 +79,19 @@ async def serve_link(
 class Adapter(Protocol):
     """What an adapter's module offers."""
 
-    def open(self, address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+    def open(
+        self, address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None
+    ) -> Link:
         """A link that has not been used yet."""
 
     async def serve(
-        self, address: Address, handler: Handler, settings: LinkSettings, tls: TlsFiles | None, more: More | None = None
+        self,
+        address: Address,
+        handler: Handler,
+        settings: LinkSettings,
+        tls: TlsFiles | None,
+        more: More | None,
+        admit: Admit | None,
     ) -> Server:
         """A door that is open."""
 

@@ -7,10 +7,11 @@ and what is too much for the store (messages, logs).
 Adapters are opened by address (`rpc.open`) and translate their transport's errors at the edge; nobody imports one.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from rota.decide.access import TurnedAway
 from rota.model.errors import Conflict
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.link import (
@@ -26,6 +27,9 @@ from rota.model.link import (
     Start,
     Whom,
 )
+
+Admit: TypeAlias = Callable[[str, str | None], TurnedAway | None]
+"""Judges a call by its method, in the adapter's own terms, and by its `authorization`; None lets it in."""
 
 
 class NotMe(Conflict):
@@ -73,6 +77,7 @@ class Link(Protocol):
        itself when the peer does.
     10. A record beyond the limits is Invalid, naming the limit, before anything is sent; the same on every adapter.
     11. A slow handler, a slow stream or a slow reader holds up nothing but itself.
+    12. What the door does not admit is Denied, with the door's sentence, and nothing reaches the handler.
     """
 
     async def check(self, *, timeout: timedelta | None = None) -> Presence:

@@ -22,9 +22,11 @@ from rota.api.health import Health
 from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, health_pb2, reflection_pb2
+from rota.decide.access import Access, Gate, known
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.rpc import open_link, serve_link
+from rota.rpc.port import Admit
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from tests.kit.link_server import NODE, Desk
@@ -45,10 +47,11 @@ class Caller:
     def __init__(self, channel: grpc.aio.Channel, address: str) -> None:
         self.channel, self.address = channel, address
 
-    async def raw(self, path: str, content: bytes, timeout: float | None = 10) -> bytes:
+    async def raw(self, path: str, content: bytes, timeout: float | None = 10, token: str = "") -> bytes:
         """Ask with bytes."""
         call: Any = self.channel.unary_unary(path)
-        answer: bytes = await call(content, timeout=timeout)
+        metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        answer: bytes = await call(content, timeout=timeout, metadata=metadata)
         return answer
 
     async def __call__(self, name: str, request: Message, answer: Any, timeout: float | None = 10) -> Any:
@@ -81,12 +84,15 @@ async def refused(code: grpc.StatusCode, *words: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def opened(
-    store: Callable[[], Store | None], health: Health | None = None, stopping: asyncio.Event | None = None
+    store: Callable[[], Store | None],
+    health: Health | None = None,
+    stopping: asyncio.Event | None = None,
+    admit: Admit | None = None,
 ) -> AsyncIterator[Caller]:
     def more() -> list[grpc.GenericRpcHandler]:
         return door.handlers(store, CLOCK, health or Health(CLOCK), stopping or asyncio.Event())
 
-    async with serve_link("grpc://127.0.0.1:0", Desk(), more=more) as server:
+    async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
             yield Caller(channel, server.address)
 
@@ -474,6 +480,64 @@ def test_an_answer_that_callers_would_not_take_is_not_sent() -> None:
 async def test_the_node_link_answers_at_the_same_port(ask: Caller) -> None:
     async with open_link(ask.address) as link:
         assert (await link.check()).node == NODE
+
+
+# Who is let in
+
+
+GATE = Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE)), "see: cat data/token")
+LINK = "/rota.v1.Link/Check"
+
+
+@asynccontextmanager
+async def guarded() -> AsyncIterator[Caller]:
+    """A door that asks for a token, at a node that has no store yet."""
+    async with opened(lambda: None, admit=lambda path, shown: door.turned_away(GATE, path, shown)) as ask:
+        yield ask
+
+
+async def test_every_method_asks_for_what_its_operation_needs() -> None:
+    async with guarded() as ask:
+        for name, method in door.METHODS.items():
+            path = "/" + "/".join(name.rsplit(".", 1))
+            async with refused(Code.UNAUTHENTICATED, "needs a token", "cat data/token"):
+                await ask.raw(path, b"")
+            async with refused(Code.UNAUTHENTICATED, "not known here"):
+                await ask.raw(path, b"", token="rota_wrong")
+            may_look = OPERATIONS[method.operation] is Access.VIEW
+            async with refused(Code.UNAVAILABLE if may_look else Code.PERMISSION_DENIED):
+                await ask.raw(path, b"", token="rota_looker")
+            async with refused(Code.UNAVAILABLE, "not in the fleet yet"):
+                await ask.raw(path, b"", token="rota_boss")
+
+
+async def test_health_needs_no_token_and_reflection_one_to_look() -> None:
+    async with guarded() as ask:
+        assert await ask.raw("/grpc.health.v1.Health/Check", b"")
+        for service in ("grpc.reflection.v1.ServerReflection", introspection.OLDER_REFLECTION):
+            reflect: Any = ask.channel.stream_stream(f"/{service}/ServerReflectionInfo")
+            async with refused(Code.UNAUTHENTICATED, "needs a token"):
+                await anext(aiter(reflect(timeout=10)))
+            stream = reflect(
+                iter([Asked(list_services="").SerializeToString()]),
+                timeout=10,
+                metadata=(("authorization", "Bearer rota_looker"),),
+            )
+            assert await anext(aiter(stream))
+
+
+async def test_the_node_link_is_for_nodes_and_so_is_what_nobody_knows() -> None:
+    async with guarded() as ask:
+        for path in (LINK, "/rota.v1.Resources/Explode", "/"):
+            async with refused(Code.UNAUTHENTICATED):
+                await ask.raw(path, b"")
+            async with refused(Code.PERMISSION_DENIED, "needs a token for node"):
+                await ask.raw(path, b"", token="rota_looker")
+        async with open_link(ask.address, token="rota_boss") as link:
+            assert (await link.check()).node == NODE
+        async with open_link(ask.address, token="rota_looker") as link:
+            with pytest.raises(Denied, match="needs a token for node"):
+                await link.check()
 
 
 # Health

@@ -15,9 +15,13 @@ from starlette.routing import Route
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.decide.access import Access, Gate, known
 from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import LeaseId
 from tests.unit.api.test_health import HandClock
+
+TOKEN = "rota_a-token-of-tests"
+GATE = Gate((known(TOKEN, Access.NODE),), "see: cat data/token")
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,16 @@ async def ask(app: Starlette, path: str, method: str = "GET", accept: str = "") 
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
+    headers = {"accept": accept, "host": "127.0.0.1:7700", "authorization": f"Bearer {TOKEN}"}
     scope = {
         "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
-        "headers": [(b"accept", accept.encode())], "http_version": "1.1", "scheme": "http", "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "http_version": "1.1", "scheme": "http", "root_path": "",
         "server": ("127.0.0.1", 7700), "client": ("127.0.0.1", 1),
     }  # fmt: skip
     await app(scope, receive, send)
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return Answer(sent[0]["status"], headers, b"".join(part["body"] for part in sent[1:]))
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], told, b"".join(part["body"] for part in sent[1:]))
 
 
 def made(health: Health | None = None, error: Exception | None = None) -> Starlette:
@@ -60,7 +66,8 @@ def made(health: Health | None = None, error: Exception | None = None) -> Starle
         raise error
 
     clock = HandClock()
-    return door(health or Health(clock), registry(Figures), node, more=[Route("/v1/fail", fail)], clock=clock)
+    more = [Route("/v1/fail", fail)]
+    return door(health or Health(clock), registry(Figures), node, gate=GATE, more=more, clock=clock)
 
 
 async def test_a_node_that_gets_on_is_healthy_ready_and_alive() -> None:

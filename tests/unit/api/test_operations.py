@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rota.api import crawler, idempotency, operations
-from rota.api.operations import OPERATIONS, Access
+from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
+from rota.decide.access import Access
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown

@@ -18,7 +18,7 @@ from rota.store import Store, open_store
 from rota.store.events import EventLog
 from tests.kit.waiting import eventually
 from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_http import Answer
+from tests.unit.api.test_http import GATE, TOKEN, Answer
 from tests.unit.api.test_operations import declare, join, lead, settle
 
 CLOCK = HandClock()
@@ -28,8 +28,9 @@ JSON = {"content-type": "application/json"}
 class Caller:
     """Somebody who asks the door."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, token: str = TOKEN) -> None:
         self._app = app
+        self._usual = {"host": "127.0.0.1:7700", "authorization": f"Bearer {token}"}
 
     async def __call__(
         self, method: str, path: str, content: object = None, *, headers: dict[str, str] | None = None
@@ -55,7 +56,8 @@ class Caller:
         bare, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": bare, "raw_path": bare.encode(), "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "http_version": "1.1",
+            "headers": [(name.encode(), value.encode()) for name, value in (self._usual | headers).items()],
+            "http_version": "1.1",
             "scheme": "http", "root_path": "", "server": ("127.0.0.1", 7700), "client": ("127.0.0.1", 1),
         }  # fmt: skip
         await self._app(scope, receive, send)
@@ -73,7 +75,7 @@ class Caller:
 
 def opened(store: Store | None) -> Caller:
     routes = resources.routes(lambda: store, CLOCK)
-    return Caller(door(Health(CLOCK), registry(Figures), dict, more=routes, clock=CLOCK))
+    return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
 
 
 @pytest.fixture

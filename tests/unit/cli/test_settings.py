@@ -108,6 +108,28 @@ def test_every_type_can_be_written_in_a_variable(folder: Path) -> None:
     assert runtime(folder, ROTA_RECYCLE_MEMORY="1GiB").config.recycle_memory == 1024**3
 
 
+def test_a_flag_is_true_or_false_wherever_it_stands(folder: Path) -> None:
+    assert node(folder, {"insecure": True}).config.insecure
+    assert node(folder, ROTA_INSECURE="true").config.insecure
+    (folder / "rota.toml").write_text("[node]\ninsecure = true\n")
+    assert node(folder).config.insecure
+    assert not node(folder, ROTA_INSECURE="false").config.insecure
+    with pytest.raises(Invalid, match='ROTA_INSECURE: "yes" is neither; write true or false'):
+        node(folder, ROTA_INSECURE="yes")
+    (folder / "rota.toml").write_text('[node]\ninsecure = "true"\n')
+    with pytest.raises(Invalid, match=r"rota.toml:2: insecure in \[node\]: 'true' is not true or false"):
+        node(folder)
+
+
+def test_a_token_in_the_place_of_its_reference_is_refused_and_not_repeated(folder: Path) -> None:
+    assert node(folder, ROTA_TOKEN="env:SECRET").config.token == "env:SECRET"
+    (folder / "rota.toml").write_text('[node]\ntoken = "rota_secret"\n')
+    for given in ({}, {"ROTA_TOKEN": "rota_secret"}):
+        with pytest.raises(Invalid, match="write file:PATH or env:NAME") as caught:
+            look_up(NodeConfig, {}, environ=environ(folder, **given), folder=folder)
+        assert "rota_secret" not in str(caught.value)
+
+
 def test_a_labels_table_is_found_with_its_line(folder: Path) -> None:
     (folder / "rota.toml").write_text('[node]\nslots = 1\n\n[node.labels]\nzone = "a"\n')
     found = node(folder)
@@ -230,7 +252,7 @@ def test_every_field_has_a_text_and_a_name_of_its_own() -> None:
 def test_defaults_can_be_written_as_they_are_shown() -> None:
     for section in SECTIONS:
         for option in declared(section):
-            if option.shown and option.name not in {"data", "id", "advertise", "executors"}:
+            if option.shown and option.name not in {"data", "id", "advertise", "token", "executors"}:
                 assert option.read(option.shown) == option.default
 
 

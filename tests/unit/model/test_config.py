@@ -1,3 +1,4 @@
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from rota.model.config import (
     RuntimeConfig,
     Size,
     check_node_id,
+    is_loopback,
     split_address,
+    split_reference,
 )
 from rota.model.errors import Invalid
 
@@ -67,7 +70,42 @@ def test_bad_addresses(address: str) -> None:
     ],
 )
 def test_the_host_that_others_are_told(given: dict[str, str], expected: str) -> None:
-    assert node(**given).advertised == expected
+    assert node(**given, insecure=True).advertised == expected
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "localhost", "a.localhost"])
+def test_what_leads_to_this_machine_is_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.5", "fe80::1%eth0", "box", "localhost.example", "127.1"])
+def test_what_may_lead_elsewhere_is_not(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("name", ["http", "grpc"])
+@pytest.mark.parametrize("address", ["0.0.0.0:7", "[::]:7", "10.0.0.5:7", "box:7"])
+def test_doors_for_other_machines_need_a_word(name: str, address: str) -> None:
+    with pytest.raises(Invalid, match=rf"^{name} is {re.escape(address)}.*no TLS yet.*127\.0\.0\.1:7 .*--insecure"):
+        node(**{name: address})
+    assert node(**{name: address}, insecure=True).insecure
+
+
+def test_the_names_of_a_node_are_where_it_listens_and_what_it_says() -> None:
+    assert node(http="0.0.0.0:1", grpc="0.0.0.0:2", advertise="Box", insecure=True).hosts == {"box"}
+    assert node(http="10.0.0.5:1", grpc="10.0.0.6:2", insecure=True).hosts == {"10.0.0.5", "10.0.0.6"}
+
+
+@pytest.mark.parametrize(("text", "parts"), [("file:a:b", ("file", "a:b")), ("env:ROTA_X", ("env", "ROTA_X"))])
+def test_references(text: str, parts: tuple[str, str]) -> None:
+    assert split_reference(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "rota_secret", "file:", "env:", "env:a b", "env:1x", "cmd:pass", "FILE:x"])
+def test_a_token_itself_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(Invalid, match="write file:PATH or env:NAME") as caught:
+        node(token=text)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from rota.model.link import (
 )
 from rota.rpc import handover, rules
 from rota.rpc.address import Address
-from rota.rpc.grpc import errors, options, wire
+from rota.rpc.grpc import errors, guard, options, wire
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.port import Link
@@ -44,21 +44,24 @@ Response = TypeVar("Response")
 T = TypeVar("T")
 
 
-def open(address: Address, meant: Whom | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+def open(address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
     """A link; its connection is made when it is first used."""
     target, tuned = f"dns:///{address.authority}", options.of_link(settings, tls)
     if tls is None:
-        return GrpcLink(str(address), meant, settings, grpc.aio.insecure_channel(target, tuned))
-    return GrpcLink(
-        str(address), meant, settings, grpc.aio.secure_channel(target, options.link_credentials(tls), tuned)
-    )
+        channel = grpc.aio.insecure_channel(target, tuned)
+    else:
+        channel = grpc.aio.secure_channel(target, options.link_credentials(tls), tuned)
+    return GrpcLink(str(address), meant, token, settings, channel)
 
 
 class GrpcLink:
     """The way to one node over one channel."""
 
-    def __init__(self, peer: str, meant: Whom | None, settings: LinkSettings, channel: grpc.aio.Channel) -> None:
+    def __init__(
+        self, peer: str, meant: Whom | None, token: str | None, settings: LinkSettings, channel: grpc.aio.Channel
+    ) -> None:
         self._peer, self._meant, self._settings = peer, meant, settings
+        self._shown = guard.shown(token)
         self._channel = channel
         self._is_closed = False
         self._check = channel.unary_unary(*_method("Check", pb.CheckRequest, pb.CheckAnswer))
@@ -103,7 +106,7 @@ class GrpcLink:
         )
         await self._connected(silence.total_seconds())
         with self._translated(is_write=False):
-            call = self._hand_over()
+            call = self._hand_over(metadata=self._shown)
         stream: Stream[Batch, int, pb.HandOverRequest, pb.HandOverAnswer] = Stream(
             peer=self._peer,
             silence=silence.total_seconds(),
@@ -133,7 +136,7 @@ class GrpcLink:
         )
         await self._connected(silence.total_seconds())
         with self._translated(is_write=False):
-            call = self._follow_log(request)
+            call = self._follow_log(request, metadata=self._shown)
         stream: Stream[None, Chunk, None, pb.LogChunk] = Stream(
             peer=self._peer,
             silence=silence.total_seconds(),
@@ -159,7 +162,7 @@ class GrpcLink:
     ) -> Response:
         left = await self._connected(timeout.total_seconds())
         with self._translated(is_write=is_write):
-            return await method(request, timeout=left)
+            return await method(request, timeout=left, metadata=self._shown)
 
     async def _connected(self, timeout: float) -> float:
         """Wait for the connection, and say how much time is left; Unavailable if it does not come about.

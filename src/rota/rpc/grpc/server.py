@@ -22,10 +22,11 @@ from rota.model.ids import NodeId
 from rota.model.link import Batch, Chunk
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, options, wire
+from rota.rpc.grpc.guard import Guard
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import Handler, Server
+from rota.rpc.port import Admit, Handler, Server
 from rota.rpc.reception import Reception
 from rota.rpc.settings import LinkSettings, TlsFiles
 
@@ -43,13 +44,14 @@ async def serve(
     handler: Handler,
     settings: LinkSettings,
     tls: TlsFiles | None,
-    more: Callable[[], Sequence[grpc.GenericRpcHandler]] | None = None,
+    more: Callable[[], Sequence[grpc.GenericRpcHandler]] | None,
+    admit: Admit | None,
 ) -> Server:
     """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
     reception = Reception(handler, settings)
-    server = grpc.aio.server(options=options.of_server(settings))
+    server = grpc.aio.server(interceptors=[Guard(admit)] if admit else [], options=options.of_server(settings))
     server.add_generic_rpc_handlers((_handlers(Answers(reception)), *(more() if more else ())))
     try:
         if credentials is None:

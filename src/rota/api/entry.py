@@ -1,0 +1,73 @@
+"""Who is let in over HTTP: callers that name this node and show its token.
+
+Everything but health needs both. The name guards against DNS rebinding: a page of another site may have its own name
+point to this machine, and a browser would send it our way with that name in `Host`. An address cannot be made to mean
+another machine, so the one that a caller reached is a good name too.
+
+`Entry` stands before all routes and asks for `view`; a route that needs more says so with `require`.
+"""
+
+from collections.abc import Collection
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.calls import json
+from rota.decide.access import Access, Gate, TurnedAway, refusal
+from rota.model.config import is_loopback
+from rota.model.errors import Denied
+
+FREE = frozenset({"/healthz", "/readyz", "/livez"})
+"""What anybody may ask: probes carry no secrets, and are told none."""
+
+
+class Entry:
+    """Lets requests in, or answers why not."""
+
+    def __init__(self, app: ASGIApp, gate: Gate, hosts: Collection[str]) -> None:
+        self._app, self._gate, self._hosts = app, gate, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in FREE:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        refused = self._misdirected(request) or self._judged(request)
+        await (refused or self._app)(scope, receive, send)
+
+    def _misdirected(self, request: Request) -> Response | None:
+        """The answer to who means another; None if this node is meant."""
+        asked = host_of(request.headers.get("host", ""))
+        reached = (request.scope.get("server") or ("",))[0]
+        if is_loopback(asked) or asked in self._hosts or asked == reached:
+            return None
+        sentence = (
+            f'this node does not answer to "{asked[:200]}"; use its address, or start it with --advertise and that name'
+        )
+        return json({"error": sentence}, HTTPStatus.MISDIRECTED_REQUEST)
+
+    def _judged(self, request: Request) -> Response | None:
+        """The answer to who may not even look; None if the caller may, and the request then holds what it may do."""
+        judged = self._gate.judge(request.headers.get("authorization"), Access.VIEW)
+        if not isinstance(judged, TurnedAway):
+            request.state.access = judged
+            return None
+        if judged.is_stranger:
+            return json({"error": judged.why}, HTTPStatus.UNAUTHORIZED, {"www-authenticate": "Bearer"})
+        return json({"error": judged.why}, HTTPStatus.FORBIDDEN)
+
+
+def require(request: Request, needed: Access) -> None:
+    """Denied unless the caller that was let in may do this."""
+    if refused := refusal(request.state.access, needed):
+        raise Denied(refused.why)
+
+
+def host_of(header: str) -> str:
+    """The name or address in a `Host` header, without its port, as it is compared."""
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.rpartition(":")[0] if ":" in name else name

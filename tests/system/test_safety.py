@@ -1,0 +1,168 @@
+"""Strangers at the doors of real nodes: who is kept out, who is let in, and which nodes refuse to start."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from rota.api.pb import api_pb2 as pb
+from rota.model.errors import Denied
+from rota.rpc import open_link
+from tests.kit.cli import ROTA, Answer, rota
+from tests.kit.doors import Door
+from tests.kit.node import APP, NodeUnderTest
+from tests.kit.process import Process
+from tests.kit.waiting import eventually
+
+SHARED = "rota_a-token-that-several-nodes-share"
+
+
+async def nodes_over_grpc(door: Door) -> grpc.StatusCode:
+    """How a node answers who asks it for the nodes."""
+    async with grpc.aio.insecure_channel(door.grpc) as channel:
+        ask: Any = channel.unary_unary("/rota.v1.Nodes/List", response_deserializer=pb.NodeList.FromString)
+        metadata = (("authorization", f"Bearer {door.token}"),) if door.token else ()
+        call = ask(b"", timeout=10, metadata=metadata)
+        code: grpc.StatusCode = await call.code()
+        return code
+
+
+def refused(folder: Path, *flags: object, environ: dict[str, str] | None = None) -> Answer:
+    """What a node says that does not start."""
+    store = f"sqlite:///{folder}/rota.db"
+    return rota("node", "--store", store, "--data", folder / "data", *flags, cwd=folder, environ=environ)
+
+
+def secret(folder: Path, mode: int = 0o600) -> Path:
+    file = folder / "secret"
+    file.write_text(SHARED + "\n")
+    file.chmod(mode)
+    return file
+
+
+async def test_a_node_keeps_strangers_out_of_both_doors(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "n") as node:
+        await node.ready()
+        door = await Door.of(node)
+        assert (node.data / "token").stat().st_mode & 0o777 == 0o600
+        for path in ("/healthz", "/livez"):
+            assert door.showing("").http("GET", path)[0] == 200
+        for path in ("/v1/nodes", "/v1/node", "/metrics", "/openapi.json"):
+            status, said = door.showing("").http("GET", path)
+            assert (status, f"cat {node.data}/token" in said) == (401, True), said
+            assert door.showing("rota_wrong").http("GET", path)[0] == 401
+            assert door.http("GET", path)[0] == 200
+        name = {"kind": "room", "id": "1"}
+        assert door.showing("").http("POST", "/v1/resources", name)[0] == 401
+        assert door.http("POST", "/v1/resources", name)[0] == 201
+        assert door.http("GET", "/v1/node", headers={"host": "evil.example"})[0] == 421
+        assert await nodes_over_grpc(door.showing("")) == grpc.StatusCode.UNAUTHENTICATED
+        assert await nodes_over_grpc(door.showing("rota_wrong")) == grpc.StatusCode.UNAUTHENTICATED
+        assert await nodes_over_grpc(door) == grpc.StatusCode.OK
+
+
+async def test_a_token_is_made_once_and_only_its_place_is_told(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "n") as node:
+        await node.ready()
+        first = node.token
+        node.stop()
+        node.start()
+        await node.ready()
+        assert node.token == first
+        said = node.errors.read_text() + node.output.read_text()
+        assert said.count("token made") == 1
+        assert f"file={node.data}/token" in said
+        assert first not in said
+        assert first not in json.dumps(await node.status())
+
+
+async def test_a_token_may_be_in_a_file_or_a_variable(tmp_path: Path) -> None:
+    by_file = ("--token", f"file:{secret(tmp_path)}")
+    by_variable = ("--token", "env:FLEET_SECRET")
+    with (
+        NodeUnderTest(tmp_path / "a", *by_file) as one,
+        NodeUnderTest(tmp_path / "b", *by_variable, environ={"FLEET_SECRET": SHARED}, name="b") as other,
+    ):
+        for node in (one, other):
+            doors = (await node.ready())["doors"]
+            assert not (node.data / "token").exists()
+            assert Door(doors["http"], doors["grpc"], SHARED).http("GET", "/v1/node")[0] == 200
+            async with open_link(f"grpc://{doors['grpc']}", token=SHARED) as link:
+                assert (await link.check()).node == node.name
+        assert other.family()
+        assert [each.pid for each in other.family() if "FLEET_SECRET" in each.environ()] == []
+
+
+async def test_nodes_with_different_tokens_do_not_speak_to_each_other(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "a") as one, NodeUnderTest(tmp_path / "b", name="b") as other:
+        await one.ready()
+        address = f"grpc://{(await other.ready())['doors']['grpc']}"
+        for token, words in ((one.token, "not known here"), (None, "needs a token")):
+            async with open_link(address, token=token) as link:
+                with pytest.raises(Denied, match=words):
+                    await link.check()
+        async with open_link(address, token=other.token) as link:
+            assert (await link.check()).node == other.name
+
+
+def test_a_token_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = secret(tmp_path, 0o644)
+    answer = refused(tmp_path, "--token", f"file:{file}")
+    assert answer.code == 4
+    assert f"run: chmod 600 {file}" in answer.err
+
+
+def test_a_token_itself_is_no_setting(tmp_path: Path) -> None:
+    by_flag = refused(tmp_path, "--token", SHARED)
+    by_variable = refused(tmp_path, environ={"ROTA_TOKEN": SHARED})
+    for answer in (by_flag, by_variable):
+        assert answer.code == 2
+        assert "write file:PATH or env:NAME" in answer.err
+        assert SHARED not in answer.err
+
+
+@pytest.mark.parametrize("door", ["--http", "--grpc"])
+def test_a_door_for_other_machines_is_refused(tmp_path: Path, door: str) -> None:
+    answer = refused(tmp_path, door, "0.0.0.0:0")
+    assert answer.code == 2
+    assert "no TLS yet" in answer.err
+    assert "--insecure" in answer.err
+    assert not (tmp_path / "rota.db").exists()
+
+
+async def test_an_insecure_node_is_loud_and_asks_for_the_token_all_the_same(tmp_path: Path) -> None:
+    everywhere = ("--http", "0.0.0.0:0", "--grpc", "0.0.0.0:0", "--insecure")
+    with NodeUnderTest(tmp_path / "n", *everywhere) as node:
+        await node.ready()
+        door = await Door.of(node)
+        assert "WARNING node insecure" in node.errors.read_text()
+        assert door.showing("").http("GET", "/v1/node")[0] == 401
+        assert door.http("GET", "/v1/node")[0] == 200
+        assert await nodes_over_grpc(door.showing("")) == grpc.StatusCode.UNAUTHENTICATED
+        seen = rota("status", "--store", node.store, "-o", "json", cwd=tmp_path)
+        assert [each["insecure"] for each in json.loads(seen.out)["nodes"]] == [True]
+        assert f"node {node.name}: insecure" in rota("status", "--store", node.store, cwd=tmp_path).out
+
+        async def is_told() -> bool:
+            return "node.insecure" in rota("events", "--store", node.store, cwd=tmp_path).out
+
+        await eventually(is_told)
+
+
+async def test_the_nodes_of_rota_up_share_a_token(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    argv = ["sh", "-c", f'cd "{tmp_path}" && exec "$0" "$@"', ROTA, "up", "app.py", "--nodes", 2]
+    with Process(argv, tmp_path / "up.out") as up:
+        await eventually(lambda: [line for line in up.lines() if line.startswith("ready")], within=30)
+        token = (tmp_path / ".rota/up/token").read_text().strip()
+        assert "is in .rota/up/token" in up.errors.read_text()
+        assert token not in up.errors.read_text() + up.output.read_text()
+        seen = rota("status", "--store", "sqlite:///.rota/up/rota.db", "-o", "json", cwd=tmp_path)
+        nodes = json.loads(seen.out)["nodes"]
+        assert [node["id"] for node in nodes] == ["n1", "n2"]
+        for node in nodes:
+            door = Door(node["http"], node["grpc"], token)
+            assert door.http("GET", "/v1/nodes")[0] == 200
+            assert door.showing("").http("GET", "/v1/nodes")[0] == 401

@@ -1,0 +1,80 @@
+"""Who is let in over HTTP, asked without a socket."""
+
+import pytest
+
+from rota.api import crawler, resources
+from rota.api.entry import host_of
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
+from rota.api.operations import OPERATIONS
+from rota.decide.access import Access, Gate, known
+from tests.unit.api.test_health import HandClock
+from tests.unit.api.test_http import Answer
+from tests.unit.api.test_resources_http import Caller
+
+LOOKER, OPERATOR = "rota_looker", "rota_operator"
+GATE = Gate((known(LOOKER, Access.VIEW), known(OPERATOR, Access.OPERATE)), "see: cat data/token")
+ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.ENDPOINTS, *crawler.ENDPOINTS)]
+
+
+def calling(token: str) -> Caller:
+    clock = HandClock()
+    routes = resources.routes(lambda: None, clock)
+    return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
+
+
+async def named(host: str, path: str = "/v1/node") -> Answer:
+    return await calling(LOOKER)("GET", path, headers={"host": host})
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
+async def test_health_is_for_everybody_under_any_name(path: str) -> None:
+    answer = await calling("wrong")("GET", path, headers={"host": "evil.example"})
+    assert (answer.status, answer.json) == (200, {"ok": True})
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/node", "/openapi.json", "/v1/nodes", "/nowhere", "/healthz/"])
+async def test_everything_else_needs_a_token(path: str) -> None:
+    for headers, word in (({"authorization": ""}, "cat data/token"), ({"authorization": "Bearer x"}, "not known")):
+        answer = await calling(LOOKER)("GET", path, headers=headers)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["cache-control"] == "no-store"
+        assert word in answer.json["error"]
+
+
+async def test_who_may_look_sees_the_node_its_metrics_and_the_description() -> None:
+    for path in ("/metrics", "/v1/node", "/openapi.json"):
+        assert (await calling(LOOKER)("GET", path)).status == 200
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), ENDPOINTS)
+async def test_every_endpoint_asks_for_what_its_operation_needs(method: str, path: str, operation: str) -> None:
+    """503: let in, and there is no store."""
+    may_look = OPERATIONS[operation] is Access.VIEW
+    answer = await calling(LOOKER)(method, path)
+    assert answer.status == (503 if may_look else 403)
+    assert may_look or "needs a token for operate, and yours is for view" in answer.json["error"]
+    assert (await calling(OPERATOR)(method, path)).status == 503
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:7700", "LOCALHOST", "127.0.0.1:7700", "127.9.9.9", "[::1]:7700", "[::1]", "BOX.example:1"],
+)
+async def test_the_node_answers_to_its_names(host: str) -> None:
+    assert (await named(host)).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "evil.example:7700", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.9"]
+)
+async def test_the_node_does_not_answer_to_others(host: str) -> None:
+    answer = await named(host)
+    assert answer.status == 421
+    assert f'does not answer to "{host_of(host)}"' in answer.json["error"]
+
+
+def test_a_host_is_what_stands_before_the_port() -> None:
+    assert [host_of(each) for each in ("A.b:1", "[fe80::1]:2", "[::1]", "x", "")] == ["a.b", "fe80::1", "::1", "x", ""]
