@@ -24,6 +24,7 @@ from rota.model.errors import Invalid
 from rota.node.guard import Guard
 from rota.node.pipes import Beat, Brief, Channel, Finish, Pipe, Registered
 from rota.node.posts import ROUTER_GROUP
+from rota.node.proxy.intake import receive
 from rota.sdk.app import App
 from rota.sdk.service import Service
 from rota.workloads.context import Client, Reply, Request
@@ -43,8 +44,6 @@ from rota.workloads.services.parcels import (
 from rota.workloads.services.routing import ROUTER
 
 log = logging.getLogger(__name__)
-
-CHUNK = 262_144
 
 
 def be_service_worker(
@@ -199,11 +198,11 @@ class _Plain:
     def _receive(self) -> bytes:
         """What comes next; what is due is done meanwhile."""
         if not self._due:
-            return self._line.recv(CHUNK)
+            return receive(self._line)
         while True:
             wait = min(self._due.values()) - time.monotonic()
             if wait > 0 and select.select([self._line], [], [], wait)[0]:
-                return self._line.recv(CHUNK)
+                return receive(self._line)
             for timer, when in self._due.items():
                 if when <= time.monotonic():
                     self._call(timer.function)
@@ -296,11 +295,9 @@ class _Looped:
 
     def _read(self) -> None:
         try:
-            data = self._line.recv(CHUNK)
+            data = receive(self._line)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            data = b""
         if not data:
             self._loop.remove_reader(self._line.fileno())
             self._over.set()

@@ -8,6 +8,7 @@ counted, with the reason.
 import socket
 from typing import TYPE_CHECKING
 
+from rota.node.proxy.intake import receive
 from rota.node.proxy.loop import READ, WRITE
 from rota.workloads.services.dispatch import Caller
 from rota.workloads.services.frames import BadFrame
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from rota.node.proxy.doors import UdpDoor
     from rota.node.proxy.front import Front
 
-CHUNK = 65_536
 UNREAD = 8 * 1024 * 1024
 """Bytes of answers that may wait for a client to read them."""
 
@@ -60,11 +60,9 @@ class TcpClient(Caller):
         """Take in what has come."""
         front = self._front
         try:
-            data = self.sock.recv(CHUNK)
+            data = receive(self.sock)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            data = b""
         if not data:
             front.hang_up(self)
             return

@@ -3,6 +3,7 @@
 import socket
 from typing import TYPE_CHECKING
 
+from rota.node.proxy.intake import receive
 from rota.node.proxy.loop import READ, WRITE
 from rota.workloads.services.dispatch import Seat
 from rota.workloads.services.frames import BadFrame
@@ -10,8 +11,6 @@ from rota.workloads.services.parcels import RETURNED, Inbox
 
 if TYPE_CHECKING:
     from rota.node.proxy.front import Front
-
-CHUNK = 262_144
 
 
 class Line(Seat):
@@ -40,11 +39,9 @@ class Line(Seat):
     def _read(self) -> None:
         front = self._front
         try:
-            data = self.sock.recv(CHUNK)
+            data = receive(self.sock)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            data = b""
         if not data:
             front.lost(self)
             return
