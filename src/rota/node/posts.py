@@ -91,15 +91,16 @@ def _of_service(service: ServiceSummary, config: RuntimeConfig, sizes: Mapping[t
         yield Post(pool, "service", service.name, ROUTER_GROUP, True, drain=config.drain)
 
 
-def runs_alone(order: Order, app: AppSummary) -> bool:
-    """Does the task get a process of its own?"""
-    return order.is_exclusive or any(kind.name == order.kind and kind.runs_alone for kind in app.resources)
+def kinds_alone(app: AppSummary) -> set[str]:
+    """The kinds whose tasks each have a process of their own; so has every exclusive task."""
+    return {kind.name for kind in app.resources if kind.runs_alone}
 
 
 def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) -> Iterator[Post]:
     kinds = {kind.name: kind for kind in app.resources}
+    alone = kinds_alone(app)
     for order in orders:
-        if runs_alone(order, app):
+        if order.is_exclusive or order.kind in alone:
             pool = Pool(
                 f"task:{order.task}",
                 1,

@@ -21,10 +21,16 @@ from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.crew import REASON, Crew
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
-from rota.node.posts import HOST, runs_alone
+from rota.node.posts import HOST, kinds_alone
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
+
+RESTS = 3.0
+"""Times as long as a look at all tasks took, until the next one."""
+
+LONGEST_REST = 0.5
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Tasks:
         self._falls: dict[str, Falls] = {}
         self._look_again: Instant | None = None
         self._is_due = False
+        self._rests_until = 0.0
         crew.witnesses.append(self)
 
     def want(self, orders: Iterable[Order]) -> None:
@@ -74,7 +81,7 @@ class Tasks:
         self.returned = {task: each for task, each in self.returned.items() if epochs.get(task) == each.epoch}
         self.orders = {task: order for task, order in assigned.items() if task not in self.returned}
         self._falls = {task: falls for task, falls in self._falls.items() if task in self.orders}
-        self.reconcile()
+        self._reconcile_soon()
 
     def running(self) -> set[str]:
         """The ordered tasks that run now."""
@@ -101,10 +108,21 @@ class Tasks:
             self.reconcile()
 
     def _reconcile_soon(self) -> None:
-        """Reconcile once for all that workers say at a time; there may be thousands of them."""
+        """Reconcile once for all that comes at a time.
+
+        Each time looks at every task of the node. With thousands of them that took most of the agent's time while they
+        were started, a hundred by a hundred; so it rests for a few times as long as it took.
+        """
         if not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self.reconcile)
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(0.0, self._rests_until - self._clock.monotonic()), self._reconcile_now)
+
+    def _reconcile_now(self) -> None:
+        began = self._clock.monotonic()
+        self.reconcile()
+        ended = self._clock.monotonic()
+        self._rests_until = ended + min(LONGEST_REST, RESTS * (ended - began))
 
     def reconcile(self) -> None:
         """Bring the host workers closer to the orders."""
@@ -112,7 +130,12 @@ class Tasks:
         hosts = {worker.id for worker in self._crew.of_pool(HOST) if worker.can_work}
         if self._crew.generations.app is None:
             return  # nobody knows yet which of them run alone
-        hosted = {task: order.epoch for task, order in self.orders.items() if not self._runs_alone(order)}
+        alone = kinds_alone(self._crew.generations.app.app)
+        hosted = {
+            task: order.epoch
+            for task, order in self.orders.items()
+            if not order.is_exclusive and order.kind not in alone
+        }
         copies = [Copy(task, epoch, worker, copy.phase) for (task, epoch, worker), copy in self._hosted_copies()]
         now = self._clock.monotonic()
         moves, self._look_again = handover.plan(hosted, copies, hosts, self._falls, self._policy, now)
@@ -204,7 +227,3 @@ class Tasks:
             for key, copy in self._copies.items()
             if key[2] in workers and workers[key[2]].brief.pool == HOST
         ]
-
-    def _runs_alone(self, order: Order) -> bool:
-        app = self._crew.generations.app
-        return app is not None and runs_alone(order, app.app)
