@@ -32,22 +32,34 @@ _JSON = msgspec.json.Encoder()
 class Stopping:
     """Was this work asked to stop? For code that is not async; async code is cancelled."""
 
+    _lock = threading.RLock()  # one for all: it is held for a moment; a signal's handler may come in between
+
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._is_set = False
+        self._event: threading.Event | None = None
+        """Made when somebody waits: thousands of async tasks never do."""
 
     def set(self) -> None:
         """Ask it to stop."""
-        self._event.set()
+        with self._lock:
+            self._is_set = True
+            if self._event is not None:
+                self._event.set()
 
     def is_set(self) -> bool:
         """Was it asked?"""
-        return self._event.is_set()
+        return self._is_set
 
     def __bool__(self) -> bool:
         return self.is_set()
 
     def wait(self, timeout: float | str | timedelta | None = None) -> bool:
         """Wait until it is asked to stop, or for `timeout` ("30s", a timedelta, seconds); was it asked?"""
+        with self._lock:
+            if self._event is None:
+                self._event = threading.Event()
+                if self._is_set:
+                    self._event.set()
         return self._event.wait(seconds(timeout))
 
 
