@@ -40,6 +40,7 @@ from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStat
 from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
+from rota.store.records import understood
 from rota.workloads.checks import Check, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -173,7 +174,7 @@ async def delete_resource(store: Store, kind: str, id: str, *, version: int | No
 async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
     """The kinds of resources that apps of this fleet have declared, by name."""
     entries = (await store.scan(keys.KINDS)).entries
-    return tuple(kind for entry in entries if (kind := _understood(KindRecord, entry)))
+    return tuple(kind for entry in entries if (kind := understood(KindRecord, entry)))
 
 
 # Nodes
@@ -387,7 +388,7 @@ def _view(record: ResourceRecord, version: Revision, status: Entry | None) -> Re
 
 def _status(entry: Entry | None, uid: str) -> ResourceStatus | None:
     """The status, unless it is of an earlier resource of the same name, or of a newer Rota."""
-    status = _understood(ResourceStatus, entry) if entry else None
+    status = understood(ResourceStatus, entry)
     return status if status and uid == status.ID else None
 
 
@@ -508,7 +509,7 @@ async def _seen_nodes(store: Store) -> _Nodes:
     async with aclosing(_all(store, keys.ASSIGNMENTS)) as entries:
         async for entry in entries:
             node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")
-            assignment = _understood(Assignment, entry)
+            assignment = understood(Assignment, entry)
             tasks[NodeId(node)].append(task)
             used[NodeId(node)] += assignment.cost if assignment else 1
     leader = await store.get(keys.LEADER)
@@ -518,7 +519,7 @@ async def _seen_nodes(store: Store) -> _Nodes:
         cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
         tasks=dict(tasks),
         used=dict(used),
-        leader=_understood(Leader, leader) if leader else None,
+        leader=understood(Leader, leader),
     )
 
 
@@ -580,7 +581,7 @@ async def _refused_by(store: Store, node: str) -> dict[str, str]:
     found: dict[str, str] = {}
     async with aclosing(_all(store, keys.RESOURCE_STATUS)) as entries:
         async for entry in entries:
-            status = _understood(ResourceStatus, entry)
+            status = understood(ResourceStatus, entry)
             if status and node in status.refusals:
                 found[entry.key.removeprefix(keys.RESOURCE_STATUS)] = status.refusals[node]
                 if len(found) == SHOWN:
@@ -622,13 +623,5 @@ async def _all(store: Store, prefix: Key) -> AsyncGenerator[Entry, None]:
 
 
 def _by_node(kind: type[T], prefix: Key, entries: Collection[Entry]) -> dict[NodeId, T]:
-    found = {NodeId(entry.key.removeprefix(prefix)): _understood(kind, entry) for entry in entries}
+    found = {NodeId(entry.key.removeprefix(prefix)): understood(kind, entry) for entry in entries}
     return {node: record for node, record in found.items() if record is not None}
-
-
-def _understood(kind: type[T], entry: Entry) -> T | None:
-    """The record, unless a newer Rota wrote it."""
-    try:
-        return codec.decode(kind, entry.value)
-    except Invalid:
-        return None

@@ -15,6 +15,7 @@ from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
 from rota.store import Entry, Store, open_store
+from rota.store.records import understood
 
 
 @click.command()
@@ -37,7 +38,10 @@ async def _look(url: str) -> dict[str, Any]:
         now = await store.now()
         leader = await _leader(store, now)
         listing = await store.scan(keys.NODES)
-        work = {entry.key.removeprefix(keys.STATUS): _work(entry) for entry in (await store.scan(keys.STATUS)).entries}
+        work = {
+            entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
+            for entry in (await store.scan(keys.STATUS)).entries
+        }
         nodes = [_node(entry, leader, now, work) for entry in listing.entries]
         return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
 
@@ -76,14 +80,6 @@ def _node(
         "insecure": node.insecure,
         "work": work.get(node.id),
     }
-
-
-def _work(entry: Entry) -> NodeStatus | None:
-    """What a node runs; None if a newer Rota wrote it."""
-    try:
-        return codec.decode(NodeStatus, entry.value)
-    except Invalid:
-        return None
 
 
 def _age(since: datetime, now: datetime) -> int:

@@ -12,10 +12,11 @@ from typing import TypeAlias
 from rota.control.term import Term
 from rota.decide.membership import moves
 from rota.model import codec, keys
-from rota.model.errors import Compacted, Invalid
+from rota.model.errors import Compacted
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Roster
-from rota.store.port import Commit, Entry, Listing, Put
+from rota.store.port import Commit, Listing, Put
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +44,7 @@ async def keep_roster(term: Term, tell: Callable[..., None] = _say) -> None:
 
 async def last_roster(term: Term) -> Roster:
     """What the leader before us wrote down."""
-    entry = await term.store.get(keys.ROSTER)
-    try:
-        return codec.decode(Roster, entry.value) if entry else Roster(nodes={})
-    except Invalid as error:
-        log.warning("roster not read", extra={"why": str(error), "term": term.number})
-        return Roster(nodes={})
+    return understood(Roster, await term.store.get(keys.ROSTER), log) or Roster(nodes={})
 
 
 async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: Sessions) -> Sessions:
@@ -66,7 +62,7 @@ async def _tell(term: Term, tell: Callable[..., None], before: Sessions, after: 
 
 
 def _load(listing: Listing) -> Sessions:
-    nodes = (_node(entry) for entry in listing.entries)
+    nodes = (understood(Node, entry, log) for entry in listing.entries)
     return {node.id: node.session for node in nodes if node is not None}
 
 
@@ -76,16 +72,7 @@ def _fold(known: Sessions, commit: Commit) -> Sessions:
         if change.entry is None:
             after.pop(NodeId(change.key.removeprefix(keys.NODES)), None)
         else:
-            node = _node(change.entry)
+            node = understood(Node, change.entry, log)
             if node is not None:
                 after[node.id] = node.session
     return after
-
-
-def _node(entry: Entry) -> Node | None:
-    """The node, unless a newer Rota wrote it: that must not stop an older leader."""
-    try:
-        return codec.decode(Node, entry.value)
-    except Invalid as error:
-        log.warning("node not understood", extra={"key": entry.key, "why": str(error)})
-        return None

@@ -19,11 +19,12 @@ from rota.control.term import Term
 from rota.decide.listing import Ask, next_query
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
+from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Node, NodeStatus
 from rota.model.resource import Cordon, KindRecord, Listing, Query, SyncRequest
 from rota.store.port import Absent, At, Commit, Delete, Entry, Expect, Put, Store, Write
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +121,7 @@ class SourcesView:
         if entry is None:
             self._records[prefix].pop(name, None)
             return
-        record: object = None
-        try:
-            record = codec.decode(RECORDS[prefix], entry.value)
-        except Invalid as error:
-            log.warning("record not understood", extra={"key": key, "why": str(error)})
-        self._records[prefix][name] = record, entry.modified
+        self._records[prefix][name] = understood(RECORDS[prefix], entry, log), entry.modified
 
 
 class _Asking:

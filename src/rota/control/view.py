@@ -9,13 +9,13 @@ from collections import defaultdict
 from typing import Any, TypeVar
 
 from rota.decide.coverage import Hold
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.assignment import Assignment
-from rota.model.errors import Invalid
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Node, NodeStatus
 from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, Trouble
 from rota.store.port import Commit, Entry, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -113,26 +113,26 @@ class FleetView:
             self._see_assignment(key, entry)
         elif key.startswith(keys.RESOURCES):
             name = key.removeprefix(keys.RESOURCES)
-            _put(self.resources, name, _sane(_decoded(ResourceRecord, entry)))
+            _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
             _put(self.versions, name, entry.modified if entry else None)
             self.dirty.add(name)
         elif key.startswith(keys.RESOURCE_STATUS):
             name = key.removeprefix(keys.RESOURCE_STATUS)
-            _put(self.statuses, name, _decoded(ResourceStatus, entry))
+            _put(self.statuses, name, understood(ResourceStatus, entry, log))
             _put(self.planned, name, entry.modified if entry else None)
         elif key.startswith(keys.STATUS):
-            self._see_work(NodeId(key.removeprefix(keys.STATUS)), _decoded(NodeStatus, entry))
+            self._see_work(NodeId(key.removeprefix(keys.STATUS)), understood(NodeStatus, entry, log))
         elif key.startswith(keys.NODES):
-            self._see_node(NodeId(key.removeprefix(keys.NODES)), _decoded(Node, entry))
+            self._see_node(NodeId(key.removeprefix(keys.NODES)), understood(Node, entry, log))
         elif key.startswith(keys.CORDONS):
-            _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), _decoded(Cordon, entry))
+            _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), understood(Cordon, entry, log))
             self._room_may_have_come()
         elif key.startswith(keys.TROUBLE):
             name, _, node = key.removeprefix(keys.TROUBLE).rpartition("/")
-            _put(self.trouble[name], NodeId(node), _decoded(Trouble, entry))
+            _put(self.trouble[name], NodeId(node), understood(Trouble, entry, log))
         elif key.startswith(keys.KINDS):
             name = key.removeprefix(keys.KINDS)
-            _put(self.kinds, name, _decoded(KindRecord, entry))
+            _put(self.kinds, name, understood(KindRecord, entry, log))
             self.dirty |= {each for each, record in self.resources.items() if record.kind == name}
 
     def _see_node(self, node_id: NodeId, node: Node | None) -> None:
@@ -161,7 +161,7 @@ class FleetView:
             self._room_may_have_come()
         if not self.holds[name]:
             del self.holds[name]
-        assignment = _decoded(Assignment, entry)
+        assignment = understood(Assignment, entry, log)
         if assignment is not None and entry is not None:
             hold = Hold(task, node_id, entry.modified, assignment)
             self.holds[name][key] = self.on_node[node_id][key] = hold
@@ -170,17 +170,6 @@ class FleetView:
 
     def _room_may_have_come(self) -> None:
         self.dirty |= self.pending
-
-
-def _decoded(kind: type[T], entry: Entry | None) -> T | None:
-    """The record; None if it is gone, or if a newer Rota wrote it and nobody here understands it."""
-    if entry is None:
-        return None
-    try:
-        return codec.decode(kind, entry.value)
-    except Invalid as error:
-        log.warning("record not understood", extra={"key": entry.key, "why": str(error)})
-        return None
 
 
 def _sane(record: ResourceRecord | None) -> ResourceRecord | None:

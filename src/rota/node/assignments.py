@@ -18,12 +18,13 @@ from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
-from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
+from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.resource import SavedState, Trouble
 from rota.node.pipes import Order
-from rota.store.follow import RETRY
+from rota.store.follow import RETRY, follow_all
 from rota.store.port import At, Delete, Entry, Put, Store, Write
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +74,13 @@ async def _follow(store: Store, known: "Known", work: Work, jitter: Callable[[],
     waits, memory = delays(*RETRY, jitter), Memory()
     while True:
         try:
-            async with aclosing(_until_it_breaks(store, keys.assignments(known.node))) as sets:
+            async with aclosing(_sets(store, keys.assignments(known.node), jitter)) as sets:
                 async for found in sets:
                     orders = await memory.recall(store, known.read(found))
                     known.adopt()  # together with the work: what is given back must belong to what is known
                     work.want(orders)
                     waits = delays(*RETRY, jitter)
-        except (Compacted, Unavailable) as error:
+        except Unavailable as error:  # while recalling
             log.debug("following assignments again", extra={"node": known.node, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
 
@@ -125,7 +126,7 @@ class _Held:
 
 
 def _held(task: str, entry: Entry) -> _Held:
-    assignment = _understood(entry)
+    assignment = understood(Assignment, entry, log)
     return _Held(entry, assignment, _order(task, entry, assignment))
 
 
@@ -152,13 +153,8 @@ class Memory:
 
 
 async def _with_saved(store: Store, order: Order) -> Order:
-    entry = await store.get(keys.SAVED + order.task)
-    try:
-        saved = codec.decode(SavedState, entry.value).state if entry else {}
-    except Invalid as error:
-        log.warning("saved state not understood", extra={"task": order.task, "why": str(error)})
-        saved = {}
-    return msgspec.structs.replace(order, saved=msgspec.json.encode(saved))
+    saved = understood(SavedState, await store.get(keys.SAVED + order.task), log)
+    return msgspec.structs.replace(order, saved=msgspec.json.encode(saved.state if saved else {}))
 
 
 async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock: Clock) -> None:
@@ -180,16 +176,17 @@ async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock
                 log.debug("task not given back yet", extra={"task": task, "why": str(error)})
 
 
-async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable[Entry], None]:
+async def _sets(store: Store, prefix: str, jitter: Callable[[], float]) -> AsyncGenerator[Iterable[Entry], None]:
     """The assignments, whole, now and after each change; changes that come thick and fast are taken together."""
-    listing = await store.scan(prefix)
-    entries = {entry.key: entry for entry in listing.entries}
+    entries: dict[str, Entry] = {}
     news = asyncio.Event()
 
     async def watch() -> None:
-        async with aclosing(store.watch(prefix, listing.revision)) as commits:
-            async for commit in commits:
-                for change in commit.changes:
+        async with aclosing(follow_all(store, prefix, jitter)) as coming:
+            async for new in coming:
+                if new.is_whole:
+                    entries.clear()
+                for change in new.changes:
                     if change.entry is None:
                         entries.pop(change.key, None)
                     else:
@@ -199,7 +196,6 @@ async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable
     watching = asyncio.create_task(watch(), name="assignments")
     try:
         while True:
-            yield list(entries.values())
             waiting = asyncio.create_task(news.wait())
             try:
                 await asyncio.wait([watching, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -210,17 +206,10 @@ async def _until_it_breaks(store: Store, prefix: str) -> AsyncGenerator[Iterable
             news.clear()
             if len(entries) > MANY:
                 await asyncio.sleep(TOGETHER)
+            yield list(entries.values())
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-
-
-def _understood(entry: Entry) -> Assignment | None:
-    try:
-        return codec.decode(Assignment, entry.value)
-    except Invalid as error:
-        log.error("assignment not understood", extra={"key": entry.key, "why": str(error)})
-        return None
 
 
 def _order(task: str, entry: Entry, assignment: Assignment | None) -> Order | None:

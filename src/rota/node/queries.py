@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -34,13 +34,14 @@ from rota.decide.listing import (
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
+from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import KindRecord, Listing, Query, ResourceRecord
 from rota.node.journal import Tell
 from rota.node.runtime import SourceFailed
-from rota.store.follow import RETRY
+from rota.store.follow import RETRY, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store, Write
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -77,20 +78,11 @@ async def answer_queries(
     jitter: Callable[[], float] = random,
 ) -> None:
     """Ask sources as the store says, for ever."""
-    waits = delays(*RETRY, jitter)
     answering: dict[str, tuple[Revision, asyncio.Task[None]]] = {}
-    async with asyncio.TaskGroup() as parts:
-        while True:
-            try:
-                async with aclosing(_until_it_breaks(store)) as sets:
-                    async for found in sets:
-                        for entry in found:
-                            answerer = _Answer(store, node, incarnation, sources, clock, tell, entry)
-                            _take_up(parts, answering, answerer)
-                        waits = delays(*RETRY, jitter)
-            except (Compacted, Unavailable) as error:
-                log.debug("following queries again", extra={"node": node, "why": str(error)})
-            await asyncio.sleep(next(waits).total_seconds())
+    async with asyncio.TaskGroup() as parts, aclosing(follow_all(store, keys.QUERIES, jitter)) as coming:
+        async for news in coming:
+            for entry in (change.entry for change in news.changes if change.entry is not None):
+                _take_up(parts, answering, _Answer(store, node, incarnation, sources, clock, tell, entry))
 
 
 def _take_up(
@@ -102,17 +94,9 @@ def _take_up(
         if answering[key][0] == revision:
             return
         answering.pop(key)[1].cancel()
-    query = _understood(Query, answer.query_entry)
+    query = understood(Query, answer.query_entry, log)
     if query is not None and query.node == answer.node:
         answering[key] = revision, parts.create_task(answer.run(query), name=f"query of {query.kind}")
-
-
-async def _until_it_breaks(store: Store) -> AsyncGenerator[Iterable[Entry], None]:
-    listing = await store.scan(keys.QUERIES)
-    yield listing.entries
-    async with aclosing(store.watch(keys.QUERIES, listing.revision)) as commits:
-        async for commit in commits:
-            yield [change.entry for change in commit.changes if change.entry is not None]
 
 
 @dataclass(frozen=True)
@@ -279,8 +263,7 @@ class _Answer:
         )
 
     async def _last(self, query: Query) -> Listing | None:
-        entry = await self._store.get(keys.listing(query.kind))
-        return _understood(Listing, entry) if entry else None
+        return understood(Listing, await self._store.get(keys.listing(query.kind)), log)
 
     async def _stored(self, kind: str) -> dict[str, tuple[ResourceRecord, Revision]]:
         """The resources of a kind, all at one revision."""
@@ -290,7 +273,7 @@ class _Answer:
         while True:
             page = await self._store.scan(prefix, after=after, limit=PAGE, at=at)
             for entry in page.entries:
-                record = _understood(ResourceRecord, entry)
+                record = understood(ResourceRecord, entry, log)
                 # What a newer Rota wrote is somebody else's business.
                 unknown = ResourceRecord(
                     uid="", kind=kind, id=entry.key.removeprefix(prefix), created=self._clock.wall(), origin="unknown"
@@ -314,12 +297,3 @@ def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
         size += more
     if batch:
         yield batch
-
-
-def _understood(record: type[T], entry: Entry) -> T | None:
-    """The record; None if a newer Rota wrote it."""
-    try:
-        return codec.decode(record, entry.value)
-    except Invalid as error:
-        log.warning("record not understood", extra={"key": entry.key, "why": str(error)})
-        return None

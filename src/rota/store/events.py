@@ -22,11 +22,12 @@ from random import random
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, event, keys
-from rota.model.errors import Compacted, Conflict, Denied, Invalid, Unavailable, Unknown
+from rota.model.errors import Compacted, Conflict, Denied, Unavailable, Unknown
 from rota.model.event import Event, Value
 from rota.model.ids import Key, NodeId, Revision
 from rota.store.follow import RETRY
 from rota.store.port import Absent, Entry, Put, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +212,11 @@ async def follow(
             async with aclosing(store.watch(keys.EVENTS, after)) as commits:
                 async for commit in commits:
                     for change in commit.changes:
-                        if change.entry and (happened := _event(change.entry)) and event.matches(happened, kinds, node):
+                        if (
+                            change.entry
+                            and (happened := understood(Event, change.entry, log))
+                            and event.matches(happened, kinds, node)
+                        ):
                             yield happened
                     after = commit.revision
                     waits = delays(*RETRY, jitter)
@@ -263,7 +268,7 @@ async def _from(store: Store, revision: Revision, start: datetime | None, wanted
         async for entry in entries:
             if end is not None and entry.key >= end:
                 break
-            if (happened := _event(entry)) and event.matches(happened, wanted.kinds, wanted.node):
+            if (happened := understood(Event, entry, log)) and event.matches(happened, wanted.kinds, wanted.node):
                 found.append(happened)
     return found
 
@@ -277,7 +282,7 @@ async def _written_past(store: Store, after: Revision) -> tuple[list[Event], Rev
             if entry.created > after:
                 new.append(entry)
     new.sort(key=lambda entry: (entry.created, entry.key))
-    return [happened for entry in new if (happened := _event(entry))], present
+    return [happened for entry in new if (happened := understood(Event, entry, log))], present
 
 
 async def _entries(store: Store, start: Key | None, at: Revision) -> AsyncGenerator[Entry, None]:
@@ -289,12 +294,3 @@ async def _entries(store: Store, start: Key | None, at: Revision) -> AsyncGenera
         if not listing.more:
             return
         start = listing.entries[-1].key
-
-
-def _event(entry: Entry) -> Event | None:
-    """The event, unless a newer Rota wrote it."""
-    try:
-        return codec.decode(Event, entry.value)
-    except Invalid as error:
-        log.warning("event not understood", extra={"key": entry.key, "why": str(error)})
-        return None

@@ -1,16 +1,20 @@
-"""Following a key: what it is now, then every change, with no gap between the two, for ever."""
+"""Following keys: what they are now, then every change, with no gap between the two, for ever.
+
+A store that is away only delays it. Where the history is gone, everything is read again.
+"""
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import timedelta
 from random import random
 
 from rota.kit.backoff import delays
 from rota.model.errors import Compacted, Unavailable
-from rota.model.ids import Key
-from rota.store.port import Entry, Store
+from rota.model.ids import Key, Revision
+from rota.store.port import Change, Entry, Store
 
 log = logging.getLogger(__name__)
 
@@ -18,30 +22,46 @@ RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 """Shortest and longest wait after a failed try."""
 
 
-async def follow(store: Store, key: Key, jitter: Callable[[], float] = random) -> AsyncGenerator[Entry | None, None]:
-    """What `key` is now, and then what it becomes; steps that were overtaken may be left out.
+@dataclass(frozen=True)
+class News:
+    """What is new below a prefix."""
 
-    A store that is away only delays it.
-    """
+    changes: tuple[Change, ...]
+    revision: Revision
+    is_whole: bool
+    """Is this everything there is? Then what is not among it is gone."""
+
+
+async def follow(store: Store, key: Key, jitter: Callable[[], float] = random) -> AsyncGenerator[Entry | None, None]:
+    """What `key` is now, and then what it becomes; steps that were overtaken may be left out."""
+    # The key sorts first below its own prefix.
+    async with aclosing(follow_all(store, key, jitter, limit=1)) as coming:
+        async for news in coming:
+            found = [change.entry for change in news.changes if change.key == key]
+            for entry in found or ([None] if news.is_whole else []):
+                yield entry
+
+
+async def follow_all(
+    store: Store, prefix: Key, jitter: Callable[[], float] = random, *, limit: int | None = None
+) -> AsyncGenerator[News, None]:
+    """Everything below a prefix, or the first few, and then each commit that touches it."""
     waits = delays(*RETRY, jitter)
     while True:
         try:
-            async with aclosing(_until_it_breaks(store, key)) as entries:
-                async for entry in entries:
-                    yield entry
+            async with aclosing(_until_it_breaks(store, prefix, limit)) as coming:
+                async for news in coming:
+                    yield news
                     waits = delays(*RETRY, jitter)
         except (Compacted, Unavailable) as error:
-            log.debug("following again", extra={"key": key, "why": str(error)})
+            log.debug("following again", extra={"prefix": prefix, "why": str(error)})
         await asyncio.sleep(next(waits).total_seconds())
 
 
-async def _until_it_breaks(store: Store, key: Key) -> AsyncGenerator[Entry | None, None]:
+async def _until_it_breaks(store: Store, prefix: Key, limit: int | None) -> AsyncGenerator[News, None]:
     # The scan tells the revision it read at; a bare `get` would leave a gap before the watch.
-    # The key sorts first below its own prefix.
-    listing = await store.scan(key, limit=1)
-    yield next((entry for entry in listing.entries if entry.key == key), None)
-    async with aclosing(store.watch(key, listing.revision)) as commits:
+    listing = await store.scan(prefix, limit=limit)
+    yield News(tuple(Change(entry.key, entry) for entry in listing.entries), listing.revision, is_whole=True)
+    async with aclosing(store.watch(prefix, listing.revision)) as commits:
         async for commit in commits:
-            for change in commit.changes:
-                if change.key == key:
-                    yield change.entry
+            yield News(commit.changes, commit.revision, is_whole=False)

@@ -291,7 +291,7 @@ def test_an_event_of_a_newer_release_is_passed_over(caplog: pytest.LogCaptureFix
         assert await subjects(store) == ["b"]
 
     play(story)
-    assert "event not understood" in caplog.messages
+    assert "record not understood" in caplog.messages
 
 
 async def collect(store: Any, after: Revision, into: list[str], **wanted: Any) -> None:
