@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from rota.api import operations
 from rota.api.schema import ResourceView
 from rota.model.errors import NotFound
 from rota.store import Store, open_store
-from tests.kit.cli import Answer, rota
+from tests.kit.cli import ROTA, Answer, rota
+from tests.kit.process import Process
 from tests.kit.waiting import eventually
 from tests.unit.api.test_operations import CLOCK, assign, declare, join, lead, settle
 
@@ -195,3 +198,36 @@ def test_a_store_that_nobody_used_stays_so(tmp_path: Path) -> None:
         assert answer.code == 2
         assert "no fleet has used it yet" in answer.err
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_watching_prints_a_line_for_each_change(url: str, tmp_path: Path) -> None:
+    argv = [ROTA, "resources", "ls", "--watch", "--store", url]
+    with Process(argv, tmp_path / "out") as watching:
+        await eventually(watching.lines, within=20)
+        async with open_store(url) as store:
+            view = await made(store, "1")
+            await settle(store, view, "n1")
+            await operations.delete_resource(store, "room", "1")
+        await eventually(lambda: len(watching.lines()) == 4, within=20)
+        os.kill(watching.pid, signal.SIGINT)
+        await eventually(lambda: not watching.is_running, within=20)
+    assert [line.split(" at revision")[0] for line in watching.lines()] == [
+        "synced ",
+        "put     room/1: not looked at yet",
+        "put     room/1: 1/1 tasks; on n1",
+        "delete  room/1: 1/1 tasks; on n1",
+    ]
+    assert "Traceback" not in watching.errors.read_text()
+
+
+async def test_watching_prints_objects_for_programs(url: str, tmp_path: Path) -> None:
+    async with open_store(url) as store:
+        await made(store, "1")
+    argv = [ROTA, "resources", "ls", "-w", "--kind", "room", "-o", "json", "--store", url]
+    with Process(argv, tmp_path / "out") as watching:
+        await eventually(lambda: len(watching.lines()) == 2, within=20)
+    first, synced = map(json.loads, watching.lines())
+    assert (first["what"], first["resource"]["id"], synced["what"]) == ("put", "1", "synced")
+    answer = call(url, "resources", "ls", "-w", "--pending")
+    assert answer.code == 2
+    assert "--pending" in answer.err

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rota.api.watches import Watches
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid
@@ -40,6 +41,7 @@ class Call:
     store: Store
     clock: Clock
     request: Request
+    watches: Watches
 
     @property
     def path(self) -> dict[str, str]:

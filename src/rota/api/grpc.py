@@ -8,7 +8,8 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -18,11 +19,12 @@ from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, introspection, operations, wire
+from rota.api import crawler, introspection, operations, watching, wire
 from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
-from rota.api.refusals import LARGEST, Context, guarded, read, write
+from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
+from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
@@ -30,6 +32,9 @@ from rota.store.port import Store
 
 MARGIN = timedelta(milliseconds=200)
 """How long before the caller's deadline a wait ends, so that the answer arrives in time."""
+
+STALLED = 30.0
+"""Seconds a caller may take nothing of what is sent to it."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,33 @@ class Method:
     conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
 
 
+@dataclass(frozen=True)
+class Stream:
+    """The operation behind a method that goes on answering, in batches of messages."""
+
+    operation: str
+    answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]
+
+
 def handlers(
-    store: Callable[[], Store | None], clock: Clock, health: Health, stopping: asyncio.Event
+    store: Callable[[], Store | None], clock: Clock, health: Health, stopping: asyncio.Event, watches: Watches
 ) -> list[grpc.GenericRpcHandler]:
-    """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams."""
+    """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams.
+
+    `watches` keeps those of the operations.
+    """
+
+    def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
+        match METHODS[described.full_name]:
+            case Stream() as stream:
+                return _stream_handler(described, stream, store, clock, watches)
+            case method:
+                return _handler(described, method, store, clock)
+
     offered = [
         grpc.method_handlers_generic_handler(
             service.full_name,
-            {method.name: _handler(method, METHODS[method.full_name], store, clock) for method in service.methods},
+            {method.name: handler(method) for method in service.methods},
         )
         for service in SERVICES
     ]
@@ -100,9 +124,7 @@ def _handler(
 
     async def answer(content: bytes, remaining: float | None) -> bytes:
         request = read(kind, content)
-        present = store()
-        if present is None:
-            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+        present = _present(store)
         left = None if remaining is None else timedelta(seconds=remaining)
         return write(await method.answer(Call(present, clock, left), request))
 
@@ -110,6 +132,44 @@ def _handler(
         return await guarded(context, answer(content, context.time_remaining()), method.conflict)
 
     return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _stream_handler(
+    described: MethodDescriptor,
+    stream: Stream,
+    store: Callable[[], Store | None],
+    clock: Clock,
+    watches: Watches,
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    kind = message_factory.GetMessageClass(described.input_type)
+
+    async def answer(content: bytes, context: Context) -> None:
+        call = Call(_present(store), clock, None)
+        async with aclosing(stream.answer(call, watches, read(kind, content))) as batches:
+            async for batch in batches:
+                for message in batch:
+                    await _send(context, message)
+        raise Unavailable("this node is stopping; ask another, or again later")
+
+    async def handle(content: bytes, context: Context) -> None:
+        await guarded(context, answer(content, context))
+
+    return grpc.unary_stream_rpc_method_handler(handle)
+
+
+async def _send(context: Context, message: Message) -> None:
+    try:
+        async with asyncio.timeout(STALLED):
+            await context.write(write(message))
+    except TimeoutError:
+        raise TooLarge(f"the caller took nothing for {STALLED:.0f} s; read faster, or watch less") from None
+
+
+def _present(store: Callable[[], Store | None]) -> Store:
+    present = store()
+    if present is None:
+        raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+    return present
 
 
 # Resources
@@ -149,6 +209,17 @@ async def _list(call: Call, request: pb.ListResourcesRequest) -> pb.ResourcePage
         if answer.ByteSize() <= LARGEST or limit == 1:
             return answer
         limit //= 2
+
+
+async def _watch(
+    call: Call, watches: Watches, request: pb.WatchResourcesRequest
+) -> AsyncGenerator[list[Message], None]:
+    changes = watching.watch_resources(
+        call.store, kind=wire.given(request, "kind"), prefix=request.prefix, after=wire.from_after(request)
+    )
+    async with aclosing(watches.each(changes)) as batches:
+        async for batch in batches:
+            yield [wire.to_change(change) for change in batch or ()]
 
 
 async def _update(call: Call, request: pb.UpdateResourceRequest) -> pb.Resource:
@@ -204,6 +275,22 @@ async def _events(call: Call, request: pb.ListEventsRequest) -> pb.EventList:
     return wire.to_events(reading)
 
 
+async def _watch_events(
+    call: Call, watches: Watches, request: pb.WatchEventsRequest
+) -> AsyncGenerator[list[Message], None]:
+    limit = wire.given(request, "limit")
+    coming = watching.watch_events(
+        call.store,
+        kinds=list(request.kinds),
+        node=wire.given(request, "node"),
+        limit=50 if limit is None else limit,
+        after=wire.from_after(request),
+    )
+    async with aclosing(watches.each(coming)) as batches:
+        async for batch in batches:
+            yield [wire.to_happened(one) for one in batch or ()]
+
+
 # The master of seed 001
 
 
@@ -221,10 +308,11 @@ SERVICES: tuple[ServiceDescriptor, ...] = (
     *pb.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
-METHODS = {
+METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.Create": Method("create_resource", _create, conflict=grpc.StatusCode.ALREADY_EXISTS),
     "rota.v1.Resources.Get": Method("get_resource", _get),
     "rota.v1.Resources.List": Method("list_resources", _list),
+    "rota.v1.Resources.Watch": Stream("watch_resources", _watch),
     "rota.v1.Resources.Update": Method("update_resource", _update),
     "rota.v1.Resources.Delete": Method("delete_resource", _delete),
     "rota.v1.Resources.ListKinds": Method("list_kinds", _kinds),
@@ -234,6 +322,7 @@ METHODS = {
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
     "rota.v1.Events.List": Method("read_events", _events),
+    "rota.v1.Events.Watch": Stream("watch_events", _watch_events),
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
 }

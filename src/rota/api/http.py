@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
@@ -40,6 +41,9 @@ STOP = 3
 
 KEEP_ALIVE = 15
 """Seconds a connection may stay open without a request."""
+
+STALLED = 30.0
+"""Seconds a caller may take nothing of what is sent to it."""
 
 HEADERS = 16 * 1024
 """Bytes of headers whose end has not come yet."""
@@ -109,7 +113,7 @@ async def serve(sock: socket.socket, app: ASGIApp) -> None:
     server = _Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=_Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -133,6 +137,32 @@ async def serve(sock: socket.socket, app: ASGIApp) -> None:
         await asyncio.wait([serving], timeout=STOP + 2)
         serving.cancel()
         server.cut()
+
+
+class _Connection(H11Protocol):
+    """A connection that is cut when its caller takes nothing of what is sent for too long."""
+
+    _cut: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """The caller has not taken what was sent."""
+        super().pause_writing()
+        self._cut = self.loop.call_later(STALLED, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has."""
+        self._spare()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone, or was cut."""
+        self._spare()
+        super().connection_lost(exc)
+
+    def _spare(self) -> None:
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut = None
 
 
 class _Server(uvicorn.Server):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, operations
+from rota.api import crawler, operations, watching
 from rota.api.calls import Endpoint
 from rota.api.schema import NodeList, ResourcePage, ResourceView, WantedResource, Why
 from rota.model.event import Event
@@ -32,6 +32,12 @@ _ANSWERS: dict[str, str] = {
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
+_STREAMS: dict[str, str] = {
+    "watch_resources": "Events put and delete, whose data is a ResourceView; synced; reset.",
+    "watch_events": "Events happened, whose data is an Event; synced.",
+}
+"""What is told by the operations that go on."""
+
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
@@ -43,10 +49,13 @@ _HEADERS: dict[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
     "delete_resource": ("If-Match",),
+    "watch_resources": ("Last-Event-ID",),
+    "watch_events": ("Last-Event-ID",),
 }
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
+    "after": {"type": "integer"},
     "pending": {"type": "boolean"},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
@@ -87,7 +96,7 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = getattr(operations, name, None) or getattr(crawler, name)
+    function = next(getattr(module, name) for module in (operations, watching, crawler) if hasattr(module, name))
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],
@@ -107,6 +116,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 def _success(name: str) -> dict[str, Any]:
     if name == "delete_resource":
         return {"204": {"description": "It is deleted."}}
+    if name in _STREAMS:
+        return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
     schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
     code, said = ("201", "It is there.") if name == "create_resource" else ("200", "The answer.")
     return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}

@@ -97,7 +97,7 @@ async def await_placement(store: Store, view: ResourceView, wait: timedelta) -> 
             aclosing(follow(store, keys.resource_status(view.kind, view.id))) as entries,
         ):
             async for entry in entries:
-                view = replace(view, status=_status(entry, view.uid))
+                view = replace(view, status=status_of(entry, view.uid))
                 if view.status and (view.status.pending or not view.is_pending):
                     break
     return view
@@ -108,7 +108,7 @@ async def get_resource(store: Store, kind: str, id: str) -> ResourceView:
     """A resource and how it is covered; NotFound if there is none."""
     entry, record = await _resource(store, kind, id)
     status = await store.get(keys.resource_status(kind, id))
-    return _view(record, entry.modified, status)
+    return view_of(record, entry.modified, status)
 
 
 @needs(Access.VIEW)
@@ -151,7 +151,7 @@ async def update_resource(
             if revision is None:
                 return None
             modified = revision
-        return _view(changed, modified, await store.get(keys.resource_status(kind, id)))
+        return view_of(changed, modified, await store.get(keys.resource_status(kind, id)))
 
     return await _until_in_time(f"{kind}/{id}", attempt)
 
@@ -165,7 +165,7 @@ async def delete_resource(store: Store, kind: str, id: str, *, version: int | No
         _expect_version(entry, version)
         status = await store.get(keys.resource_status(kind, id))
         was_deleted = await _written(store, Delete(entry.key), entry)
-        return _view(record, entry.modified, status) if was_deleted else None
+        return view_of(record, entry.modified, status) if was_deleted else None
 
     return await _until_in_time(f"{kind}/{id}", attempt)
 
@@ -303,7 +303,7 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
         if key is not None and (note := await idempotency.find(store, key, request)):
             return await _made_before(store, key, note)
         raise await _taken(store, wanted) from None
-    return _view(record, revision, None)
+    return view_of(record, revision, None)
 
 
 def _record(wanted: WantedResource, clock: Clock) -> ResourceRecord:
@@ -368,7 +368,8 @@ async def _resource(store: Store, kind: str, id: str) -> tuple[Entry, ResourceRe
     return entry, codec.decode(ResourceRecord, entry.value)
 
 
-def _view(record: ResourceRecord, version: Revision, status: Entry | None) -> ResourceView:
+def view_of(record: ResourceRecord, version: Revision, status: Entry | None) -> ResourceView:
+    """A resource as it is shown."""
     return ResourceView(
         kind=record.kind,
         id=record.id,
@@ -382,11 +383,11 @@ def _view(record: ResourceRecord, version: Revision, status: Entry | None) -> Re
         cost=record.cost,
         labels=record.labels,
         pin=record.pin,
-        status=_status(status, record.uid),
+        status=status_of(status, record.uid),
     )
 
 
-def _status(entry: Entry | None, uid: str) -> ResourceStatus | None:
+def status_of(entry: Entry | None, uid: str) -> ResourceStatus | None:
     """The status, unless it is of an earlier resource of the same name, or of a newer Rota."""
     status = understood(ResourceStatus, entry)
     return status if status and uid == status.ID else None
@@ -428,7 +429,7 @@ async def _page(store: Store, wanted: _Listed, token: str | None) -> ResourcePag
         for number, entry in enumerate(listing.entries, 1):
             token = entry.key.removeprefix(keys.RESOURCES)
             try:
-                view = _view(codec.decode(ResourceRecord, entry.value), entry.modified, statuses.get(token))
+                view = view_of(codec.decode(ResourceRecord, entry.value), entry.modified, statuses.get(token))
             except Invalid as error:
                 not_understood[token] = str(error)
                 continue
@@ -506,7 +507,7 @@ class _Nodes:
 async def _seen_nodes(store: Store) -> _Nodes:
     tasks: defaultdict[NodeId, list[str]] = defaultdict(list)
     used: defaultdict[NodeId, int] = defaultdict(int)
-    async with aclosing(_all(store, keys.ASSIGNMENTS)) as entries:
+    async with aclosing(scan_all(store, keys.ASSIGNMENTS)) as entries:
         async for entry in entries:
             node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")
             assignment = understood(Assignment, entry)
@@ -579,7 +580,7 @@ def _closed(view: NodeView, *, has_leader: bool) -> list[str]:
 async def _refused_by(store: Store, node: str) -> dict[str, str]:
     """Resources that lack a task and that this node does not take; the first few."""
     found: dict[str, str] = {}
-    async with aclosing(_all(store, keys.RESOURCE_STATUS)) as entries:
+    async with aclosing(scan_all(store, keys.RESOURCE_STATUS)) as entries:
         async for entry in entries:
             status = understood(ResourceStatus, entry)
             if status and node in status.refusals:
@@ -610,11 +611,11 @@ async def _no_node(store: Store, node: str) -> NotFound:
 # Reading in general
 
 
-async def _all(store: Store, prefix: Key) -> AsyncGenerator[Entry, None]:
-    """Every entry of a prefix, page by page; what changes meanwhile may be seen or not."""
+async def scan_all(store: Store, prefix: Key, at: Revision | None = None) -> AsyncGenerator[Entry, None]:
+    """Every entry of a prefix, page by page; unless it is read `at` a revision, what changes may be seen or not."""
     after: Key | None = None
     while True:
-        listing = await store.scan(prefix, after=after, limit=MAX_PAGE)
+        listing = await store.scan(prefix, after=after, limit=MAX_PAGE, at=at)
         for entry in listing.entries:
             yield entry
         if not listing.more:

@@ -4,25 +4,32 @@
 a sentence.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from http import HTTPStatus
+from typing import TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, openapi, operations
+from rota.api import calls, crawler, openapi, operations, sse, watching
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
 from rota.api.schema import ResourceView
+from rota.api.sse import EventStream, Told
+from rota.api.watches import Watches
+from rota.api.watching import Happened, ResourceChange, What
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid, Unavailable
 from rota.store.port import Store
 
+T = TypeVar("T")
 
-def routes(store: Callable[[], Store | None], clock: Clock) -> list[Route]:
-    """The routes; `store` gives the store, or None while this node has none."""
+
+def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) -> list[Route]:
+    """The routes; `store` gives the store, or None while this node has none. `watches` keeps those that go on."""
     table = (*ENDPOINTS, *crawler.ENDPOINTS)
     found: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
@@ -33,7 +40,7 @@ def routes(store: Callable[[], Store | None], clock: Clock) -> list[Route]:
 
     return [
         *(
-            Route(path, _handler(methods, store, clock), methods=list(methods), name=path)
+            Route(path, _handler(methods, store, clock, watches), methods=list(methods), name=path)
             for path, methods in found.items()
         ),
         Route("/openapi.json", description),
@@ -41,7 +48,7 @@ def routes(store: Callable[[], Store | None], clock: Clock) -> list[Route]:
 
 
 def _handler(
-    methods: Mapping[str, Endpoint], store: Callable[[], Store | None], clock: Clock
+    methods: Mapping[str, Endpoint], store: Callable[[], Store | None], clock: Clock, watches: Watches
 ) -> Callable[[Request], Awaitable[Response]]:
     """What answers every method of one path."""
 
@@ -52,7 +59,7 @@ def _handler(
         present = store()
         if present is None:
             raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-        return await endpoint.answer(Call(present, clock, request))
+        return await endpoint.answer(Call(present, clock, request, watches))
 
     return handle
 
@@ -84,6 +91,18 @@ async def _list(call: Call) -> Response:
         token=asked.get("token"),
     )
     return calls.json(page)
+
+
+async def _watch(call: Call) -> Response:
+    asked = call.request.query_params
+    after = sse.resumed_after(call)
+    changes = watching.watch_resources(call.store, kind=asked.get("kind"), prefix=asked.get("prefix", ""), after=after)
+    return EventStream(_told(call.watches.each(changes), _change))
+
+
+def _change(change: ResourceChange) -> Told:
+    said = {"why": change.why} if change.what is What.RESET else {"revision": change.resume}
+    return Told(change.what, change.resource or said, change.resume)
 
 
 async def _update(call: Call) -> Response:
@@ -152,8 +171,36 @@ async def _events(call: Call) -> Response:
     return calls.json({"events": reading.events, "revision": reading.revision})
 
 
+async def _watch_events(call: Call) -> Response:
+    asked = call.request.query_params
+    coming = watching.watch_events(
+        call.store,
+        kinds=asked.getlist("kind"),
+        node=asked.get("node"),
+        limit=calls.count(call.request, "limit", 50),
+        after=sse.resumed_after(call),
+    )
+    return EventStream(_told(call.watches.each(coming), _happened))
+
+
+def _happened(one: Happened) -> Told:
+    if one.event is None:
+        return Told(What.SYNCED, {"revision": one.resume}, one.resume)
+    return Told(What.HAPPENED, one.event, one.resume)
+
+
+async def _told(
+    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], Told]
+) -> AsyncGenerator[list[Told] | None, None]:
+    """Batches as events; None stays None."""
+    async with aclosing(batches):
+        async for batch in batches:
+            yield None if batch is None else [tell(each) for each in batch]
+
+
 ENDPOINTS = (
     Endpoint("GET", "/v1/resources", "list_resources", _list, ("kind", "prefix", "pending", "limit", "token")),
+    Endpoint("GET", "/v1/resources/watch", "watch_resources", _watch, ("kind", "prefix", "after")),
     Endpoint("POST", "/v1/resources", "create_resource", _create, ("wait",)),
     Endpoint("GET", "/v1/resources/{kind}/{id}", "get_resource", _get),
     Endpoint("PATCH", "/v1/resources/{kind}/{id}", "update_resource", _update),
@@ -165,6 +212,7 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+    Endpoint("GET", "/v1/events/watch", "watch_events", _watch_events, ("kind", "node", "limit", "after")),
 )
 
 

@@ -14,8 +14,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api.pb import api_pb2 as pb
 from rota.api.schema import CHANGEABLE, NodeList, NodeView, ResourcePage, ResourceView, Why
+from rota.api.watching import Happened, ResourceChange
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.ids import Revision
 from rota.model.resource import Cordon, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
@@ -69,6 +71,14 @@ def from_time(request: Message, name: str) -> datetime | None:
         return None if told is None else _time(told)
     except (ValueError, OverflowError):
         raise Invalid(f"{name} is no time that there can be; it must lie in the years 1 to 9999") from None
+
+
+def from_after(request: Message) -> Revision | None:
+    """Where a watch is to go on, if that was given."""
+    told = given(request, "after")
+    if told is not None and told < 0:
+        raise Invalid(f"after is {told}; it must be the resume of a message that was sent, or be left out")
+    return None if told is None else Revision(told)
 
 
 def _given(request: Message, *names: str) -> dict[str, object]:
@@ -149,6 +159,17 @@ def to_why(why: Why) -> pb.WhyAnswer:
         holds=why.holds,
         reasons=why.reasons,
     )
+
+
+def to_change(change: ResourceChange) -> pb.ResourceChange:
+    """What a watch of resources tells."""
+    resource = to_resource(change.resource) if change.resource else None
+    return pb.ResourceChange(what=change.what, resource=resource, why=change.why, resume=change.resume)
+
+
+def to_happened(one: Happened) -> pb.Happened:
+    """What a watch of events tells."""
+    return pb.Happened(event=_event(one.event) if one.event else None, resume=one.resume)
 
 
 def to_events(reading: Reading) -> pb.EventList:

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.api import operations
 from rota.api.schema import CHANGEABLE, ResourceView
+from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.decide.listing import TIMEOUT
@@ -166,13 +167,21 @@ def get(kind: str, id: str, store: str, output: str) -> None:
 @click.option("--kind", metavar="KIND", help="Only of this kind.")
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
 @click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
+@click.option("-w", "--watch", is_flag=True, help="Go on with what changes, a line each, until interrupted.")
 @options.store
 @options.output
-def ls(kind: str | None, prefix: str, pending: bool, store: str, output: str) -> None:
+def ls(kind: str | None, prefix: str, pending: bool, watch: bool, store: str, output: str) -> None:
     """List the resources, in the order of kind and id.
+
+    With --watch, -o json prints one object per line.
 
     Example: rota resources ls --pending
     """
+    if watch:
+        if pending:
+            raise click.UsageError("--pending is about one moment; leave it out to watch")
+        on_store(store, lambda open: _watch(open, kind, prefix, output))
+        return
     found = on_store(store, lambda open: _all(open, kind, prefix, pending))
     if output == "json":
         tables.show_json(found)
@@ -276,6 +285,22 @@ async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> li
         token = page.next
         if token is None:
             return found
+
+
+async def _watch(store: Store, kind: str | None, prefix: str, output: str) -> None:
+    """Print what there is, and then each change."""
+    async with aclosing(watch_resources(store, kind=kind, prefix=prefix)) as batches:
+        async for batch in batches:
+            for change in batch:
+                click.echo(msgspec.json.encode(change) if output == "json" else _line(change))
+
+
+def _line(change: ResourceChange) -> str:
+    view = change.resource
+    if view is None:
+        return f"{change.what:<7} {change.why or f'at revision {change.resume}; what changes follows'}"
+    tasks = f"{view.status.assigned}/{view.status.replicas} tasks" if view.status else "not looked at yet"
+    return f"{change.what:<7} {view.name}: {tasks}{_where(view)}"
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:

@@ -184,6 +184,7 @@ class _Node:
                     )
                 finally:
                     state.store = None
+                    await state.watches.close()
                     writing.cancel()
 
     def _identity(self) -> Identity:

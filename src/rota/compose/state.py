@@ -6,6 +6,7 @@ from typing import Any
 
 from rota import __version__
 from rota.api.metrics import Figures
+from rota.api.watches import Watches
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
@@ -33,6 +34,9 @@ class NodeState:
 
     term: Term | None = None
     """None while it does not lead."""
+
+    watches: Watches = field(default_factory=Watches)
+    """Who watches the fleet at its doors."""
 
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""

@@ -13,7 +13,7 @@ there, it had happened. So no event is written twice.
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -201,7 +201,22 @@ async def follow(
     node: str | None = None,
     jitter: Callable[[], float] = random,
 ) -> AsyncGenerator[Event, None]:
-    """Every event written past a revision, once, in the order they were written; for ever.
+    """Every event written past a revision, once, in the order they were written; for ever."""
+    async with aclosing(follow_batches(store, after, kinds=kinds, node=node, jitter=jitter)) as batches:
+        async for _, batch in batches:
+            for happened in batch:
+                yield happened
+
+
+async def follow_batches(
+    store: Store,
+    after: Revision,
+    *,
+    kinds: Collection[str] = (),
+    node: str | None = None,
+    jitter: Callable[[], float] = random,
+) -> AsyncGenerator[tuple[Revision, tuple[Event, ...]], None]:
+    """The events of each commit past a revision, and the revision to go on from.
 
     An outage only delays it. If it fell so far behind that the history is gone, it reads the events anew and goes on
     with those it has not told yet.
@@ -211,23 +226,22 @@ async def follow(
         try:
             async with aclosing(store.watch(keys.EVENTS, after)) as commits:
                 async for commit in commits:
-                    for change in commit.changes:
-                        if (
-                            change.entry
-                            and (happened := understood(Event, change.entry, log))
-                            and event.matches(happened, kinds, node)
-                        ):
-                            yield happened
+                    written = [understood(Event, change.entry, log) for change in commit.changes]
                     after = commit.revision
+                    if batch := _matching(written, kinds, node):
+                        yield after, batch
                     waits = delays(*RETRY, jitter)
         except Compacted:
             missed, after = await _written_past(store, after)
-            for happened in missed:
-                if event.matches(happened, kinds, node):
-                    yield happened
+            if batch := _matching(missed, kinds, node):
+                yield after, batch
         except Unavailable as error:
             log.debug("following events again", extra={"why": str(error)})
             await asyncio.sleep(next(waits).total_seconds())
+
+
+def _matching(written: Iterable[Event | None], kinds: Collection[str], node: str | None) -> tuple[Event, ...]:
+    return tuple(happened for happened in written if happened and event.matches(happened, kinds, node))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
 from rota.api.operations import OPERATIONS
+from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
@@ -20,7 +21,7 @@ ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.EN
 
 def calling(token: str) -> Caller:
     clock = HandClock()
-    routes = resources.routes(lambda: None, clock)
+    routes = resources.routes(lambda: None, clock, Watches())
     return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
 
 

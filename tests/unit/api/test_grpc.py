@@ -22,6 +22,7 @@ from rota.api.health import Health
 from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, health_pb2, reflection_pb2
+from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
@@ -88,9 +89,10 @@ async def opened(
     health: Health | None = None,
     stopping: asyncio.Event | None = None,
     admit: Admit | None = None,
+    watches: Watches | None = None,
 ) -> AsyncIterator[Caller]:
     def more() -> list[grpc.GenericRpcHandler]:
-        return door.handlers(store, CLOCK, health or Health(CLOCK), stopping or asyncio.Event())
+        return door.handlers(store, CLOCK, health or Health(CLOCK), stopping or asyncio.Event(), watches or Watches())
 
     async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
@@ -647,3 +649,56 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
         assert (await told()).error_response.error_code == Code.UNIMPLEMENTED.value[0]
         await call.done_writing()
         assert await call.read() is grpc.aio.EOF
+
+
+# Watches
+
+
+async def told(calls: Any, count: int) -> list[Any]:
+    async with asyncio.timeout(10):
+        return [await calls.read() for _ in range(count)]
+
+
+async def test_resources_are_watched_until_the_node_stops(store: Store) -> None:
+    watches = Watches()
+    async with opened(lambda: store, watches=watches) as caller:
+        await caller.create("1")
+        watching: Any = caller.channel.unary_stream(
+            "/rota.v1.Resources/Watch", response_deserializer=pb.ResourceChange.FromString
+        )(pb.WatchResourcesRequest(kind="room").SerializeToString())
+        first, synced = await told(watching, 2)
+        assert (first.what, first.resource.id, first.HasField("resume")) == ("put", "1", False)
+        assert (synced.what, synced.HasField("resource")) == ("synced", False)
+        made = await caller.create("2")
+        (put,) = await told(watching, 1)
+        assert (put.resource, put.resume) == (made, made.version)
+        again: Any = caller.channel.unary_stream(
+            "/rota.v1.Resources/Watch", response_deserializer=pb.ResourceChange.FromString
+        )(pb.WatchResourcesRequest(after=synced.resume).SerializeToString())
+        assert [each.what for each in await told(again, 2)] == ["synced", "put"]
+        await watches.close()
+        async with refused(Code.UNAVAILABLE, "stopping"):
+            await told(watching, 1)
+
+
+async def test_events_are_watched(store: Store) -> None:
+    log = EventLog(store, NodeId("n1"), CLOCK)
+    async with opened(lambda: store) as caller:
+        watching: Any = caller.channel.unary_stream(
+            "/rota.v1.Events/Watch", response_deserializer=pb.Happened.FromString
+        )(pb.WatchEventsRequest(kinds=["node.*"]).SerializeToString())
+        (synced,) = await told(watching, 1)
+        assert not synced.HasField("event")
+        log.record("node.joined", "b")
+        await log.flush()
+        (one,) = await told(watching, 1)
+        assert (one.event.kind, one.event.subject) == ("node.joined", "b")
+        watching.cancel()
+
+
+async def test_a_watch_says_what_is_wrong(ask: Caller) -> None:
+    watching: Any = ask.channel.unary_stream("/rota.v1.Resources/Watch")(
+        pb.WatchResourcesRequest(after=-1).SerializeToString()
+    )
+    async with refused(Code.INVALID_ARGUMENT, "after"):
+        await watching.read()

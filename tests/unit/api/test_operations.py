@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, idempotency, operations
+from rota.api import crawler, idempotency, operations, watching
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -629,9 +629,11 @@ def test_every_operation_says_what_it_needs() -> None:
     }  # fmt: skip
     public = {
         name
-        for module in (operations, crawler)
+        for module in (operations, watching, crawler)
         for name, thing in vars(module).items()
-        if asyncio.iscoroutinefunction(thing) and not name.startswith("_") and thing.__module__ == module.__name__
+        if (asyncio.iscoroutinefunction(thing) or name.startswith("watch_"))
+        and not name.startswith("_")
+        and thing.__module__ == module.__name__
     }
     assert public == OPERATIONS.keys()
 

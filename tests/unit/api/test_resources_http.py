@@ -12,6 +12,7 @@ from rota.api import calls, crawler, operations, resources
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.api.watches import Watches
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId
 from rota.store import Store, open_store
@@ -74,7 +75,7 @@ class Caller:
 
 
 def opened(store: Store | None) -> Caller:
-    routes = resources.routes(lambda: store, CLOCK)
+    routes = resources.routes(lambda: store, CLOCK, Watches())
     return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
 
 

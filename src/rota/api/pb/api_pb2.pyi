@@ -157,6 +157,28 @@ class ResourcePage(_message.Message):
     not_understood: _containers.ScalarMap[str, str]
     def __init__(self, resources: _Optional[_Iterable[_Union[Resource, _Mapping]]] = ..., revision: _Optional[int] = ..., next: _Optional[str] = ..., not_understood: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
+class WatchResourcesRequest(_message.Message):
+    __slots__ = ("kind", "prefix", "after")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    prefix: str
+    after: int
+    def __init__(self, kind: _Optional[str] = ..., prefix: _Optional[str] = ..., after: _Optional[int] = ...) -> None: ...
+
+class ResourceChange(_message.Message):
+    __slots__ = ("what", "resource", "why", "resume")
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    what: str
+    resource: Resource
+    why: str
+    resume: int
+    def __init__(self, what: _Optional[str] = ..., resource: _Optional[_Union[Resource, _Mapping]] = ..., why: _Optional[str] = ..., resume: _Optional[int] = ...) -> None: ...
+
 class UpdateResourceRequest(_message.Message):
     __slots__ = ("kind", "id", "version", "spec_json", "priority", "replicas", "cost", "labels", "pin", "reset")
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -397,6 +419,26 @@ class EventList(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[Event]
     revision: int
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class WatchEventsRequest(_message.Message):
+    __slots__ = ("kinds", "node", "limit", "after")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    node: str
+    limit: int
+    after: int
+    def __init__(self, kinds: _Optional[_Iterable[str]] = ..., node: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+
+class Happened(_message.Message):
+    __slots__ = ("event", "resume")
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    event: Event
+    resume: int
+    def __init__(self, event: _Optional[_Union[Event, _Mapping]] = ..., resume: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("id", "at", "kind", "subject", "node", "severity", "text", "fields_json")
