@@ -25,6 +25,7 @@ from rota.api.schema import (
     ResourceView,
     WantedResource,
     Why,
+    check_spec,
     read_changes,
     read_resource,
 )
@@ -145,7 +146,10 @@ async def update_resource(
         changed, modified = read_changes(record, changes), entry.modified
         declared = await store.get(keys.kind(kind))
         if declared is not None:  # one that nobody declares any more may still be changed
-            _check_kind(codec.decode(KindRecord, declared.value), changed.replicas, changed.id)
+            declaration = codec.decode(KindRecord, declared.value)
+            _check_kind(declaration, changed.replicas, changed.id)
+            if changed.spec != record.spec:  # an old spec may stay as it is, whatever the app has become
+                check_spec(declaration, changed.id, changed.spec)
         if changed != record:
             revision = await _written(store, Put(entry.key, codec.encode(changed)), entry)
             if revision is None:
@@ -288,7 +292,9 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
     request = idempotency.digest(wanted)
     if key is not None and (note := await idempotency.find(store, key, request)):
         return await _made_before(store, key, note)
-    _check_kind(await _kind(store, wanted.kind), wanted.replicas, wanted.id)
+    kind = await _kind(store, wanted.kind)
+    _check_kind(kind, wanted.replicas, wanted.id)
+    check_spec(kind, wanted.id, wanted.spec)
     record = _record(wanted, clock)
     put = Put(keys.resource(record.kind, record.id), codec.encode(record))
     try:

@@ -199,6 +199,7 @@ def _kind(kind: KindRecord) -> pb.Kind:
         silent_after=_span(kind.silent_after),
         start_within=_span(kind.start_within),
         labels=kind.labels,
+        schema_json=None if kind.schema is None else msgspec.json.encode(kind.schema).decode(),
     )
 
 

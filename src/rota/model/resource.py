@@ -37,6 +37,12 @@ class KindRecord:
     source_timeout: timedelta | None = None
     """How long its source may take."""
 
+    schema: dict[str, Any] | None = None
+    """What the spec of such a resource must be like, as JSON Schema; None: nobody knows, and any is taken."""
+
+    no_schema: str = ""
+    """Why there is none, if the app could not say."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceRecord:

@@ -294,4 +294,6 @@ def _kind(app: str, kind: ResourceSummary) -> KindRecord:
         labels=kind.labels,
         source_every=kind.source_every,
         source_timeout=kind.source_timeout,
+        schema=kind.schema,
+        no_schema=kind.no_schema,
     )

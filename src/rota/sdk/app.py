@@ -341,6 +341,7 @@ def _circle(start: str, after: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _resource_summary(kind: ResourceKind) -> ResourceSummary:
     spec, source = kind.spec, kind.own_source
+    schema, no_schema = kind.spec_type.schema()
     return ResourceSummary(
         name=spec.name,
         replicas=spec.replicas,
@@ -353,6 +354,8 @@ def _resource_summary(kind: ResourceKind) -> ResourceSummary:
         labels=spec.labels,
         source_every=source.spec.every if source else None,
         source_timeout=source.spec.timeout if source else None,
+        schema=schema,
+        no_schema=no_schema,
     )
 
 

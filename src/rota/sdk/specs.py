@@ -16,6 +16,9 @@ from msgspec import inspect
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.context import SyncTask, Task
 
+LARGEST_SCHEMA = 16 * 1024
+"""Bytes of a schema that is published with its kind."""
+
 _AT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
@@ -41,6 +44,17 @@ class SpecType:
             return msgspec.convert(given, type=self.type)
         except msgspec.ValidationError as error:
             check.fail(_told(str(error)))
+
+    def schema(self) -> tuple[dict[str, Any] | None, str]:
+        """What a spec must be like, as JSON Schema; None and the reason where that cannot be said, or not briefly."""
+        try:
+            schema = msgspec.json.schema(self.type)
+        except (TypeError, RuntimeError) as error:
+            return None, f"its spec has no JSON Schema: {error}"
+        size = len(msgspec.json.encode(schema))
+        if size > LARGEST_SCHEMA:
+            return None, f"the JSON Schema of its spec has {size} bytes; at most {LARGEST_SCHEMA} are published"
+        return schema, ""
 
     def _id(self, check: Check, id: str) -> str | int:
         if self.fields is not None and isinstance(self.fields["id"], inspect.IntType):

@@ -6,6 +6,7 @@ are of one Rota, so there is no version in it.
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,11 @@ class ResourceSummary:
     """How often its source is asked; None if it has none."""
 
     source_timeout: timedelta | None
+    schema: dict[str, Any] | None = None
+    """What the spec of such a resource must be like, as JSON Schema; None if that is not known."""
+
+    no_schema: str = ""
+    """Why not."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ async def store() -> AsyncIterator[Store]:
         yield store
 
 
-async def declare(store: Store, name: str, *, exclusive: bool = False) -> None:
+async def declare(store: Store, name: str, *, exclusive: bool = False, schema: dict[str, Any] | None = None) -> None:
     kind = KindRecord(
         name=name,
         app="app",
@@ -42,6 +42,7 @@ async def declare(store: Store, name: str, *, exclusive: bool = False) -> None:
         runs_alone=exclusive,
         silent_after=timedelta(seconds=30),
         start_within=timedelta(seconds=30),
+        schema=schema,
     )
     await store.commit(Put(keys.kind(name), codec.encode(kind)))
 
@@ -100,6 +101,50 @@ async def settle(store: Store, view: ResourceView, *nodes: str, replicas: int = 
 async def create(store: Store, id: str = "1", **more: Any) -> ResourceView:
     key, wait = more.pop("key", None), more.pop("wait", None)
     return await operations.create_resource(store, CLOCK, {"kind": "room", "id": id, **more}, key=key, wait=wait)
+
+
+# Specs
+
+
+SPEC = {
+    "$ref": "#/$defs/Spec",
+    "$defs": {
+        "Spec": {
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "lang": {"type": "string"}, "depth": {"type": "integer"}},
+            "required": ["id", "lang"],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("id", "spec", "said"),
+    [
+        ("1", {}, 'room "1": spec: field "lang" is missing; it must be a text'),
+        ("1", {"lang": 3}, 'field "lang" is 3; it must be a text'),
+        ("1", {"lang": "en", "dept": 3}, 'spec has no field "dept"; did you mean "depth"?'),
+        ("one", {"lang": "en"}, 'field "id" is "one"; it must be a whole number'),
+    ],
+)
+async def test_a_spec_that_its_kind_does_not_take_is_refused(
+    store: Store, id: str, spec: dict[str, Any], said: str
+) -> None:
+    await declare(store, "room", schema=SPEC)
+    with pytest.raises(Invalid) as refused:
+        await create(store, id, spec=spec)
+    assert said in str(refused.value)
+    assert await store.get(keys.resource("room", id)) is None
+
+
+async def test_a_spec_is_checked_when_it_changes_and_an_old_one_may_stay(store: Store) -> None:
+    await create(store, "1", spec={"old": True})
+    await declare(store, "room", schema=SPEC)
+    assert (await operations.update_resource(store, "room", "1", {"priority": 3})).priority == 3
+    with pytest.raises(Invalid, match="depth"):
+        await operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": "deep"}})
+    changed = await operations.update_resource(store, "room", "1", {"spec": {"lang": "en", "depth": 2}})
+    assert changed.spec == {"lang": "en", "depth": 2}
 
 
 # Making

@@ -237,7 +237,7 @@ class KindList(_message.Message):
     def __init__(self, kinds: _Optional[_Iterable[_Union[Kind, _Mapping]]] = ...) -> None: ...
 
 class Kind(_message.Message):
-    __slots__ = ("name", "app", "replicas", "exclusive", "runs_alone", "silent_after", "start_within", "labels")
+    __slots__ = ("name", "app", "replicas", "exclusive", "runs_alone", "silent_after", "start_within", "labels", "schema_json")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -253,6 +253,7 @@ class Kind(_message.Message):
     SILENT_AFTER_FIELD_NUMBER: _ClassVar[int]
     START_WITHIN_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     replicas: int
@@ -261,7 +262,8 @@ class Kind(_message.Message):
     silent_after: _duration_pb2.Duration
     start_within: _duration_pb2.Duration
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: _Optional[bool] = ..., runs_alone: _Optional[bool] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    schema_json: str
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: _Optional[bool] = ..., runs_alone: _Optional[bool] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ()
