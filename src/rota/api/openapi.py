@@ -11,9 +11,9 @@ import msgspec
 from rota import __version__
 from rota.api import crawler, operations, watching
 from rota.api.calls import Endpoint
-from rota.api.schema import NodeList, ResourcePage, ResourceView, WantedResource, Why
+from rota.api.schema import NodeList, ResourcePage, ResourceView, Why
 from rota.model.event import Event
-from rota.model.resource import Cordon, KindRecord
+from rota.model.resource import Cordon, KindRecord, WantedResource
 
 _RECORDS = (
     ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, KindRecord, Event, crawler.NodeSpec,

@@ -23,9 +23,7 @@ from rota.api.schema import (
     NodeView,
     ResourcePage,
     ResourceView,
-    WantedResource,
     Why,
-    check_spec,
     read_changes,
     read_resource,
 )
@@ -37,12 +35,13 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Leader, Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, WantedResource, record_of
 from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
 from rota.store.records import understood
-from rota.workloads.checks import Check, did_you_mean
+from rota.workloads.checks import did_you_mean
+from rota.workloads.resources.fit import check_replicas, check_spec
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -147,7 +146,7 @@ async def update_resource(
         declared = await store.get(keys.kind(kind))
         if declared is not None:  # one that nobody declares any more may still be changed
             declaration = codec.decode(KindRecord, declared.value)
-            _check_kind(declaration, changed.replicas, changed.id)
+            check_replicas(declaration, changed.id, changed.replicas)
             if changed.spec != record.spec:  # an old spec may stay as it is, whatever the app has become
                 check_spec(declaration, changed.id, changed.spec)
         if changed != record:
@@ -293,9 +292,9 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
     if key is not None and (note := await idempotency.find(store, key, request)):
         return await _made_before(store, key, note)
     kind = await _kind(store, wanted.kind)
-    _check_kind(kind, wanted.replicas, wanted.id)
+    check_replicas(kind, wanted.id, wanted.replicas)
     check_spec(kind, wanted.id, wanted.spec)
-    record = _record(wanted, clock)
+    record = record_of(wanted, secrets.token_hex(16), clock.wall())
     put = Put(keys.resource(record.kind, record.id), codec.encode(record))
     try:
         if key is None:
@@ -310,21 +309,6 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
             return await _made_before(store, key, note)
         raise await _taken(store, wanted) from None
     return view_of(record, revision, None)
-
-
-def _record(wanted: WantedResource, clock: Clock) -> ResourceRecord:
-    return ResourceRecord(
-        uid=secrets.token_hex(16),
-        kind=wanted.kind,
-        id=wanted.id,
-        created=clock.wall(),
-        spec=wanted.spec,
-        priority=wanted.priority,
-        replicas=wanted.replicas,
-        cost=wanted.cost,
-        labels=wanted.labels,
-        pin=wanted.pin,
-    )
 
 
 async def _made_before(store: Store, key: str, note: Note) -> ResourceView:
@@ -356,12 +340,6 @@ async def _kind(store: Store, name: str) -> KindRecord:
         raise Invalid(f'no app of this fleet has a kind "{name}", or any; start a node with an app that declares it')
     guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
     raise Invalid(f'no app of this fleet has a kind "{name}"{guess}')
-
-
-def _check_kind(kind: KindRecord, replicas: int | None, id: str) -> None:
-    """Invalid if a resource asks for more than its kind allows."""
-    if kind.exclusive and replicas is not None and replicas > 1:
-        Check(kind.name, id).fail(f"replicas is {replicas}, and its kind is exclusive: such a resource has one task")
 
 
 # Reading resources

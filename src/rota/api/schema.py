@@ -12,11 +12,10 @@ from typing import Any
 
 import msgspec
 
-from rota.kit import schema
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import Role
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
+from rota.model.resource import Cordon, ResourceRecord, ResourceStatus, WantedResource
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
@@ -32,25 +31,6 @@ CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin")
 """What may change in a resource's life, and what may be left out when it is made."""
 
 FIELDS = ("kind", "id", *CHANGEABLE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WantedResource:
-    """A resource as somebody asks for it."""
-
-    kind: str
-    id: str
-    spec: dict[str, Any] = field(default_factory=dict)
-    priority: int = 0
-    replicas: int | None = None
-    cost: int = 1
-    labels: dict[str, str] = field(default_factory=dict)
-    pin: NodeId | None = None
-
-    @property
-    def name(self) -> str:
-        """Kind and id."""
-        return f"{self.kind}/{self.id}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,23 +174,6 @@ def read_resource(fields: Mapping[str, object]) -> WantedResource:
         labels=_bounded(check, "labels", parsed.labels),
         pin=NodeId(check.text("pin", given["pin"])) if "pin" in given else None,
     )
-
-
-def check_spec(kind: KindRecord, id: str, spec: Mapping[str, Any]) -> None:
-    """Invalid names the field of a spec that its kind does not take, and what it must be."""
-    if kind.schema is None:
-        return
-    check, known, given = Check(kind.name, id), schema.fields(kind.schema), dict(spec)
-    if known is not None:
-        for name in given:
-            if name not in known:
-                there = f"; there are {', '.join(known)}" if known else "; it has none"
-                check.fail(f'spec has no field "{name}"{did_you_mean(name, known) or there}')
-        if "id" in known:  # it is filled in where the task runs
-            is_number = known["id"].get("type") == "integer" and id.removeprefix("-").isdecimal()
-            given["id"] = int(id) if is_number else id
-    if why := schema.problem(kind.schema, given):
-        check.fail(f"spec: {why}")
 
 
 def read_changes(record: ResourceRecord, changes: Mapping[str, object]) -> ResourceRecord:

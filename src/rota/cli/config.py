@@ -33,6 +33,24 @@ def view(config: Path | None, origin: bool, output: str) -> None:
         click.echo("\n".join(_lines(found, origin=origin)))
 
 
+@command.command()
+@settings.config_file
+def check(config: Path | None) -> None:
+    """Say whether a node could be started with these settings.
+
+    Whether a resource fits its kind is seen when the fleet has that kind.
+
+    Example: rota config check --config rota.toml
+    """
+    given = {"config": config}
+    for section in SECTIONS:
+        settings.resolve(section, given)
+    declared = settings.resources(given)
+    click.echo(
+        "no file, and nothing wrong" if declared is None else f"nothing wrong; {len(declared)} resources declared"
+    )
+
+
 def _tables(found: list[settings.Setting]) -> dict[str, dict[str, dict[str, Any]]]:
     """Each section, and in it each key with its value and origin."""
     tables: dict[str, dict[str, dict[str, Any]]] = {}

@@ -29,13 +29,14 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     APP is the program whose work it runs: a file or a module, with :name if it has several apps. Without one the node
     joins, and leads if it is elected, but runs nothing.
 
-    TERM finishes what runs and stops; INT, or a second TERM, stops at once; HUP reloads the app.
+    TERM finishes what runs and stops; INT, or a second TERM, stops at once; HUP reloads the app
+    and reads the resources in rota.toml again.
 
     Example: rota node --store sqlite:///rota.db --id a app.py
     """
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
 
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is an app to reload
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
     logs.to_stderr(log.level, log.format)
@@ -47,6 +48,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,
         supervisor=settings.resolve(SupervisorConfig, given).config,
+        resources=lambda: settings.resources(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -28,18 +28,24 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
+import msgspec
 
+from rota.api.schema import read_resource
 from rota.cli.options import parse_size, render_size
 from rota.kit import durations
 from rota.model import config as sections
 from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
+from rota.model.resource import WantedResource
 from rota.store import url as urls
 
 S = TypeVar("S", bound=Section)
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = "rota.toml"
+RESOURCES = "resources"
+"""The tables of a file that are no section: what the fleet is to keep covered."""
+
 OFF = "off"
 """How a value is written that is left out on purpose."""
 
@@ -209,6 +215,30 @@ def look_up(
     return found
 
 
+def resources(
+    flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+) -> tuple[WantedResource, ...] | None:
+    """The resources of the strongest file; None if there is no file. Invalid names the table that is wrong."""
+    files = _files((flags or {}).get("config"), environ, folder or Path())
+    return _resources(files[0]) if files else None
+
+
+def _resources(file: "_File") -> tuple[WantedResource, ...]:
+    found: dict[str, WantedResource] = {}
+    tables: Any = file.tables.get(RESOURCES, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise Invalid(f"{file.shown}: {RESOURCES} is no list of tables; write [[{RESOURCES}]] before each")
+    for number, table in enumerate(tables):
+        try:
+            each = read_resource(msgspec.to_builtins(table))  # a time is text in JSON
+            if each.name in found:
+                raise Invalid(f"{each.name} is declared twice; take one out")
+        except Invalid as error:
+            raise Invalid(f"{file.table_place(RESOURCES, number)}: [[{RESOURCES}]]: {error}") from None
+        found[each.name] = each
+    return tuple(found.values())
+
+
 def declared(section: type[Section]) -> tuple[Option, ...]:
     """The options of a section, in the order they are written."""
     return _all_declared()[section]
@@ -285,6 +315,12 @@ class _File:
                 return f"{self.shown}:{number}"
         return self.shown
 
+    def table_place(self, name: str, number: int) -> str:
+        """The file and the line of one of several tables of a name, where it is easy to tell."""
+        header = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]")
+        lines = [at for at, line in enumerate(self.text.splitlines(), 1) if header.match(line)]
+        return f"{self.shown}:{lines[number]}" if number < len(lines) else self.shown
+
 
 def _files(named: Path | str | None, environ: Mapping[str, str], folder: Path) -> list[_File]:
     """The files that count here, the strongest first."""
@@ -319,9 +355,12 @@ def _read(path: Path, shown: str, *, must_exist: bool = False) -> _File | None:
 def _check(file: _File) -> None:
     """Invalid if the file has a table or a key that no section has, or a value that does not fit."""
     known = {section.table: section for section in SECTIONS}
+    _resources(file)
     for table, content in file.tables.items():
+        if table == RESOURCES:
+            continue
         if table not in known:
-            raise Invalid(f"{file.shown}: there is no section [{table}]{_suggestion(table, known)}")
+            raise Invalid(f"{file.shown}: there is no section [{table}]{_suggestion(table, [*known, RESOURCES])}")
         if not isinstance(content, dict):
             raise Invalid(f"{file.shown}: {table} = {content!r} is no section; write [{table}] and its keys below it")
         keys = {option.name: option for option in declared(known[table])}

@@ -54,6 +54,7 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         return {"node": state.id}
 
     async def reload(_: dict[str, Any]) -> Any:
+        state.declared.read_again(state.journal.tell)
         return await _work(state).reloads.reload()
 
     async def rollback(_: dict[str, Any]) -> Any:

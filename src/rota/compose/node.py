@@ -18,6 +18,7 @@ from rota import __version__
 from rota.api.health import Health
 from rota.compose.doors import open_doors, verbs
 from rota.compose.state import NodeState
+from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.leader import Candidate
 from rota.control.retention import clear_away
@@ -82,6 +83,9 @@ class Settings:
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
     supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
+    resources: Read = lambda: None
+    """Reads the resources that a file declares, now and at each reload; None if there is no file."""
+
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -104,6 +108,7 @@ class _Node:
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
         self._gate = _gate(token.find(config.token, folder.path))
+        state.declared = Declarations(settings.resources)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
@@ -118,6 +123,7 @@ class _Node:
             )
             if settings.node.insecure:
                 state.journal.tell("node.insecure", state.id, **state.doors)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
             async with asyncio.TaskGroup() as parts:
                 running = [parts.create_task(self._turn(), name="progress")]
                 try:
@@ -147,8 +153,13 @@ class _Node:
             raise AppFailed(f"app {app}: {error}{details}") from None
 
     async def _run_app(self, runtime: Runtime) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, runtime.reload_soon)
         await runtime.run(self._health.expect("crew", PROGRESS))
+
+    def _reload(self) -> None:
+        """Take in what changed on disk."""
+        self._state.declared.read_again(self._state.journal.tell)
+        if self._state.runtime is not None:
+            self._state.runtime.reload_soon()
 
     async def _turn(self) -> None:
         """Show that the loop turns."""
@@ -239,6 +250,8 @@ class _Node:
                 watch = supervise(term, state.session_id, roster, settings.supervisor, self._clock, state.journal.tell)
                 duties.create_task(watch, name="supervisor")
                 duties.create_task(query_sources(term, self._clock), name="sources")
+                declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
+                duties.create_task(declared, name="declared")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")

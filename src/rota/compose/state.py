@@ -7,6 +7,7 @@ from typing import Any
 from rota import __version__
 from rota.api.metrics import Figures
 from rota.api.watches import Watches
+from rota.control.declared import Declarations
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
@@ -23,6 +24,9 @@ class NodeState:
     id: NodeId
     clock: Clock
     journal: Journal = field(default_factory=Journal)
+    declared: Declarations = field(default_factory=lambda: Declarations(lambda: None))
+    """The resources that its settings declare."""
+
     runtime: Runtime | None = None
     """None if it runs no app."""
 

@@ -156,6 +156,12 @@ KINDS: Mapping[str, Kind] = {
         "The source of a kind raised an error, took too long, or listed what cannot be.",
         _WHY,
     ),
+    "config.failed": Kind(
+        Severity.WARNING,
+        "{subject} of the settings cannot be taken, what was there stays",
+        "A resource that the settings declare does not fit, or the file could not be read again.",
+        _WHY,
+    ),
     "proxy.exited": Kind(
         Severity.WARNING,
         "{subject} exited, and is started again",

@@ -45,6 +45,25 @@ class KindRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WantedResource:
+    """A resource as somebody asks for it."""
+
+    kind: str
+    id: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    replicas: int | None = None
+    cost: int = 1
+    labels: dict[str, str] = field(default_factory=dict)
+    pin: NodeId | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and id."""
+        return f"{self.kind}/{self.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResourceRecord:
     """One thing to keep covered."""
 
@@ -74,6 +93,23 @@ class ResourceRecord:
 
     pin: NodeId | None = None
     """The only node that may hold it."""
+
+
+def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str = "api") -> ResourceRecord:
+    """A new resource, as somebody asked for it."""
+    return ResourceRecord(
+        uid=uid,
+        kind=wanted.kind,
+        id=wanted.id,
+        created=created,
+        origin=origin,
+        spec=wanted.spec,
+        priority=wanted.priority,
+        replicas=wanted.replicas,
+        cost=wanted.cost,
+        labels=wanted.labels,
+        pin=wanted.pin,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

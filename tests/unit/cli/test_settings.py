@@ -282,3 +282,44 @@ def reference_row(option: settings.Option) -> str:
     default = f"`{option.shown}`" if option.shown and " " not in option.shown else option.shown
     cells = [f"`{option.name}`", f"`{option.variable}`", default, option.doc]
     return " ".join(f"| {cell}" if cell else "|" for cell in [*cells, ""])
+
+
+# Resources
+
+
+def declared_resources(folder: Path, text: str) -> Any:
+    (folder / "rota.toml").write_text(text)
+    return settings.resources(environ=environ(folder), folder=folder)
+
+
+def test_resources_are_declared_in_tables_of_their_own(folder: Path) -> None:
+    assert settings.resources(environ=environ(folder), folder=folder) is None
+    assert declared_resources(folder, "[node]\nslots = 3\n") == ()
+    (found,) = declared_resources(
+        folder, '[[resources]]\nkind = "room"\nid = "1"\nreplicas = 2\nspec = { lang = "en", day = 2026-01-31 }\n'
+    )
+    assert (found.name, found.replicas, found.spec) == ("room/1", 2, {"lang": "en", "day": "2026-01-31"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[resources]]\nid = "1"\n', "rota.toml:1: [[resources]]: a resource needs a kind and an id; kind is missing"),
+        (
+            '[[resources]]\nkind = "room"\nid = "1"\n\n[[resources]]\nkind = "room"\nid = "2"\nreplicas = "two"\n',
+            'rota.toml:5: [[resources]]: room "2": replicas is "two"',
+        ),
+        ('[[resources]]\nkind = "room"\nid = "1"\ncolour = "red"\n', 'there is no field "colour"'),
+        ('[[resources]]\nkind = "room"\nid = "1"\n[[resources]]\nkind = "room"\nid = "1"\n', "rota.toml:4"),
+        ('[resources]\nkind = "room"\n', "write [[resources]] before each"),
+        ('[[resource]]\nkind = "room"\n', 'did you mean "resources"?'),
+    ],
+)
+def test_a_table_that_is_wrong_is_named_also_by_those_who_ask_for_something_else(
+    folder: Path, text: str, said: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        declared_resources(folder, text)
+    assert said in str(refused.value)
+    with pytest.raises(Invalid):
+        node(folder)
