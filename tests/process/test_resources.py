@@ -9,6 +9,7 @@ from pathlib import Path
 from rota.model import codec, keys
 from rota.model.resource import Cordon, SavedState, Trouble
 from rota.store import Delete, Put, open_store
+from tests.kit.cli import rota
 from tests.kit.fleet import Fleet, moves, resource
 from tests.kit.waiting import eventually
 
@@ -124,6 +125,30 @@ async def test_slots_are_never_exceeded(tmp_path: Path) -> None:
         assert sorted(map(len, placed.values())) == [1, 1, 1, 1, 1, 1, 2, 2], "the first task of all before any second"
         found.add_node("c")
         await eventually(lambda: _spread_is(found, [5, 5, 5]), within=20)
+
+
+async def test_slots_are_changed_while_it_runs(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "ab") as found:
+
+        def call(*arguments: object) -> str:
+            answer = rota(*arguments, "--store", found.nodes["a"].store, cwd=tmp_path)
+            assert (answer.code, answer.err) == (0, "")
+            return answer.out
+
+        await found.add([f"{number:02}" for number in range(40)], replicas=1)
+        await found.until_placed(40, 1)
+        before = await found.placed()
+        one, other = found.nodes["a"].name, found.nodes["b"].name
+        call("nodes", "slots", one, 5)
+        await eventually(lambda: _spread_is(found, [5, 35]), within=20)
+        await found.until_placed(40, 1)
+        assert moves(before, await found.placed()).moved == 15
+        assert "(set on" in call("why", one)
+        call("nodes", "slots", other, 30)
+        await eventually(lambda: _spread_is(found, [5, 30]), within=20)
+        call("nodes", "slots", one, "--reset")
+        await found.until_placed(40, 1)
+        await found.until_running(40)
 
 
 async def _spread_is(found: Fleet, counts: list[int]) -> bool:

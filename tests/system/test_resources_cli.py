@@ -231,3 +231,14 @@ async def test_watching_prints_objects_for_programs(url: str, tmp_path: Path) ->
     answer = call(url, "resources", "ls", "-w", "--pending")
     assert answer.code == 2
     assert "--pending" in answer.err
+
+
+def test_slots_are_set_shown_and_given_back(url: str) -> None:
+    assert call(url, "nodes", "slots", "n1", 5).out == "node n1 has 5 slots\n"
+    assert "0/5 set" in call(url, "nodes").out
+    assert refused(url, "nodes", "slots", "n1", -5) == (
+        2,
+        'rota: node "n1": slots is -5; it must be from 0 to 1000000\n',
+    )
+    assert "settings say" in call(url, "nodes", "slots", "n1", "--reset").out
+    assert call(url, "nodes", "slots", "n1").code == 2

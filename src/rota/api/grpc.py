@@ -258,6 +258,11 @@ async def _uncordon(call: Call, request: pb.UncordonRequest) -> pb.UncordonAnswe
     return pb.UncordonAnswer(node=request.node, was_cordoned=had_one)
 
 
+async def _set_slots(call: Call, request: pb.SetSlotsRequest) -> pb.SlotsAnswer:
+    given = await operations.set_slots(call.store, call.clock, request.node, wire.given(request, "slots"))
+    return pb.SlotsAnswer(node=request.node, slots=given.slots if given else None)
+
+
 async def _why_node(call: Call, request: pb.WhyNodeRequest) -> pb.WhyAnswer:
     return wire.to_why(await operations.why_node(call.store, request.node))
 
@@ -320,6 +325,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
+    "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
     "rota.v1.Events.List": Method("read_events", _events),
     "rota.v1.Events.Watch": Stream("watch_events", _watch_events),

@@ -41,6 +41,7 @@ _STREAMS: dict[str, str] = {
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }

@@ -26,6 +26,7 @@ from rota.api.schema import (
     Why,
     read_changes,
     read_resource,
+    read_slots,
 )
 from rota.decide.access import Access
 from rota.kit import durations
@@ -35,7 +36,7 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Leader, Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, WantedResource, record_of
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SlotsSet, WantedResource, record_of
 from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
@@ -218,6 +219,23 @@ async def uncordon_node(store: Store, node: str) -> bool:
     return True
 
 
+@needs(Access.OPERATE)
+async def set_slots(store: Store, clock: Clock, node: str, slots: object) -> SlotsSet | None:
+    """Give a node so many slots, whatever its settings say; None gives it back those. What is too much moves away."""
+    wanted, key = read_slots(node, slots), keys.slots(NodeId(node))
+    before = understood(SlotsSet, await store.get(key))
+    if before is None and await store.get(keys.node(NodeId(node))) is None:
+        raise await _no_node(store, node)
+    if wanted is None:
+        await store.commit(Delete(key))
+        return None
+    if before is not None and before.slots == wanted:
+        return before
+    given = SlotsSet(node=NodeId(node), slots=wanted, since=clock.wall())
+    await store.commit(Put(key, codec.encode(given)))
+    return given
+
+
 # Why, and what happened
 
 
@@ -252,6 +270,8 @@ async def why_node(store: Store, node: str) -> Why:
     view = _node_view(NodeId(node), seen, await store.now())
     reasons = tuple(_closed(view, has_leader=seen.leader is not None))
     says = f"it has {view.tasks} {'task' if view.tasks == 1 else 'tasks'} in {view.used} of {view.slots} slots"
+    if view.slots_set:
+        says += f" (set on {view.slots_set.since:%Y-%m-%d %H:%M:%S} UTC; its settings say {view.configured_slots})"
     return Why(
         thing=node,
         says=f"{says}; {'; '.join(reasons)}" if reasons else f"{says}, and may get more",
@@ -478,6 +498,7 @@ class _Nodes:
     nodes: dict[NodeId, Entry]
     work: dict[NodeId, NodeStatus]
     cordons: dict[NodeId, Cordon]
+    slots_set: dict[NodeId, SlotsSet]
     tasks: dict[NodeId, list[str]]
     used: dict[NodeId, int]
     leader: Leader | None
@@ -485,7 +506,7 @@ class _Nodes:
     @property
     def ids(self) -> set[NodeId]:
         """Every node that there is anything of."""
-        return {*self.nodes, *self.cordons, *self.tasks}
+        return {*self.nodes, *self.cordons, *self.slots_set, *self.tasks}
 
 
 async def _seen_nodes(store: Store) -> _Nodes:
@@ -502,6 +523,7 @@ async def _seen_nodes(store: Store) -> _Nodes:
         nodes={NodeId(entry.key.removeprefix(keys.NODES)): entry for entry in (await store.scan(keys.NODES)).entries},
         work=_by_node(NodeStatus, keys.STATUS, (await store.scan(keys.STATUS)).entries),
         cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
+        slots_set=_by_node(SlotsSet, keys.SLOTS, (await store.scan(keys.SLOTS)).entries),
         tasks=dict(tasks),
         used=dict(used),
         leader=understood(Leader, leader),
@@ -509,13 +531,15 @@ async def _seen_nodes(store: Store) -> _Nodes:
 
 
 def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
-    entry, work = seen.nodes.get(id), seen.work.get(id)
+    entry, work, given = seen.nodes.get(id), seen.work.get(id), seen.slots_set.get(id)
     view = NodeView(
         id=id,
         is_up=entry is not None,
         used=seen.used.get(id, 0),
         tasks=len(seen.tasks.get(id, ())),
         cordon=seen.cordons.get(id),
+        slots=given.slots if given else 0,
+        slots_set=given,
         app=work.app if work else None,
         kinds=tuple(work.kinds) if work else (),
     )
@@ -533,7 +557,8 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         http=node.http,
         grpc=node.grpc,
         labels=node.labels,
-        slots=node.slots,
+        slots=given.slots if given else node.slots,
+        configured_slots=node.slots,
         since=node.since,
         age_s=max(0, round((now - node.since).total_seconds())),
         version=node.version,
@@ -556,6 +581,8 @@ def _closed(view: NodeView, *, has_leader: bool) -> list[str]:
         reasons.append("its app declares no kind of resources" if view.app else "it runs no app")
     if view.used >= view.slots:
         reasons.append("all its slots are taken" if view.slots else "it has no slots")
+    if view.used > view.slots:
+        reasons.append("it has more tasks than slots, so the newest of them move away, some at a time")
     if not has_leader:
         reasons.append("nobody leads, so nothing is placed")
     return reasons

@@ -142,6 +142,14 @@ async def _uncordon(call: Call) -> Response:
     return calls.json({"node": call.path["node"], "was_cordoned": had_one})
 
 
+async def _change_node(call: Call) -> Response:
+    node, fields = call.path["node"], await _fields(call, "slots")
+    if "slots" not in fields:
+        raise Invalid(f'node "{node}": nothing is to change; give slots, or null for as many as its settings say')
+    given = await operations.set_slots(call.store, call.clock, node, fields["slots"])
+    return calls.json({"node": node, "slots": given.slots if given else None})
+
+
 async def _fields(call: Call, *known: str) -> dict[str, object]:
     """The fields of a body that may be empty."""
     fields = await calls.body(call.request, may_be_empty=True)
@@ -207,6 +215,7 @@ ENDPOINTS = (
     Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
     Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
     Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
+    Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),

@@ -15,7 +15,7 @@ import msgspec
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import Role
-from rota.model.resource import Cordon, ResourceRecord, ResourceStatus, WantedResource
+from rota.model.resource import Cordon, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
@@ -25,6 +25,7 @@ LARGEST = 8 * 1024
 PRIORITY = 1_000_000
 COST = 10_000
 REPLICAS = 1000
+SLOTS = 1_000_000
 """The most of each; a priority may also be as far below zero."""
 
 CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin")
@@ -101,6 +102,14 @@ class NodeView:
     """The kinds of resources its app declares."""
 
     slots: int = 0
+    """As somebody set them, or as its settings say."""
+
+    configured_slots: int = 0
+    """As its settings say."""
+
+    slots_set: SlotsSet | None = None
+    """Since when somebody has set them, if so."""
+
     used: int = 0
     """Slots that its tasks take."""
 
@@ -147,6 +156,11 @@ class Why:
 
     reasons: tuple[str, ...] = ()
     """Of a node: why it gets nothing new; none if it may."""
+
+
+def read_slots(node: str, slots: object) -> int | None:
+    """How many slots a node is to have; None: as its settings say."""
+    return None if slots is None else Check("node", node).count("slots", slots, least=0, most=SLOTS)
 
 
 def read_resource(fields: Mapping[str, object]) -> WantedResource:

@@ -223,6 +223,7 @@ def _node(view: NodeView) -> pb.Node:
         age_s=view.age_s,
         version=view.version,
         not_understood=view.not_understood,
+        configured_slots=view.configured_slots,
     )
 
 

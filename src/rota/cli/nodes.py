@@ -70,10 +70,30 @@ def uncordon(node: str, store: str) -> None:
     click.echo(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
 
+@command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
+@click.argument("node", metavar="NODE")
+@click.argument("count", metavar="[COUNT]", type=int, required=False)
+@click.option("--reset", is_flag=True, help="As many as its settings say.")
+@options.store
+def slots(node: str, count: int | None, reset: bool, store: str) -> None:
+    """Give a node another number of slots, whatever its settings say.
+
+    If that is less than its tasks take, the newest ones and those of low priority move away, some at a time.
+
+    Example: rota nodes slots n1 20
+    """
+    if (count is None) != reset:
+        raise click.UsageError("give COUNT, or --reset for as many as its settings say")
+    given = on_store(store, lambda open: operations.set_slots(open, SYSTEM, node, count))
+    click.echo(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
+
+
 def _row(node: NodeView) -> tuple[str, ...]:
     name = f"{node.id} *" if node.leads else node.id
     up = "gone" if not node.is_up else "?" if node.age_s is None else durations.render(timedelta(seconds=node.age_s))
     cordoned = (node.cordon.why or "yes") if node.cordon else ""
     slots = f"{node.used}/{node.slots}" if node.role else str(node.used)
+    if node.slots_set:
+        slots += " set"
     role = "not understood" if node.not_understood else node.role or ""
     return name, role, up, slots, str(node.tasks), cordoned, ",".join(node.kinds), tables.pairs(node.labels)

@@ -15,7 +15,7 @@ those that were there last (warm-up), so that the first to come does not get eve
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -43,6 +43,9 @@ AT_ONCE = 8
 """Commits under way at a time."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+EVICT_EVERY = 1.0
+"""Seconds between steps when a node has fewer slots than tasks."""
 
 RETRY = 0.5
 """Seconds to wait for a store that is away."""
@@ -89,6 +92,7 @@ class Supervisor:
         self._term, self._view, self._config, self._clock, self._tell = term, view, config, clock, tell
         self._news = asyncio.Event()
         self._news.set()
+        self._has_just_evicted = False
 
     async def run(self, expected: Roster | None) -> None:
         """Follow and plan, for ever."""
@@ -137,7 +141,7 @@ class Supervisor:
 
     async def _plan_and_commit(self) -> None:
         dirty, self._view.dirty = self._view.dirty, set()
-        changes = plan(self._view, dirty, self._config, self._clock.wall())
+        changes = plan(self._view, dirty, self._config, self._clock.wall(), self._evicted())
         if not changes:
             return
         waiting = iter(list(batches(changes)))
@@ -152,6 +156,19 @@ class Supervisor:
             for _ in range(AT_ONCE):
                 lanes.create_task(work(), name="commit")
         await self._until_seen(reached)
+
+    def _evicted(self) -> set[str]:
+        """Tasks to take now from nodes that are too full; in steps, so that others can take them up in between."""
+        if self._has_just_evicted or not (evicted := self._view.overfull()):
+            return set()
+        self._has_just_evicted = True
+        asyncio.get_running_loop().call_later(EVICT_EVERY, self._look_at, {_resource_of(task) for task in evicted})
+        return evicted
+
+    def _look_at(self, names: set[str]) -> None:
+        self._has_just_evicted = False
+        self._view.dirty |= names
+        self._news.set()
 
     async def _commit(self, batch: list[Change]) -> Revision:
         """Write a batch; what could not be written is dirty again."""
@@ -220,11 +237,14 @@ class Supervisor:
                 await self._news.wait()
 
 
-def plan(view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: datetime) -> list[Change]:
-    """What brings the dirty resources closer to being covered; nothing for those that are."""
-    evicted = view.overfull()
-    if evicted:
-        dirty = {*dirty, *(task.rpartition("#")[0] for task in evicted)}
+def plan(
+    view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: datetime, evicted: Collection[str] = ()
+) -> list[Change]:
+    """What brings the dirty resources closer to being covered; nothing for those that are.
+
+    `evicted` are tasks that have to leave their nodes.
+    """
+    dirty = {*dirty, *map(_resource_of, evicted)}
     coverages = {name: _coverage(view, name, evicted) for name in sorted(dirty)}
     demands = [_demand(view, name, each, now - config.avoid_for) for name, each in coverages.items() if each.missing]
     placement = place(demands, list(_places(view)), POLICIES[config.policy])
@@ -238,6 +258,10 @@ def plan(view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: d
         name for name, each in coverages.items() if name in view.resources and _is_short(each, binds, name)
     }
     return [change for change in changes if change.writes]
+
+
+def _resource_of(task: str) -> str:
+    return task.rpartition("#")[0]
 
 
 def batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
@@ -259,7 +283,7 @@ def _is_short(coverage: Coverage, binds: dict[str, list[Bind]], name: str) -> bo
     return len(coverage.keep) + len(binds.get(name, ())) < coverage.wanted
 
 
-def _coverage(view: FleetView, name: str, evicted: set[str]) -> Coverage:
+def _coverage(view: FleetView, name: str, evicted: Collection[str]) -> Coverage:
     record = view.resources.get(name)
     kind = view.kinds.get(record.kind) if record else None
     return cover(record, kind, list(view.holds.get(name, {}).values()), view.nodes.keys(), evicted)
@@ -291,7 +315,7 @@ def _places(view: FleetView) -> Iterator[Place]:
         work, cordon = view.work.get(node_id), view.cordons.get(node_id)
         yield Place(
             id=node_id,
-            slots=node.slots,
+            slots=view.slots(node_id),
             used=view.used[node_id],
             labels=node.labels,
             kinds=frozenset(work.kinds if work else ()),

@@ -13,7 +13,7 @@ from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, Trouble
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SlotsSet, Trouble
 from rota.store.port import Commit, Entry, Store
 from rota.store.records import understood
 
@@ -21,10 +21,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PAGE = 1000
+EVICTED = 10
+"""Slots that are freed in one step, at least, on a node that has fewer than it needs."""
+
 PREFIXES = (
     keys.NODES,
     keys.STATUS,
     keys.CORDONS,
+    keys.SLOTS,
     keys.TROUBLE,
     keys.KINDS,
     keys.RESOURCES,
@@ -42,6 +46,7 @@ class FleetView:
         self.nodes: dict[NodeId, Node] = {}
         self.work: dict[NodeId, NodeStatus] = {}
         self.cordons: dict[NodeId, Cordon] = {}
+        self.slots_set: dict[NodeId, SlotsSet] = {}
         self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
         """By resource: nodes that could not keep it alive."""
 
@@ -89,19 +94,27 @@ class FleetView:
                 self._see(change.key, change.entry)
         self.revision = commit.revision
 
+    def slots(self, node_id: NodeId) -> int:
+        """How many slots a node has: as somebody set them, or as its settings say."""
+        if (given := self.slots_set.get(node_id)) is not None:
+            return given.slots
+        return self.nodes[node_id].slots if node_id in self.nodes else 0
+
     def overfull(self) -> set[str]:
-        """Tasks to take from nodes that have fewer slots than tasks: of low priority and new ones first."""
+        """Tasks to take now from nodes that have fewer slots than tasks: of low priority and new ones first.
+
+        Not all at once: a tenth of those that are too many, or ten.
+        """
         evicted: set[str] = set()
-        for node_id, node in self.nodes.items():
-            surplus = self.used[node_id] - node.slots
-            if surplus <= 0:
-                continue
-            for hold in sorted(self.on_node[node_id].values(), key=self._worth):
-                if surplus <= 0:
+        for node_id in self.nodes:
+            staying = [hold for hold in self.on_node[node_id].values() if not hold.assignment.stopping]
+            surplus = sum(hold.assignment.cost for hold in staying) - self.slots(node_id)
+            step = min(surplus, max(EVICTED, surplus // 10))
+            for hold in sorted(staying, key=self._worth) if surplus > 0 else ():
+                if step <= 0:
                     break
-                if not hold.assignment.stopping:
-                    evicted.add(hold.task)
-                    surplus -= hold.assignment.cost
+                evicted.add(hold.task)
+                step -= hold.assignment.cost
         return evicted
 
     def _worth(self, hold: Hold) -> tuple[int, int]:
@@ -127,6 +140,8 @@ class FleetView:
         elif key.startswith(keys.CORDONS):
             _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), understood(Cordon, entry, log))
             self._room_may_have_come()
+        elif key.startswith(keys.SLOTS):
+            self._see_slots(NodeId(key.removeprefix(keys.SLOTS)), understood(SlotsSet, entry, log))
         elif key.startswith(keys.TROUBLE):
             name, _, node = key.removeprefix(keys.TROUBLE).rpartition("/")
             _put(self.trouble[name], NodeId(node), understood(Trouble, entry, log))
@@ -145,6 +160,16 @@ class FleetView:
             self._room_may_have_come()
             if before is None:
                 self.dirty |= held
+
+    def _see_slots(self, node_id: NodeId, given: SlotsSet | None) -> None:
+        before = self.slots(node_id)
+        _put(self.slots_set, node_id, given)
+        if self.slots(node_id) < before:
+            self.dirty |= {
+                f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()
+            }
+        elif self.slots(node_id) > before:
+            self._room_may_have_come()
 
     def _see_work(self, node_id: NodeId, work: NodeStatus | None) -> None:
         before = self.work.get(node_id)

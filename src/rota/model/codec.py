@@ -22,6 +22,7 @@ from rota.model.resource import (
     ResourceRecord,
     ResourceStatus,
     SavedState,
+    SlotsSet,
     SyncRequest,
     Trouble,
 )
@@ -43,6 +44,7 @@ VERSIONS: Mapping[type, int] = {
     ResourceStatus: 1,
     Roster: 1,
     SavedState: 1,
+    SlotsSet: 1,
     SyncRequest: 1,
     Trouble: 1,
 }

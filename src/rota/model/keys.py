@@ -54,6 +54,9 @@ TROUBLE: Key = "/trouble/"
 CORDONS: Key = "/cordons/"
 """Nodes that get no new tasks."""
 
+SLOTS: Key = "/slots/"
+"""Nodes whose slots somebody has set; others have as many as their settings say."""
+
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
@@ -117,6 +120,11 @@ def trouble(kind: str, id: str, node_id: NodeId) -> Key:
 def cordon(node_id: NodeId) -> Key:
     """That a node gets no new tasks."""
     return CORDONS + node_id
+
+
+def slots(node_id: NodeId) -> Key:
+    """How many slots somebody gave a node."""
+    return SLOTS + node_id
 
 
 def task(kind: str, id: str, slot: int) -> str:

@@ -170,6 +170,15 @@ class Cordon:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlotsSet:
+    """Somebody gave a node another number of slots than its settings say."""
+
+    node: NodeId
+    slots: int
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Query:
     """A node is to ask the source of a kind. Whatever it writes of that expects this record as it read it."""
 

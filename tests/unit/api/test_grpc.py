@@ -702,3 +702,15 @@ async def test_a_watch_says_what_is_wrong(ask: Caller) -> None:
     )
     async with refused(Code.INVALID_ARGUMENT, "after"):
         await watching.read()
+
+
+async def test_slots_of_a_node_are_set(ask: Caller, store: Store) -> None:
+    await join(store, "n1")
+    answer = await ask.nodes("SetSlots", pb.SetSlotsRequest(node="n1", slots=3), pb.SlotsAnswer)
+    assert (answer.node, answer.slots) == ("n1", 3)
+    (node,) = (await ask.nodes("List", pb.ListNodesRequest(), pb.NodeList)).nodes
+    assert (node.slots, node.configured_slots) == (3, 10)
+    answer = await ask.nodes("SetSlots", pb.SetSlotsRequest(node="n1"), pb.SlotsAnswer)
+    assert not answer.HasField("slots")
+    async with refused(Code.INVALID_ARGUMENT, "slots is -1"):
+        await ask.nodes("SetSlots", pb.SetSlotsRequest(node="n1", slots=-1), pb.SlotsAnswer)

@@ -669,7 +669,7 @@ async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
 def test_every_operation_says_what_it_needs() -> None:
     changing = {name for name, access in OPERATIONS.items() if access is Access.OPERATE}
     assert changing == {
-        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node",
+        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "set_slots",
         "add_resource", "remove_resource",
     }  # fmt: skip
     public = {
@@ -687,3 +687,40 @@ async def test_events_have_bounds(store: Store) -> None:
     assert (await operations.read_events(store, since=datetime(2026, 1, 1, tzinfo=UTC))).events == ()
     with pytest.raises(Invalid, match="it must be from 0 to 1000"):
         await operations.read_events(store, limit=5000)
+
+
+# Slots
+
+
+async def test_slots_are_set_and_given_back(store: Store) -> None:
+    await join(store, "n1", slots=10, kinds=("room",))
+    await lead(store, "n1")
+    for number in range(4):
+        await assign(store, "n1", str(number))
+    given = await operations.set_slots(store, CLOCK, "n1", 3)
+    assert given is not None
+    assert await operations.set_slots(store, CLOCK, "n1", 3) == given
+    (node,) = (await operations.list_nodes(store)).nodes
+    assert (node.slots, node.configured_slots, node.slots_set) == (3, 10, given)
+    told = await operations.why_node(store, "n1")
+    assert "in 4 of 3 slots (set on " in told.says
+    assert "its settings say 10" in told.says
+    assert told.reasons == (
+        "all its slots are taken",
+        "it has more tasks than slots, so the newest of them move away, some at a time",
+    )
+    assert await operations.set_slots(store, CLOCK, "n1", None) is None
+    (node,) = (await operations.list_nodes(store)).nodes
+    assert (node.slots, node.slots_set) == (10, None)
+
+
+@pytest.mark.parametrize("slots", [-1, "3", 1.5, True, 10**7])
+async def test_slots_that_cannot_be_are_refused(store: Store, slots: object) -> None:
+    await join(store, "n1")
+    with pytest.raises(Invalid, match='node "n1": slots is'):
+        await operations.set_slots(store, CLOCK, "n1", slots)
+
+
+async def test_slots_are_those_of_a_node(store: Store) -> None:
+    with pytest.raises(NotFound, match="n9"):
+        await operations.set_slots(store, CLOCK, "n9", 3)

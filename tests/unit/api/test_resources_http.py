@@ -309,3 +309,13 @@ async def test_the_description_names_only_records_that_it_has(ask: Caller) -> No
     named = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert named <= schemas.keys()
     assert named
+
+
+async def test_slots_of_a_node_are_changed(store: Store) -> None:
+    await join(store, "n1")
+    ask = opened(store)
+    assert (await ask("PATCH", "/v1/nodes/n1", {"slots": 3})).json == {"node": "n1", "slots": 3}
+    assert (await ask("PATCH", "/v1/nodes/n1", {"slots": None})).json == {"node": "n1", "slots": None}
+    assert "slots is -1" in await ask.refused(422, "PATCH", "/v1/nodes/n1", {"slots": -1})
+    assert "give slots" in await ask.refused(422, "PATCH", "/v1/nodes/n1", {})
+    assert "n9" in await ask.refused(404, "PATCH", "/v1/nodes/n9", {"slots": 3})

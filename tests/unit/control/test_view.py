@@ -1,0 +1,75 @@
+"""The leader's view: how many slots a node has, and what leaves one that has too few."""
+
+from datetime import timedelta
+
+from rota.control.view import EVICTED, FleetView
+from rota.model import codec, keys
+from rota.model.assignment import Assignment
+from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
+from rota.model.node import Node, Role
+from rota.model.resource import SlotsSet
+from rota.sim.world import EPOCH
+from rota.store.port import Change, Commit, Entry
+
+A = NodeId("a")
+
+
+class Told:
+    """A view, and what it is told."""
+
+    def __init__(self, slots: int) -> None:
+        self.view = FleetView()
+        self._revision = 0
+        node = Node(
+            id=A, session=SessionId("s"), lease=LeaseId("l"), role=Role.WORK, home="h", host="box", pid=1, since=EPOCH,
+            lease_ttl=timedelta(seconds=10), slots=slots,
+        )  # fmt: skip
+        self.see(keys.node(A), node)
+
+    def see(self, key: Key, record: object) -> None:
+        self._revision = revision = Revision(self._revision + 1)
+        entry = Entry(key, codec.encode(record), revision, revision) if record else None
+        self.view.fold(Commit(revision, (Change(key, entry),)))
+
+    def assign(self, *ids: str, stopping: bool = False) -> None:
+        for id in ids:
+            told = Assignment(kind="room", resource=id, slot=0, exclusive=stopping, stopping=stopping)
+            self.see(keys.assignment(A, keys.task("room", id, 0)), told)
+
+    def set(self, slots: int | None) -> None:
+        self.view.dirty.clear()
+        self.see(keys.slots(A), None if slots is None else SlotsSet(node=A, slots=slots, since=EPOCH))
+
+
+def test_slots_are_as_somebody_set_them_or_as_the_settings_say() -> None:
+    told = Told(slots=5)
+    told.set(3)
+    assert told.view.slots(A) == 3
+    told.set(None)
+    assert told.view.slots(A) == 5
+
+
+def test_fewer_slots_make_what_is_there_dirty_and_more_what_waits() -> None:
+    told = Told(slots=5)
+    told.assign("1", "2")
+    told.view.pending = {"room/3"}
+    told.set(1)
+    assert told.view.dirty == {"room/1", "room/2"}
+    told.set(9)
+    assert told.view.dirty == {"room/3"}
+
+
+def test_the_newest_leave_first_and_not_all_at_once() -> None:
+    told = Told(slots=100)
+    told.assign(*(f"{number:02}" for number in range(50)))
+    told.set(45)
+    assert told.view.overfull() == {f"room/{number}#0" for number in range(45, 50)}
+    told.set(1)
+    assert told.view.overfull() == {f"room/{number}#0" for number in range(50 - EVICTED, 50)}
+
+
+def test_what_is_stopping_already_frees_its_slot() -> None:
+    told = Told(slots=1)
+    told.assign("1")
+    told.assign("2", stopping=True)
+    assert told.view.overfull() == set()
