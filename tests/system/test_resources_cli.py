@@ -242,3 +242,8 @@ def test_slots_are_set_shown_and_given_back(url: str) -> None:
     )
     assert "settings say" in call(url, "nodes", "slots", "n1", "--reset").out
     assert call(url, "nodes", "slots", "n1").code == 2
+
+
+def test_why_of_a_source(url: str) -> None:
+    assert call(url, "why", "source", "room").out == "source of room: it has no source; others add its resources\n"
+    assert call(url, "why", "room", "1").code == 2

@@ -242,6 +242,10 @@ async def _why_resource(call: Call, request: pb.WhyResourceRequest) -> pb.WhyAns
     return wire.to_why(await operations.why_resource(call.store, request.kind, request.id))
 
 
+async def _why_source(call: Call, request: pb.WhySourceRequest) -> pb.WhyAnswer:
+    return wire.to_why(await operations.why_source(call.store, request.kind))
+
+
 # Nodes, events
 
 
@@ -322,6 +326,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.Delete": Method("delete_resource", _delete),
     "rota.v1.Resources.ListKinds": Method("list_kinds", _kinds),
     "rota.v1.Resources.Why": Method("why_resource", _why_resource),
+    "rota.v1.Resources.WhySource": Method("why_source", _why_source),
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),

@@ -28,6 +28,7 @@ _ANSWERS: dict[str, str] = {
     "cordon_node": "Cordon",
     "why_resource": "Why",
     "why_node": "Why",
+    "why_source": "Why",
     "add_resource": "NodeSpec",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""

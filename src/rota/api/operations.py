@@ -29,6 +29,7 @@ from rota.api.schema import (
     read_slots,
 )
 from rota.decide.access import Access
+from rota.decide.listing import ORIGIN, explain, is_failing
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -36,7 +37,17 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Leader, Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SlotsSet, WantedResource, record_of
+from rota.model.resource import (
+    Cordon,
+    KindRecord,
+    Listing,
+    Query,
+    ResourceRecord,
+    ResourceStatus,
+    SlotsSet,
+    WantedResource,
+    record_of,
+)
 from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
@@ -258,7 +269,21 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
         says += f", on {', '.join(each.partition('|')[0] for each in status.AssignedNode.split(','))}"
     if status.pending:
         says += f"; {status.pending}"
-    return Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals)
+    hints: tuple[str, ...] = ()
+    if view.origin == ORIGIN and is_failing(understood(Listing, await store.get(keys.listing(kind)))):
+        hints = (f"its source: {(await why_source(store, kind)).says}",)
+    return Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
+
+
+@needs(Access.VIEW)
+async def why_source(store: Store, kind: str) -> Why:
+    """Who asked the source of a kind last, when, and what came of it."""
+    record = await _kind(store, kind)
+    listing = understood(Listing, await store.get(keys.listing(kind)))
+    says = explain(record, understood(Query, await store.get(keys.query(kind))), listing)
+    if await store.get(keys.LEADER) is None:
+        says += "; nobody leads, so nobody is asked"
+    return Why(thing=f"source of {kind}", says=says)
 
 
 @needs(Access.VIEW)

@@ -162,6 +162,10 @@ async def _why_resource(call: Call) -> Response:
     return calls.json(await operations.why_resource(call.store, call.path["kind"], call.path["id"]))
 
 
+async def _why_source(call: Call) -> Response:
+    return calls.json(await operations.why_source(call.store, call.path["kind"]))
+
+
 async def _why_node(call: Call) -> Response:
     return calls.json(await operations.why_node(call.store, call.path["node"]))
 
@@ -219,6 +223,7 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
+    Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
     Endpoint("GET", "/v1/events/watch", "watch_events", _watch_events, ("kind", "node", "limit", "after")),

@@ -155,7 +155,7 @@ class Why:
     """Of a node: the tasks it has to run."""
 
     reasons: tuple[str, ...] = ()
-    """Of a node: why it gets nothing new; none if it may."""
+    """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source."""
 
 
 def read_slots(node: str, slots: object) -> int | None:

@@ -15,16 +15,22 @@ HELD = 20
 
 @click.command()
 @click.argument("thing", metavar="THING")
+@click.argument("kind", metavar="[KIND]", required=False)
 @options.store
 @options.output
-def command(thing: str, store: str, output: str) -> None:
+def command(thing: str, kind: str | None, store: str, output: str) -> None:
     """Say why a resource is where it is, or why a node has what it has.
 
-    THING is a resource, as kind/id, or a node.
+    THING is a resource, as kind/id, or a node; or `source`, and KIND the kind that it lists.
 
     Example: rota why room/21452505
     """
-    told = on_store(store, lambda open: operations.why(open, thing))
+    if kind is None:
+        told = on_store(store, lambda open: operations.why(open, thing))
+    elif thing == "source":
+        told = on_store(store, lambda open: operations.why_source(open, kind))
+    else:
+        raise click.UsageError(f"a kind comes after `source` only; for a resource write {thing}/{kind}")
     if output == "json":
         tables.show_json(told)
         return
@@ -38,6 +44,8 @@ def _lines(told: Why) -> Iterator[str]:
         yield f"  on {node}: {why}"
     for thing, why in told.refusals.items():
         yield f"  not {'on ' if '/' in told.thing else ''}{thing}: {why}"
+    for hint in told.reasons if "/" in told.thing else ():
+        yield f"  {hint}"
     for task in told.holds[:HELD]:
         yield f"  has {task}"
     if len(told.holds) > HELD:

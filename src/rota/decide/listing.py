@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from rota.kit import durations
 from rota.model.ids import NodeId, Revision, TermNumber
 from rota.model.resource import NEVER, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 
@@ -154,6 +155,37 @@ def problem(listed: Iterable[Listed], kind: KindRecord) -> str:
         if why := _unfit(each, kind):
             return f'it lists "{each.id[:200]}", {why}'
     return ""
+
+
+def explain(kind: KindRecord, query: Query | None, listing: Listing | None) -> str:
+    """What came of asking the source of a kind, and what comes next, in a sentence."""
+    if kind.source_every is None:
+        return "it has no source; others add its resources"
+    if query is None:
+        return "nobody has asked it yet; that takes a leader, and a node whose app has the kind and is not cordoned"
+    again = f"it is asked every {durations.render(kind.source_every)}"
+    if listing is None or listing.nonce != query.nonce:
+        return f"{query.node} was asked at {_clock(query.asked)} and has not answered yet; {again}"
+    said = f"{listing.node} asked it at {_clock(listing.at)}"
+    if listing.error:
+        return f"{said} and got no list, so the old one of {listing.count} stays: {listing.error}; {again}"
+    if listing.held:
+        return (
+            f"{said}, and the list is held, so the old one stays: {listing.why}. It is applied if the next list has "
+            f"the same ids, or now, with all that it drops, by: rota resources sync {kind.name} --force; {again}"
+        )
+    changes = f"{listing.added} added, {listing.changed} changed, {listing.removed} removed"
+    left = f"; {listing.why}" if listing.why else ""
+    return f"{said}: {listing.count} listed, {changes}{left}; {again}"
+
+
+def is_failing(listing: Listing | None) -> bool:
+    """Did the last query bring nothing that was applied?"""
+    return listing is not None and bool(listing.error or listing.held)
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def digest_of(ids: Iterable[str]) -> str:

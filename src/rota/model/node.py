@@ -71,6 +71,19 @@ class PoolStatus:
     """Why they keep falling, if they do."""
 
 
+def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
+    """Two pools shown as one."""
+    return PoolStatus(
+        name=name,
+        role=one.role,
+        want=one.want + other.want,
+        ready=one.ready + other.ready,
+        starting=one.starting + other.starting,
+        draining=one.draining + other.draining,
+        crash_loop=one.crash_loop or other.crash_loop,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeStatus:
     """What a node runs; written by the node when it changes, under its lease."""

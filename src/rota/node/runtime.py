@@ -10,6 +10,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant
-from rota.model.node import NodeStatus, PoolStatus
+from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.resource import KindRecord
 from rota.node import kernel, posts
 from rota.node.attempts import Attempts
@@ -165,13 +166,13 @@ class Runtime:
 
     def status(self) -> NodeStatus:
         """What people and programs are shown."""
-        crew, app = self.crew, self.generations.app
+        app = self.generations.app
         return NodeStatus(
             app=app.app.name if app else None,
             generation=self.generations.current,
             previous=self.generations.previous,
             reloading=self.reloads.stage or None,
-            pools=[self._pool(post) for post in crew.posts.values()],
+            pools=self._pools(),
             tasks_ordered=len(self.tasks.orders),
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.resources) if app else [],
@@ -241,6 +242,15 @@ class Runtime:
                 for worker in self.crew.workers.values()
             ],
         }
+
+    def _pools(self) -> list[PoolStatus]:
+        """The pools; tasks with a process of their own are shown as one for each kind, for there may be thousands."""
+        found: dict[str, PoolStatus] = {}
+        for post in self.crew.posts.values():
+            shown = self._pool(post)
+            name = f"task:{post.order.kind}" if post.order is not None else shown.name
+            found[name] = together(name, found[name], shown) if name in found else replace(shown, name=name)
+        return list(found.values())
 
     def _pool(self, post: Post) -> PoolStatus:
         crew, name = self.crew, post.pool.name

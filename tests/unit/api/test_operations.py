@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,9 +15,17 @@ from rota.decide.access import Access
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
-from rota.model.ids import LeaseId, NodeId, SessionId
+from rota.model.ids import LeaseId, NodeId, SessionId, TermNumber
 from rota.model.node import Leader, Node, NodeStatus, Role
-from rota.model.resource import Cordon, KindRecord, ResourceStatus
+from rota.model.resource import (
+    Cordon,
+    KindRecord,
+    Listing,
+    Query,
+    ResourceStatus,
+    WantedResource,
+    record_of,
+)
 from rota.store import Delete, Put, Store, open_store
 from tests.kit.waiting import eventually
 from tests.unit.api.test_health import HandClock
@@ -724,3 +733,29 @@ async def test_slots_that_cannot_be_are_refused(store: Store, slots: object) -> 
 async def test_slots_are_those_of_a_node(store: Store) -> None:
     with pytest.raises(NotFound, match="n9"):
         await operations.set_slots(store, CLOCK, "n9", 3)
+
+
+# Sources
+
+
+async def test_a_source_that_is_held_is_explained_also_with_its_resources(store: Store) -> None:
+    entry = await store.get(keys.kind("room"))
+    assert entry is not None
+    kind = replace(codec.decode(KindRecord, entry.value), source_every=timedelta(minutes=30))
+    listing = Listing(kind="room", nonce="1", node=NodeId("n1"), at=CLOCK.wall(), held="x", why="the list is empty")
+    query = Query(kind="room", node=NodeId("n1"), nonce="1", asked=CLOCK.wall(), term=TermNumber(1))
+    listed = record_of(WantedResource(kind="room", id="1"), "uid", CLOCK.wall(), "source")
+    await store.commit(
+        Put(keys.kind("room"), codec.encode(kind)),
+        Put(keys.listing("room"), codec.encode(listing)),
+        Put(keys.query("room"), codec.encode(query)),
+        Put(keys.resource("room", "1"), codec.encode(listed)),
+    )
+    await settle(store, await operations.get_resource(store, "room", "1"), "n1")
+    told = await operations.why_source(store, "room")
+    assert told.thing == "source of room"
+    assert "rota resources sync room --force" in told.says
+    assert "nobody leads" in told.says
+    assert told.says in (await operations.why(store, "room/1")).reasons[0]
+    with pytest.raises(Invalid, match="nothing"):
+        await operations.why_source(store, "nothing")

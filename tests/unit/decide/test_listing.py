@@ -18,6 +18,8 @@ from rota.decide.listing import (
     Wait,
     compare,
     digest_of,
+    explain,
+    is_failing,
     left_alone,
     next_query,
     problem,
@@ -250,3 +252,32 @@ LATE = after(seconds=60) + GRACE
 )
 def test_who_is_asked_when(found: Ask | Wait, expected: Ask | Wait) -> None:
     assert found == expected
+
+
+# In words
+
+QUERY = Query(kind="room", node=NodeId("n1"), nonce="1", asked=datetime(2026, 1, 1, tzinfo=UTC), term=TermNumber(1))
+LISTING = Listing(kind="room", nonce="1", node=NodeId("n1"), at=QUERY.asked, count=3, added=2, removed=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "listing", "words"),
+    [
+        (None, None, ["nobody has asked it yet"]),
+        (QUERY, None, ["n1 was asked at 2026-01-01 00:00:00 UTC", "has not answered yet"]),
+        (QUERY, LISTING, ["n1 asked it at", "3 listed, 2 added, 0 changed, 1 removed", "every 30m"]),
+        (QUERY, replace(LISTING, error="no such table"), ["got no list", "old one of 3 stays", "no such table"]),
+        (QUERY, replace(LISTING, held="x", why="the list is empty, and there are 3"), ["held", "--force", "is empty"]),
+    ],
+)
+def test_what_came_of_a_query_is_told_in_a_sentence(
+    query: Query | None, listing: Listing | None, words: list[str]
+) -> None:
+    kind = replace(KIND, source_every=timedelta(minutes=30))
+    said = explain(kind, query, listing)
+    assert all(word in said for word in words), said
+    assert is_failing(listing) == (listing is not None and bool(listing.error or listing.held))
+
+
+def test_a_kind_without_a_source_says_so() -> None:
+    assert "no source" in explain(replace(KIND, source_every=None), None, None)

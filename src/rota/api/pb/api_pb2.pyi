@@ -382,6 +382,12 @@ class WhyResourceRequest(_message.Message):
     id: str
     def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
+class WhySourceRequest(_message.Message):
+    __slots__ = ("kind",)
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    def __init__(self, kind: _Optional[str] = ...) -> None: ...
+
 class WhyNodeRequest(_message.Message):
     __slots__ = ("node",)
     NODE_FIELD_NUMBER: _ClassVar[int]
