@@ -19,6 +19,8 @@ from tests.kit.waiting import eventually
 
 ROOMS = """
 import asyncio, os, time
+from typing import TypedDict
+
 import rota
 
 app = rota.App("rooms")
@@ -59,6 +61,15 @@ async def counter(task: rota.Task) -> None:
         count += 1
         await task.save({"count": count})
         await asyncio.sleep(0.05)
+
+
+class Spec(TypedDict):
+    depth: int
+
+
+@app.resource(replicas=1)
+async def strict(task: rota.Task[Spec]) -> None:
+    await asyncio.Event().wait()
 
 
 @app.resource(replicas=1, start_within="1s", silent_after="1s")

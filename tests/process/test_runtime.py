@@ -296,3 +296,12 @@ async def _lease_is_over(node: NodeUnderTest, session: str) -> bool:
                 return True
             await asyncio.sleep(0.1)
     return False
+
+
+async def test_tasks_with_a_process_of_their_own_are_shown_as_one_pool(tmp_path: Path) -> None:
+    with NodeUnderTest(tmp_path / "a") as node:
+        await node.ready()
+        await node.assign("single", ["1", "2", "3"], exclusive=True)
+        status = await node.until(lambda now: now["work"]["tasks_running"] == 3)
+        (pool,) = (each for each in status["work"]["pools"] if each["role"] == "task")
+        assert (pool["name"], pool["want"], pool["ready"]) == ("task:single", 3, 3)
