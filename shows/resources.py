@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -313,37 +314,40 @@ async def _operated(base: Path, url: str) -> list[Line]:
     declared = base / "declared.toml"
     declared.write_text('[[resources]]\nkind = "room"\nid = "declared"\nreplicas = 1\n')
     async with fleet(base, url, "ab", "--config", str(declared)) as found:
-        door = f"http://{(await found.nodes['a'].status())['doors']['http']}"
+        door = await Door.of(found.nodes["a"])
         status = await eventually(lambda: found.status("declared"))
         lines = [Line(status.assigned == 1, "a resource of rota.toml is covered", f"on {status.AssignedNode}")]
         lines.append(await asyncio.to_thread(_watched, door))
         bad = {"kind": "strict", "id": "1", "spec": {"depth": "deep"}}
-        got, said = await asyncio.to_thread(_http, "POST", f"{door}/v1/resources", bad)
+        got, said = await asyncio.to_thread(door.http, "POST", "/v1/resources", bad)
         lines.append(
             Line(got == 422 and "whole number" in said, "a spec of the wrong type is refused", f"{got} {said}")
         )
         await found.add([f"{number:02}" for number in range(20)], replicas=1)
         await found.until_placed(21, 1)
         name = found.nodes["a"].name
-        got, said = await asyncio.to_thread(_http, "PATCH", f"{door}/v1/nodes/{name}", {"slots": 2})
+        got, said = await asyncio.to_thread(door.http, "PATCH", f"/v1/nodes/{name}", {"slots": 2})
         await eventually(lambda: _holds(found, name, 2), within=20)
         await found.until_placed(21, 1)
         lines.append(Line(got == 200, "fewer slots at run time: what is too much moves away", f"2 left on {name}"))
-        got, said = await asyncio.to_thread(_http, "PATCH", f"{door}/v1/nodes/{name}", {"slots": -1})
+        got, said = await asyncio.to_thread(door.http, "PATCH", f"/v1/nodes/{name}", {"slots": -1})
         lines.append(Line(got == 422, "negative slots", f"{got} {said}"))
     return lines
 
 
-def _watched(door: str) -> Line:
+def _watched(door: Door) -> Line:
     """The events of a watch, up to a resource that is made and deleted meanwhile."""
     seen: list[str] = []
-    with urllib.request.urlopen(f"{door}/v1/resources/watch?prefix=seen", timeout=15) as stream:
+    request = urllib.request.Request(
+        f"http://{door.address}/v1/resources/watch?prefix=seen", headers={"authorization": f"Bearer {door.token}"}
+    )
+    with urllib.request.urlopen(request, timeout=15) as stream:
         for line in stream:
             if line.startswith(b"event: "):
                 seen.append(line.decode().split()[1])
                 if seen[-1] == "synced":
-                    _http("POST", f"{door}/v1/resources?wait=10s", {"kind": "room", "id": "seen", "replicas": 1})
-                    _http("DELETE", f"{door}/v1/resources/room/seen")
+                    door.http("POST", "/v1/resources?wait=10s", {"kind": "room", "id": "seen", "replicas": 1})
+                    door.http("DELETE", "/v1/resources/room/seen")
                 if seen[-1] == "delete":
                     break
     is_ok = seen[0] == "synced" and "put" in seen and seen[-1] == "delete"
