@@ -15,7 +15,7 @@ import psutil
 
 from shows.report import Line, show
 from tests.kit.cli import ROTA
-from tests.kit.node import APP, NodeUnderTest, is_alive, workers
+from tests.kit.node import APP, NodeUnderTest, children, is_alive
 from tests.kit.process import ROOT
 from tests.kit.runtime_trials import (
     BROKEN,
@@ -102,7 +102,7 @@ async def _kill_rounds(folder: Path, role: str) -> tuple[list[float], int]:
                 node.start()
             took.append(await kill_one(node, role))
             status = await node.ready()
-            known = {*workers(status, ""), *status["processes"]["loaders"].values()}
+            known = children(status)
             try:
                 await eventually(lambda known=known: {each.pid for each in node.family()} <= known, within=2)
             except AssertionError:

@@ -200,6 +200,13 @@ def workers(status: dict[str, Any], pool: str, phase: str = "ready") -> list[int
     ]
 
 
+def children(status: dict[str, Any]) -> set[int]:
+    """The pids of all processes that a node says it has."""
+    processes = status["processes"]
+    proxies = (proxy["pid"] for proxy in processes["proxies"])
+    return {*workers(status, ""), *processes["loaders"].values(), *proxies}
+
+
 def loader(status: dict[str, Any]) -> int:
     """The pid of the current generation's loader; 0 if it has none."""
     return int(status["processes"]["loaders"].get(str(status["work"]["generation"]), 0))

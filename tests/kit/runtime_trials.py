@@ -13,7 +13,7 @@ import psutil
 
 from rota.model.errors import Unavailable
 from tests.kit.cli import Answer
-from tests.kit.node import APP, NodeUnderTest, loader, workers
+from tests.kit.node import APP, NodeUnderTest, children, loader, workers
 from tests.kit.waiting import eventually
 
 ROLES = ("agent", "loader", "worker", "old loader")
@@ -129,7 +129,7 @@ async def reload_broken(node: NodeUnderTest, app: str) -> FailedReload:
         and after["work"]["generation"] == before["work"]["generation"]
         and after["is_ready"]
     )
-    await eventually(lambda: len(node.family()) == len(workers(before, "")) + len(before["processes"]["loaders"]))
+    await eventually(lambda: len(node.family()) == len(children(before)))
     return FailedReload(answer, took, same)
 
 

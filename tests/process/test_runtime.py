@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.kit.node import APP, NodeUnderTest, is_alive, loader, workers
+from tests.kit.node import APP, NodeUnderTest, children, is_alive, loader, workers
 from tests.kit.runtime_trials import (
     BROKEN,
     EXECUTORS,
@@ -51,7 +51,7 @@ async def test_kill_9_of_one_role_leaves_no_orphan_and_the_rest_recovers(
         for _ in range(5 if role == "agent" else 2):
             await kill_one(node, role)
             status = await node.ready()
-            known = {*workers(status, ""), *status["processes"]["loaders"].values()}
+            known = children(status)
             await eventually(lambda known=known: {each.pid for each in node.family()} <= known)
 
 
