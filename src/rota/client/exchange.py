@@ -74,7 +74,7 @@ class Exchange:
         self._numbered_by = numbered_by
         self._most = self._most_of(layout)
         self._limit = self.check.count("max_frame", max_frame, least=self._wire.size)
-        self._count = itertools.count(1)  # its next() is one step for threads
+        self._count = itertools.count()  # its next() is one step for threads
 
     def within(self, timeout: Duration | None) -> timedelta:
         """How long a call may take that says so, or nothing."""

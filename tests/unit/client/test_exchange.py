@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from netkit.box import Box
 
 from rota import BOX, MAPLE_TASK, Field, Layout
 from rota.client import Answer, Refused, ServiceClient
@@ -79,6 +80,11 @@ def test_wrong_options_are_refused_at_once(options: dict[str, object], why: str)
 def test_a_request_is_a_box_byte_for_byte() -> None:
     frame = exchange().request(7, 1, "abc", None, None)
     assert frame.hex(" ", -4) == "7978aecf 00000000 0000001b 00000001 00000000 00000007 616263"
+
+
+def test_a_request_is_what_netkit_would_have_written() -> None:
+    theirs = Box({"cmd": 101, "sn": 7, "body": "abc"}).pack()
+    assert exchange().request(7, 101, b"abc", None, None) == theirs
 
 
 def test_a_request_has_a_body_or_json_and_no_strange_field() -> None:
