@@ -16,7 +16,11 @@ NOTE = """\
 Ratios are ours / theirs, the median over the rounds, each round's sides taking turns; min–max is over the rounds (of
 our own figure where there is no ratio). What stands beside ours is named in the second column; it is not always a
 driver. A goal with × is for the ratio, any other for our own figure. Other work on the machine moves the figures a
-good deal, p99 most of all."""
+good deal, p99 most of all.
+
+gunicorn (HTTP, a connection per request), uvicorn (HTTP, keep-alive) and grpc.aio (one process, asked from Python, so
+the rate is the pair's) answer in the very process that accepts: no proxy, no queue, no idle worker to find. They are
+there to be known."""
 
 
 @click.command()
@@ -27,7 +31,7 @@ good deal, p99 most of all."""
 @click.option("--rounds", type=click.IntRange(min=1), default=suite.ROUNDS, show_default=True)
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here too.")
 def main(only: str | None, store: str | None, rounds: int, file: Path | None) -> None:
-    """Measure the store, its watches and the wheel beside bare drivers."""
+    """Measure the store, its watches and the wheel beside bare drivers, and services beside burst."""
     start, facts = monotonic(), report.facts()
     for name, fact in facts.items():
         click.echo(f"{name:>12}: {fact}")
