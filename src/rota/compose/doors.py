@@ -14,6 +14,7 @@ from typing import Any
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.api.metrics import registry
+from rota.compose.service_verbs import service_verbs
 from rota.compose.state import NodeState
 from rota.decide.access import Gate, TurnedAway
 from rota.model.config import NodeConfig, split_address
@@ -60,7 +61,8 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
     async def rollback(_: dict[str, Any]) -> Any:
         return await _work(state).reloads.rollback()
 
-    return {"status": show, "stop": end, "reload": reload, "rollback": rollback}
+    services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
+    return {"status": show, "stop": end, "reload": reload, "rollback": rollback, **services}
 
 
 def _work(state: NodeState) -> Runtime:

@@ -31,6 +31,7 @@ from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
+from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
@@ -129,6 +130,10 @@ class _Node:
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
+                        if state.services is not None:
+                            reload = state.runtime.reloads.reload
+                            state.admins = Admins(self._folder.path, state.services, reload, stop.ask)
+                            running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
                     running.append(parts.create_task(self._be_member(), name="member"))

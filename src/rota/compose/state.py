@@ -11,8 +11,10 @@ from rota.control.declared import Declarations
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.node.admin import Admins
 from rota.node.journal import Journal
 from rota.node.runtime import Runtime
+from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
 from rota.store import Store
 
@@ -29,6 +31,12 @@ class NodeState:
 
     runtime: Runtime | None = None
     """None if it runs no app."""
+
+    services: ServicesDoor | None = None
+    """None if it serves none."""
+
+    admins: Admins | None = None
+    """The admin doors of its services."""
 
     store: Store | None = None
     """None while it is not reached."""
