@@ -80,8 +80,10 @@ async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig,
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
     more = routes(lambda: state.store, state.clock, state.watches)
-    figures = registry(state.figures)
-    app = door(health, figures, state.show, gate=gate, hosts=config.hosts, more=more, clock=state.clock)
+    figures, refresh = registry(state.figures), state.service_figures.refresh
+    app = door(
+        health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
+    )
     await serve(sock, app)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from rota import __version__
 from rota.api.metrics import Figures
 from rota.api.watches import Watches
+from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.term import Term
 from rota.kit.clock import Clock
@@ -53,6 +54,11 @@ class NodeState:
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
+    service_figures: ServiceFigures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.service_figures = ServiceFigures(lambda: self.services, self.clock)
+
     @property
     def session_id(self) -> SessionId | None:
         """Its session, while it has one."""
@@ -95,4 +101,5 @@ class NodeState:
             events_dropped=self.journal.dropped,
             leads=self.term is not None,
             lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
+            services=self.service_figures.latest,
         )
