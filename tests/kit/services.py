@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from rota.kit.histogram import Histogram
 from rota.model.errors import NotFound, Unavailable
 from rota.model.service import Latency, ServiceStat
+from rota.workloads.checks import did_you_mean
 from rota.workloads.services.admin_spec import AdminSpec
 
 BOUNDS = (10, 50, 100, 500, 1000, 5000)
@@ -52,10 +53,16 @@ class MemoryServices:
     def admin(self, service: str) -> AdminSpec | None:
         return self.doors.get(service)
 
+    def _known(self, service: str) -> dict[int, Group]:
+        if service not in self.groups:
+            guess = did_you_mean(service, self.groups) or f"; there are {', '.join(self.groups)}"
+            raise NotFound(f'there is no service "{service}"{guess}')
+        return self.groups[service]
+
     async def stat(self, service: str) -> ServiceStat:
         if service in self.silent:
             raise Unavailable(f'the proxy of service "{service}" did not answer within 5 s')
-        groups = {str(number): group for number, group in self.groups[service].items()}
+        groups = {str(number): group for number, group in self._known(service).items()}
         done = {name: group.done for name, group in groups.items()}
         return ServiceStat(
             service=service,
@@ -82,7 +89,7 @@ class MemoryServices:
         )
 
     async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
-        wanted = list(self.groups[service]) if groups is None else groups
+        wanted = list(self._known(service)) if groups is None else groups
         dropped = {number: self._group(service, number).pending for number in wanted}
         for number, count in dropped.items():
             group = self.groups[service][number]
@@ -95,7 +102,7 @@ class MemoryServices:
         return before
 
     def _group(self, service: str, number: int) -> Group:
-        if number not in self.groups[service]:
+        if number not in self._known(service):
             known = ", ".join(map(str, self.groups[service]))
             raise NotFound(f'service "{service}" has no group {number}; there are {known}')
         return self.groups[service][number]

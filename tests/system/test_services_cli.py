@@ -81,7 +81,7 @@ async def test_stat_shows_groups_cmds_and_failures(tmp_path: Path, services: Mem
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert lines[0].startswith("logic on node a: tcp://127.0.0.1:9900; generation 1, up 12s, 1 proxy")
-    assert lines[1] == "1 clients; 106 requests and 101 answers"
+    assert lines[1] == "1 client; 106 requests and 101 answers"
     groups = [line.split() for line in lines[3:6]]
     assert [row[:9] for row in groups] == [
         ["all", "10", "0", "10", "5", "0", "101", "101", "0"],
@@ -91,7 +91,7 @@ async def test_stat_shows_groups_cmds_and_failures(tmp_path: Path, services: Mem
     assert [float(cell) for cell in groups[1][9:]] == pytest.approx([20, 20, 20], rel=0.07)
     assert lines[6].split() == ["CMD", "DONE", "P50", "MS", "P90", "MS", "P99", "MS"]
     assert lines[7].split()[:2] == ["101", "100"]
-    assert lines[8:] == ["failures: worker lost 3", "took: <50 ms 100, more 1", ""]
+    assert lines[8:] == ["failures: worker lost 3", "took: <50 ms 100, more 1"]
 
 
 async def test_stat_takes_so_many_samples(tmp_path: Path, services: MemoryServices) -> None:
@@ -159,7 +159,6 @@ async def test_several_nodes_are_asked_one_after_the_other(tmp_path: Path) -> No
         (["clear", "logic", "--group", 1, "--all"], 2, "say what to clear"),
         (["resize", "logic", 9, 4], 3, 'service "logic" has no group 9; there are 1, 2'),
         (["resize", "logic", 1, 0], 2, "0 is not in the range x>=1"),
-        (["resize", "logic", 1, 10_001], 2, 'service "logic": count is 10001; it must be from 1 to 10000'),
         (["stat", "--id", "b"], 2, 'no node "b" is running here; there are: a'),
         (["reload"], 2, "node a runs no app; there is nothing to reload"),
         (["rollback"], 2, "node a runs no app; there is nothing to reload"),

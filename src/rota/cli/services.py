@@ -97,11 +97,13 @@ def stat(
     times = 1 if loop is None else loop
 
     async def show() -> None:
+        is_first = True
         async for node, sample in _samples(await local.nodes(folders, names), name, times, diff):
             if output == "json":
                 click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
             else:
-                click.echo("\n".join(_about(node, sample, diff)))
+                click.echo("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
+                is_first = False
 
     asyncio.run(show())
 
@@ -212,7 +214,8 @@ def _about(node: str, stat: ServiceStat, is_rate: bool) -> Iterator[str]:
     proxies = "1 proxy" if stat.proxies == 1 else f"{stat.proxies} proxies"
     unit = " per second" if is_rate else ""
     yield f"{stat.service} on node {node}: {_where(stat)}; generation {stat.generation}, up {up}, {proxies}, {cpu}"
-    yield f"{stat.clients} clients; {stat.client_req} requests and {stat.client_rsp} answers{unit}"
+    clients = "1 client" if stat.clients == 1 else f"{stat.clients} clients"
+    yield f"{clients}; {stat.client_req} requests and {stat.client_rsp} answers{unit}"
     yield from tables.table(GROUPS, _groups(stat))
     if stat.cmds:
         rows = [(cmd, str(latency.count), *_percentiles(latency)) for cmd, latency in _sorted(stat.cmds)]
@@ -221,10 +224,9 @@ def _about(node: str, stat: ServiceStat, is_rate: bool) -> Iterator[str]:
         if any(counts.values()):
             each = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
             yield f"{title}{unit}: {each}"
-    if stat.tasks_time:
-        each = ", ".join(f"{_bound(bound)} {count}" for bound, count in _sorted(stat.tasks_time))
+    if any(stat.tasks_time.values()):
+        each = ", ".join(f"{_bound(bound)} {count}" for bound, count in _sorted(stat.tasks_time) if count)
         yield f"took{unit}: {each}"
-    yield ""
 
 
 GROUPS = (

@@ -113,6 +113,7 @@ class _Node:
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+            state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -130,10 +131,9 @@ class _Node:
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
-                        if state.services is not None:
-                            reload = state.runtime.reloads.reload
-                            state.admins = Admins(self._folder.path, state.services, reload, stop.ask)
-                            running.append(parts.create_task(state.admins.run(), name="admin"))
+                        reload = state.runtime.reloads.reload
+                        state.admins = Admins(self._folder.path, state.runtime.services, reload, stop.ask)
+                        running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
                     running.append(parts.create_task(self._be_member(), name="member"))

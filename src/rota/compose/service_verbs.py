@@ -10,10 +10,8 @@ from typing import Any
 from rota.model.errors import Invalid, NotFound, Unavailable
 from rota.node.control_socket import Verb
 from rota.node.services_door import ServicesDoor
-from rota.workloads.checks import Check, did_you_mean
-
-MOST = 10_000
-"""Workers that a group may be given by hand; more is a slip of the hand."""
+from rota.workloads.checks import Check
+from rota.workloads.services.admin_spec import AdminSpec
 
 
 def service_verbs(door: Callable[[], ServicesDoor | None], closed: Callable[[], dict[str, str]]) -> dict[str, Verb]:
@@ -21,7 +19,8 @@ def service_verbs(door: Callable[[], ServicesDoor | None], closed: Callable[[], 
 
     async def list_services(_: dict[str, Any]) -> Any:
         services = _there(door())
-        return await asyncio.gather(*(_row(services, name, closed().get(name)) for name in services.names()))
+        names = services.names()
+        return await asyncio.gather(*[_row(services, name, services.admin(name), closed().get(name)) for name in names])
 
     async def stat(request: dict[str, Any]) -> Any:
         services = _there(door())
@@ -38,16 +37,15 @@ def service_verbs(door: Callable[[], ServicesDoor | None], closed: Callable[[], 
         services = _there(door())
         name = _named(services, request)
         check = Check("service", name)
-        group, count = _group(check, request.get("group")), check.count("count", request.get("count"), most=MOST)
+        group, count = _group(check, request.get("group")), check.count("count", request.get("count"))
         before = await services.resize(name, group, count)
         return {"service": name, "group": group, "before": before, "count": count}
 
     return {"services": list_services, "service.stat": stat, "service.clear": clear, "service.resize": resize}
 
 
-async def _row(services: ServicesDoor, name: str, closed: str | None) -> dict[str, Any]:
+async def _row(services: ServicesDoor, name: str, admin: AdminSpec | None, closed: str | None) -> dict[str, Any]:
     """One service in the list; one that does not answer is listed too, with the reason."""
-    admin = services.admin(name)
     row = {"service": name, "admin": str(admin) if admin else None, "admin_closed": closed}
     try:
         return {**row, "stat": await services.stat(name), "error": None}
@@ -57,7 +55,7 @@ async def _row(services: ServicesDoor, name: str, closed: str | None) -> dict[st
 
 def _there(services: ServicesDoor | None) -> ServicesDoor:
     if services is None or not services.names():
-        raise NotFound("this node runs no services; its app declares none, or it has no app")
+        raise NotFound("this node runs no services; its app declares none or is not loaded yet, or it has no app")
     return services
 
 
@@ -68,9 +66,6 @@ def _named(services: ServicesDoor, request: dict[str, Any]) -> str:
         if len(known) > 1:
             raise Invalid(f"there are several services; name one of {', '.join(known)}")
         return known[0]
-    if name not in known:
-        guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-        raise NotFound(f'there is no service "{name}"{guess}')
     return str(name)
 
 

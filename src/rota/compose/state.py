@@ -34,7 +34,7 @@ class NodeState:
     """None if it runs no app."""
 
     services: ServicesDoor | None = None
-    """None if it serves none."""
+    """None if it runs no app."""
 
     admins: Admins | None = None
     """The admin doors of its services."""

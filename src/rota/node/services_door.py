@@ -18,7 +18,7 @@ class ServicesDoor(Protocol):
         ...
 
     async def stat(self, service: str) -> ServiceStat:
-        """Its figures; Unavailable if its proxy does not answer in 5 s."""
+        """Its figures; Unavailable if its proxy does not answer in 5 s. NotFound names a service, here and below."""
         ...
 
     async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
