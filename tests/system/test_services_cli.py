@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from rota.model.ids import NodeId
 from rota.node import control_socket
 from rota.node.admin import Admins
 from rota.workloads.services.admin_spec import AdminSpec
-from tests.kit.cli import Answer, rota
+from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.services import MemoryServices
 
 
@@ -117,6 +118,18 @@ async def test_stat_shows_differences_per_second(tmp_path: Path, services: Memor
     assert sample["worker_req"]["2"] == 0
     assert sample["workers"] == {"1": 8, "2": 2}
     assert table.out.count("answers per second") == 2
+
+
+async def test_stat_goes_on_until_it_is_interrupted(tmp_path: Path, services: MemoryServices) -> None:
+    async with node(tmp_path, services):
+        process = await asyncio.create_subprocess_exec(
+            ROTA, "services", "stat", "--loop", "-o", "json", cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        for _ in range(2):
+            assert json.loads(await asyncio.wait_for(process.stdout.readline(), 30))["service"] == "logic"
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 30) == 130
 
 
 async def test_clear_drops_what_waits(tmp_path: Path, services: MemoryServices) -> None:

@@ -112,6 +112,8 @@ class Door:
                 self._server = await asyncio.start_unix_server(self._serve, sock=_bound(self._path))
             else:
                 self._server = await asyncio.start_server(self._serve, *self.spec.address)
+        except UnicodeError as error:
+            raise Invalid(f"admin {self.spec}: there is no such host; choose another") from error
         except OSError as error:
             raise _translated(error, self.spec) from error
 
@@ -122,7 +124,8 @@ class Door:
         for connection in list(self._connections):
             connection.cancel()
         if self._path is not None:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # whoever took it away, or put something else there, may keep it
+                self._path.unlink()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

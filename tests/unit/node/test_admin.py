@@ -391,6 +391,12 @@ async def test_a_folder_that_is_not_there_is_told(tmp_path: Path, services: Memo
     assert await refusal(tmp_path, services) == "admin nowhere/admin.sock: No such file or directory; choose another"
 
 
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a..b", "x" * 80])
+async def test_a_host_that_is_not_there_is_told(tmp_path: Path, services: MemoryServices, host: str) -> None:
+    services.doors["logic"] = AdminSpec(address=(host, 9901), password="secret")
+    assert (await refusal(tmp_path, services)).startswith(f"admin tcp://{host}:9901: ")
+
+
 async def test_without_its_password_the_door_stays_closed(tmp_path: Path, services: MemoryServices) -> None:
     services.doors["logic"] = AdminSpec(address="admin.sock", password="env:PASSWORD")
     assert "env:PASSWORD: the variable is not set" in await refusal(tmp_path, services)
