@@ -131,7 +131,7 @@ class Admin:
         return Ret.UNKNOWN_CMD, {"error": f"there is no admin cmd {cmd}; there are {known}"}
 
     def _check(self, auth: Auth) -> None:
-        """Denied unless name and password are right. How far they are takes no time to learn from."""
+        """Denied unless name and password are right; how wrong they are does not show in the time it takes."""
         try:
             username, password = self._credentials()
         except RotaError as error:  # not for the eyes of somebody who may be anybody
