@@ -21,6 +21,7 @@ from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
+from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
 from rota.rpc.port import Server
@@ -54,15 +55,20 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         stop(bool(request.get("now")))
         return {"node": state.id}
 
-    async def reload(_: dict[str, Any]) -> Any:
-        state.declared.read_again(state.journal.tell)
-        return await _work(state).reloads.reload()
+    async def reload_all(_: dict[str, Any]) -> Any:
+        return await reload(state)
 
     async def rollback(_: dict[str, Any]) -> Any:
         return await _work(state).reloads.rollback()
 
     services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
-    return {"status": show, "stop": end, "reload": reload, "rollback": rollback, **services}
+    return {"status": show, "stop": end, "reload": reload_all, "rollback": rollback, **services}
+
+
+async def reload(state: NodeState) -> Reloaded:
+    """Take in the settings' resources and the app's code as they are now."""
+    state.declared.read_again(state.journal.tell)
+    return await _work(state).reloads.reload()
 
 
 def _work(state: NodeState) -> Runtime:

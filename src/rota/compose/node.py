@@ -16,7 +16,7 @@ from typing import Any
 
 from rota import __version__
 from rota.api.health import Health
-from rota.compose.doors import open_doors, verbs
+from rota.compose.doors import open_doors, reload, verbs
 from rota.compose.state import NodeState
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
@@ -131,8 +131,8 @@ class _Node:
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
-                        reload = state.runtime.reloads.reload
-                        state.admins = Admins(self._folder.path, state.runtime.services, reload, stop.ask)
+                        services = state.runtime.services
+                        state.admins = Admins(self._folder.path, services, lambda: reload(state), stop.ask)
                         running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
