@@ -10,7 +10,7 @@ Whatever goes wrong is answered in JSON with a sentence that says what to do: `{
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -70,11 +70,13 @@ def door(
     gate: Gate,
     hosts: Collection[str] = (),
     more: Sequence[BaseRoute] = (),
+    refresh: Callable[[], Awaitable[None]] | None = None,
     clock: Clock = SYSTEM,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` knows who may come in; `hosts` are the names of this node, beside those of the loopback.
+    `gate` knows who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
+    for before metrics are written down, for figures that take a while to ask for.
     """
 
     async def healthz(request: Request) -> Response:
@@ -87,6 +89,8 @@ def door(
         return _json({"ok": True})  # that there is an answer is the answer
 
     async def metrics(request: Request) -> Response:
+        if refresh is not None:
+            await refresh()
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers={"content-type": content_type})
 

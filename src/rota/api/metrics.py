@@ -3,29 +3,20 @@
 Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
 as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
 
-Counters count since the node's process began.
+Counters count since the node's process began; those of services since their proxy did.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from rota import __version__
-
-
-@dataclass(frozen=True)
-class Declared:
-    """One metric: its name, what it is, its labels and what it means."""
-
-    name: str
-    type: Literal["gauge", "counter"]
-    labels: tuple[str, ...]
-    doc: str
-
+from rota.api.families import Declared, metric
+from rota.api.service_metrics import SERVICE_METRICS, service_metrics
+from rota.model.service import ServiceStat
 
 BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
 WORKERS = Declared("rota_workers", "gauge", ("pool", "state"), "Workers of this node.")
@@ -39,7 +30,7 @@ DROPPED = Declared(
     "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
 )
 
-METRICS: tuple[Declared, ...] = (BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED)
+METRICS: tuple[Declared, ...] = (BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED, *SERVICE_METRICS)
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
 
@@ -61,6 +52,8 @@ class Figures:
 
     leads: bool = False
     lease_safe_s: float = 0.0
+    services: Mapping[str, ServiceStat | None] = field(default_factory=dict)
+    """By name; None for one that does not answer."""
 
 
 def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
@@ -83,18 +76,11 @@ class _Figures(Collector):
 
     def collect(self) -> Iterable[Metric]:
         seen = self._ask()
-        yield _metric(BUILD, [([__version__], 1)])
-        yield _metric(WORKERS, seen.workers.items())
-        yield _metric(EXITS, seen.exits.items())
-        yield _metric(RELOADS, (([outcome], count) for outcome, count in seen.reloads.items()))
-        yield _metric(LEADER, [([], int(seen.leads))])
-        yield _metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
-        yield _metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
-
-
-def _metric(declared: Declared, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = CounterMetricFamily if declared.type == "counter" else GaugeMetricFamily
-    metric: GaugeMetricFamily | CounterMetricFamily = family(declared.name, declared.doc, labels=declared.labels)
-    for labels, value in samples:
-        metric.add_metric(labels, value)
-    return metric
+        yield metric(BUILD, [([__version__], 1)])
+        yield metric(WORKERS, seen.workers.items())
+        yield metric(EXITS, seen.exits.items())
+        yield metric(RELOADS, (([outcome], count) for outcome, count in seen.reloads.items()))
+        yield metric(LEADER, [([], int(seen.leads))])
+        yield metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
+        yield metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
+        yield from service_metrics(seen.services)

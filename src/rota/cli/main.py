@@ -22,6 +22,7 @@ COMMANDS = {
     "reload": "Have nodes on this machine take in new code.",
     "resources": "Add, change and look at the resources that the fleet keeps covered.",
     "rollback": "Have nodes on this machine go back to the code before.",
+    "services": "Look at the services of nodes on this machine, and steer them.",
     "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
     "status": "Show who leads, which nodes there are and what they run.",
     "stop": "Stop nodes on this machine.",

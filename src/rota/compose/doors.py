@@ -14,12 +14,14 @@ from typing import Any
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.api.metrics import registry
+from rota.compose.service_verbs import service_verbs
 from rota.compose.state import NodeState
 from rota.decide.access import Gate, TurnedAway
 from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
+from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
 from rota.rpc.port import Server
@@ -53,14 +55,20 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         stop(bool(request.get("now")))
         return {"node": state.id}
 
-    async def reload(_: dict[str, Any]) -> Any:
-        state.declared.read_again(state.journal.tell)
-        return await _work(state).reloads.reload()
+    async def reload_all(_: dict[str, Any]) -> Any:
+        return await reload(state)
 
     async def rollback(_: dict[str, Any]) -> Any:
         return await _work(state).reloads.rollback()
 
-    return {"status": show, "stop": end, "reload": reload, "rollback": rollback}
+    services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
+    return {"status": show, "stop": end, "reload": reload_all, "rollback": rollback, **services}
+
+
+async def reload(state: NodeState) -> Reloaded:
+    """Take in the settings' resources and the app's code as they are now."""
+    state.declared.read_again(state.journal.tell)
+    return await _work(state).reloads.reload()
 
 
 def _work(state: NodeState) -> Runtime:
@@ -78,8 +86,10 @@ async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig,
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
     more = routes(lambda: state.store, state.clock, state.watches)
-    figures = registry(state.figures)
-    app = door(health, figures, state.show, gate=gate, hosts=config.hosts, more=more, clock=state.clock)
+    figures, refresh = registry(state.figures), state.service_figures.refresh
+    app = door(
+        health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
+    )
     await serve(sock, app)
 
 

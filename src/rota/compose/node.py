@@ -16,7 +16,7 @@ from typing import Any
 
 from rota import __version__
 from rota.api.health import Health
-from rota.compose.doors import open_doors, verbs
+from rota.compose.doors import open_doors, reload, verbs
 from rota.compose.state import NodeState
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
@@ -31,6 +31,7 @@ from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
+from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
@@ -112,6 +113,7 @@ class _Node:
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+            state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -129,6 +131,9 @@ class _Node:
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
+                        services = state.runtime.services
+                        state.admins = Admins(self._folder.path, services, lambda: reload(state), stop.ask)
+                        running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
                     running.append(parts.create_task(self._be_member(), name="member"))

@@ -7,12 +7,15 @@ from typing import Any
 from rota import __version__
 from rota.api.metrics import Figures
 from rota.api.watches import Watches
+from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.node.admin import Admins
 from rota.node.journal import Journal
 from rota.node.runtime import Runtime
+from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
 from rota.store import Store
 
@@ -30,6 +33,12 @@ class NodeState:
     runtime: Runtime | None = None
     """None if it runs no app."""
 
+    services: ServicesDoor | None = None
+    """None if it runs no app."""
+
+    admins: Admins | None = None
+    """The admin doors of its services."""
+
     store: Store | None = None
     """None while it is not reached."""
 
@@ -44,6 +53,11 @@ class NodeState:
 
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
+
+    service_figures: ServiceFigures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.service_figures = ServiceFigures(lambda: self.services, self.clock)
 
     @property
     def session_id(self) -> SessionId | None:
@@ -87,4 +101,5 @@ class NodeState:
             events_dropped=self.journal.dropped,
             leads=self.term is not None,
             lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
+            services=self.service_figures.latest,
         )

@@ -2,17 +2,11 @@
 
 One request a connection: a line of JSON goes in (`{"do": "reload"}`), a line of JSON comes out
 (`{"ok": …}` or `{"error": …, "exit_code": …}`). The socket lies in the data folder, which nobody else may enter.
-
-The names of unix sockets may be about a hundred bytes long; a folder with a longer path is reached through a link of
-a short name.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-import os
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,11 +15,11 @@ from typing import Any
 import msgspec
 
 from rota.model.errors import Invalid, RotaError, Unavailable
+from rota.node.short_path import short
 
 log = logging.getLogger(__name__)
 
 NAME = "control.sock"
-LONGEST = 100
 LINE = 1024 * 1024
 
 Verb = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -53,8 +47,8 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
 
     path = folder / NAME
     path.unlink(missing_ok=True)
-    with _short(folder) as short:
-        server = await asyncio.start_unix_server(answer, short / NAME, limit=LINE)
+    with short(path) as name:
+        server = await asyncio.start_unix_server(answer, name, limit=LINE)
     path.chmod(0o600)
     try:
         yield
@@ -68,8 +62,8 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
 async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:
     """What the node on `folder` answers; Unavailable if there is none, its own error if it refuses."""
     try:
-        with _short(folder) as short:
-            reader, writer = await asyncio.open_unix_connection(short / NAME, limit=LINE)
+        with short(folder / NAME) as name:
+            reader, writer = await asyncio.open_unix_connection(name, limit=LINE)
     except OSError:
         raise Unavailable(f"no node is running on {folder}; start one, or name another with --data") from None
     try:
@@ -113,16 +107,3 @@ async def _reply(line: bytes, verbs: Mapping[str, Verb]) -> dict[str, Any]:
     except Exception as error:  # the caller is told, the log has the rest
         log.exception("a control request failed")
         return {"error": f"{type(error).__name__}: {error}", "exit_code": 1}
-
-
-@contextlib.contextmanager
-def _short(folder: Path) -> Any:
-    """The folder, by a path short enough for a socket's name."""
-    absolute = folder.absolute()
-    if len(os.fsencode(absolute / NAME)) <= LONGEST:
-        yield absolute
-        return
-    with tempfile.TemporaryDirectory(prefix="rota-") as base:
-        link = Path(base) / hashlib.blake2b(os.fsencode(absolute), digest_size=4).hexdigest()
-        link.symlink_to(absolute)
-        yield link

@@ -72,7 +72,7 @@ class Runtime:
         self.crew.witnesses.append(self.saves)
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
         self.attempts = Attempts(self.crew, config.executors, clock, self._post)
-        self.services = Services(self.crew, target.node, policy, clock, tell)
+        self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
         self._reloading: set[asyncio.Task[None]] = set()
@@ -104,12 +104,6 @@ class Runtime:
     def _turn(self, progress: Callable[[], None]) -> None:
         progress()
         self.services.update()
-
-    async def resize(self, service: str, group: int, count: int) -> int:
-        """Want so many workers in a group of a service, until the next reload; how many were wanted before."""
-        before = await self.services.resize(service, group, count)
-        self._post()
-        return before
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these tasks from now on."""

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rota.decide.restart import RestartPolicy
@@ -42,6 +42,7 @@ from rota.node.proxies import Proxies, Proxy
 from rota.node.tables import table
 from rota.node.workers import Worker
 from rota.workloads.checks import did_you_mean
+from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.figures import stat
 from rota.workloads.services.routing import ROUTER
 from rota.workloads.services.table import Table, merged
@@ -65,8 +66,10 @@ MOST = 1024
 class Services:
     """All services of one node."""
 
-    def __init__(self, crew: Crew, node: str, policy: RestartPolicy, clock: Clock, tell: Tell) -> None:
-        self._crew, self._clock, self._tell = crew, clock, tell
+    def __init__(
+        self, crew: Crew, node: str, policy: RestartPolicy, clock: Clock, tell: Tell, post: Callable[[], None]
+    ) -> None:
+        self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
         self._proxies = Proxies(node, policy, clock, tell, self._introduce, self._heard, self._proxy_ended)
         self._listening: dict[str, Listening] = {}
         self._refused: dict[str, tuple[str, float]] = {}
@@ -136,7 +139,12 @@ class Services:
         self._sizes = {**self.sizes, (service, group): count}
         self._sized_in = self._crew.generations.current
         self._tell("service.resized", f"{service}/{group}", before=before, after=count)
+        self._post()
         return before
+
+    def admin(self, service: str) -> AdminSpec | None:
+        """Where the original control tool reaches it, as declared."""
+        return self._known(service).admin
 
     # Level-triggered
 

@@ -110,8 +110,14 @@ class App:
         max_clients: int = 10_000,
         proxies: int = 1,
         all_out_first: bool = False,
+        admin: str | tuple[str, int] | None = None,
+        admin_username: str | None = None,
+        admin_password: str | None = None,
     ) -> Service:
-        """A listener; `groups` says how many workers each group has. Declare handlers with its `on`."""
+        """A listener; `groups` says how many workers each group has. Declare handlers with its `on`.
+
+        `admin` is where the original control tool reaches it: a socket's path, or a host and a port.
+        """
         spec = ServiceSpec.parse(
             name=name,
             port=port,
@@ -130,6 +136,9 @@ class App:
             max_clients=max_clients,
             proxies=proxies,
             all_out_first=all_out_first,
+            admin=admin,
+            admin_username=admin_username,
+            admin_password=admin_password,
         )
         service = _register("service", self.services, Service(spec, route if callable(route) else None))
         self._check_ports(spec)
@@ -300,12 +309,12 @@ class App:
         return Check("job" if name in self.jobs else "command", name)
 
     def _check_ports(self, spec: ServiceSpec) -> None:
+        mine = _places(spec)
         for other in self.services.values():
-            shares = set(spec.hosts) & set(other.spec.hosts)
-            clash = (spec.tcp and other.spec.tcp) or (spec.udp and other.spec.udp)
-            if other.name != spec.name and spec.port and spec.port == other.spec.port and shares and clash:
+            taken = next((mine[place] for place in _places(other.spec) if place in mine), None)
+            if other.name != spec.name and taken:
                 del self.services[spec.name]
-                Check("service", spec.name).fail(f'port {spec.port} is that of service "{other.name}"; choose another')
+                Check("service", spec.name).fail(f'{taken} is that of service "{other.name}"; choose another')
 
     def __repr__(self) -> str:
         return f"<App {self.name}>"
@@ -337,6 +346,18 @@ def _circle(start: str, after: Mapping[str, Sequence[str]]) -> list[str]:
                 seen.add(other)
                 ways.append([*way, other])
     return []
+
+
+def _places(spec: ServiceSpec) -> dict[tuple[object, ...], str]:
+    """Where a service listens, and which option says so."""
+    protocols = [name for name, is_on in (("tcp", spec.tcp), ("udp", spec.udp)) if is_on and spec.port]
+    places: dict[tuple[object, ...], str] = {
+        (protocol, host, spec.port): f"port {spec.port}" for protocol in protocols for host in spec.hosts
+    }
+    if spec.admin is not None:
+        address = spec.admin.address
+        places[(address,) if isinstance(address, str) else ("tcp", *address)] = f"admin {spec.admin}"
+    return places
 
 
 def _resource_summary(kind: ResourceKind) -> ResourceSummary:
@@ -387,4 +408,5 @@ def _service_summary(service: Service) -> ServiceSummary:
         proxies=spec.proxies,
         all_out_first=spec.all_out_first,
         has_loop=service.has_loop,
+        admin=spec.admin,
     )

@@ -12,6 +12,7 @@ import msgspec
 
 from rota.model.errors import Invalid
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import Rule
 from rota.workloads.streams.spec import StreamSpec
@@ -76,6 +77,9 @@ class ServiceSummary:
     all_out_first: bool = False
     has_loop: bool = False
     """Do its workers have an event loop? (A handler of its own is async.)"""
+
+    admin: AdminSpec | None = None
+    """Where the original control tool reaches it, if it may."""
 
 
 @dataclass(frozen=True, kw_only=True)

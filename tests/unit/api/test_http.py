@@ -15,9 +15,11 @@ from starlette.routing import Route
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.compose.service_figures import ServiceFigures
 from rota.decide.access import Access, Gate, known
 from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import LeaseId
+from tests.kit.services import MemoryServices
 from tests.unit.api.test_health import HandClock
 
 TOKEN = "rota_a-token-of-tests"
@@ -97,6 +99,23 @@ async def test_metrics_come_in_the_form_that_was_asked_for() -> None:
     answer = await ask(made(), "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.body.endswith(b"# EOF\n")
+
+
+async def test_figures_that_take_a_while_are_waited_for() -> None:
+    services = MemoryServices({"logic": {1: 2}})
+    services.work("logic", 1, 3, ms=20)
+    figures = ServiceFigures(lambda: services, HandClock())
+    app = door(
+        Health(HandClock()),
+        registry(lambda: Figures(services=figures.latest)),
+        dict,
+        gate=GATE,
+        refresh=figures.refresh,
+    )
+    answer = await ask(app, "/metrics")
+    assert b'rota_service_answers_total{group="1",service="logic"} 3.0' in answer.body
+    answer = await ask(app, "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert b'rota_service_duration_seconds_bucket{le="0.05",service="logic"} 3.0' in answer.body
 
 
 async def test_the_node_tells_of_itself() -> None:

@@ -1,10 +1,14 @@
 import re
+from dataclasses import replace
 
 from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from rota import __version__
-from rota.api.metrics import METRICS, Declared, Figures, registry
+from rota.api.families import Declared
+from rota.api.metrics import METRICS, Figures, registry
 from tests.kit.process import ROOT
+from tests.kit.services import MemoryServices
 
 FIGURES = Figures(
     workers={("echo", "ready"): 3, ("echo", "starting"): 1},
@@ -33,6 +37,57 @@ def test_figures_are_written_as_samples() -> None:
         f'rota_build_info{{version="{__version__}"}} 1.0',
     ]:
         assert line in text.splitlines()
+
+
+async def test_the_figures_of_services_are_samples_too() -> None:
+    services = MemoryServices({"logic": {1: 8, 2: 2}})
+    services.work("logic", 1, 4, ms=20)
+    services.work("logic", 1, 2, ms=200)
+    services.work("logic", 1, 1, ms=9000)
+    services.enqueue("logic", 2, 5)
+    services.failures["worker lost"] = 3
+    stat = replace(await services.stat("logic"), drops={"late answer": 2}, busy_workers={"1": 7, "2": 0})
+    text = scrape(Figures(services={"logic": stat, "chat": None}))
+    for line in [
+        'rota_service_up{service="logic"} 1.0',
+        'rota_service_up{service="chat"} 0.0',
+        'rota_service_listening{service="logic"} 1.0',
+        'rota_service_clients{service="logic"} 1.0',
+        'rota_service_workers_wanted{group="1",service="logic"} 8.0',
+        'rota_service_workers{group="1",service="logic",state="busy"} 7.0',
+        'rota_service_workers{group="2",service="logic",state="idle"} 2.0',
+        'rota_service_pending{group="2",service="logic"} 5.0',
+        'rota_service_in_flight{group="1",service="logic"} 0.0',
+        'rota_service_received_total{service="logic"} 12.0',
+        'rota_service_sent_total{service="logic"} 7.0',
+        'rota_service_requests_total{group="1",service="logic"} 7.0',
+        'rota_service_answers_total{group="1",service="logic"} 7.0',
+        'rota_service_discarded_total{group="2",service="logic"} 0.0',
+        'rota_service_failures_total{reason="worker lost",service="logic"} 3.0',
+        'rota_service_drops_total{reason="late answer",service="logic"} 2.0',
+        'rota_service_duration_seconds_bucket{le="0.05",service="logic"} 4.0',
+        'rota_service_duration_seconds_bucket{le="0.5",service="logic"} 6.0',
+        'rota_service_duration_seconds_bucket{le="+Inf",service="logic"} 7.0',
+        'rota_service_proxies{service="logic"} 1.0',
+        'rota_service_cpu_seconds_total{service="logic"} 0.25',
+    ]:
+        assert line in sorted_labels(text)
+    quantiles = re.findall(
+        r'^rota_service_latency_seconds{.*group="(.)".*quantile="(.+?)".*} (.+)$', text, re.MULTILINE
+    )
+    assert [(group, quantile) for group, quantile, _ in quantiles] == [("1", "0.5"), ("1", "0.9"), ("1", "0.99")]
+    assert 0.02 <= float(quantiles[0][2]) <= 0.0213
+    assert float(quantiles[2][2]) >= 9
+
+
+def sorted_labels(text: str) -> list[str]:
+    """The samples, each with its labels in the order of their names."""
+    return [
+        f"{sample.name}{{{labels}}} {sample.value}"
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        for labels in [",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))]
+    ]
 
 
 def test_a_lease_that_is_over_leaves_no_time() -> None:

@@ -369,6 +369,19 @@ def test_a_port_is_given_once(app):
     assert "six" not in app.services
 
 
+def test_an_admin_door_is_that_of_one_service(app):
+    app.service("one", port=9900, admin="admin.sock")
+    app.service("two", port=9901, admin=("127.0.0.1", 9902))
+    for options, taken in [
+        ({"port": 1, "admin": "admin.sock"}, 'admin admin.sock is that of service "one"; choose another'),
+        ({"port": 1, "admin": "tcp://127.0.0.1:9902"}, 'admin tcp://127.0.0.1:9902 is that of service "two"; choose'),
+        ({"port": 1, "admin": "tcp://127.0.0.1:9900"}, 'admin tcp://127.0.0.1:9900 is that of service "one"; choose'),
+        ({"port": 9902}, 'port 9902 is that of service "two"; choose another'),
+    ]:
+        assert taken in told(app.service, "three", **options)
+        assert "three" not in app.services
+
+
 # What refers to others.
 
 

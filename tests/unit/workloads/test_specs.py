@@ -7,6 +7,7 @@ import pytest
 from rota.model.errors import Invalid
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
+from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.spec import HandlerSpec, ServiceSpec
 from rota.workloads.streams.spec import StreamSpec
 
@@ -98,6 +99,18 @@ def test_a_name_is_a_str(make):
         (service, {"groups": {1: 8, 2: 2}}, "groups", {1: 8, 2: 2}),
         (service, {"tcp": False, "udp": True}, "udp", True),
         (service, {"timeout": "2s"}, "timeout", timedelta(seconds=2)),
+        (service, {}, "admin", None),
+        (service, {"admin": "admin.sock"}, "admin", AdminSpec(address="admin.sock")),
+        (service, {"admin": "/run/shop/admin.sock"}, "admin", AdminSpec(address="/run/shop/admin.sock")),
+        (service, {"admin": ("127.0.0.1", 9901)}, "admin", AdminSpec(address=("127.0.0.1", 9901))),
+        (service, {"admin": "tcp://[::1]:9901"}, "admin", AdminSpec(address=("::1", 9901))),
+        (service, {"admin": "tcp://localhost:9901"}, "admin", AdminSpec(address=("localhost", 9901))),
+        (
+            service,
+            {"admin": ("0.0.0.0", 9901), "admin_username": "ann", "admin_password": "env:PASSWORD"},
+            "admin",
+            AdminSpec(address=("0.0.0.0", 9901), username="ann", password="env:PASSWORD"),
+        ),
         (handler, {"group": 2}, "group", 2),
         (handler, {"group": 1, "cmd": -5}, "cmd", -5),
         (handler, {"service": service(groups={7: 1})}, "group", 7),
@@ -201,6 +214,27 @@ def test_what_is_right(make, options, field, value):
         (service, {"queue": 0}, 'service "logic": queue is 0; it must be 1 or more'),
         (service, {"max_frame": 23}, 'service "logic": max_frame is 23; it must be 24 or more'),
         (service, {"timeout": "soon"}, 'service "logic": timeout: "soon" is not a duration'),
+        (service, {"admin": 9901}, 'service "logic": admin is 9901; write a path like "admin.sock", or ("127.0.0.1"'),
+        (service, {"admin": ""}, 'service "logic": admin is ""; write a path like "admin.sock", or tcp://127.0.0.1'),
+        (service, {"admin": "a\0b"}, 'write a path like "admin.sock", or tcp://127.0.0.1:9901'),
+        (service, {"admin": "udp://h:1"}, 'service "logic": admin is "udp://h:1"; write a path like "admin.sock"'),
+        (service, {"admin": "../admin.sock"}, 'admin is "../admin.sock"; write a path within the data folder, or an'),
+        (service, {"admin": "tcp://127.0.0.1"}, 'service "logic": admin: "127.0.0.1" is not an address; write host:'),
+        (service, {"admin": ("127.0.0.1", 0)}, 'service "logic": admin is 0; it must be from 1 to 65535'),
+        (service, {"admin": "tcp://127.0.0.1:0"}, 'service "logic": admin is 0; it must be from 1 to 65535'),
+        (service, {"admin": ("127.0.0.1", 9900)}, "admin is tcp://127.0.0.1:9900, where its clients are served"),
+        (service, {"admin": ("0.0.0.0", 9901)}, "admin is tcp://0.0.0.0:9901, which other machines may reach, without"),
+        (service, {"admin": "tcp://[::]:9901"}, "admin is tcp://[::]:9901, which other machines may reach, without a"),
+        (
+            service,
+            {"admin": ("shop.test", 9901)},
+            "which other machines may reach, without a password; add admin_passwo",
+        ),
+        (service, {"admin_password": "x"}, 'admin_password is given, but no admin door; add admin="admin.sock", or'),
+        (service, {"admin": "a", "admin_username": "ann"}, "admin_username is given without admin_password; add it"),
+        (service, {"admin": "a", "admin_password": 5}, "admin_password is no text; write it out, or where it is:"),
+        (service, {"admin": "a", "admin_password": ""}, "admin_password is no text; write it out, or where it is:"),
+        (service, {"admin": "a", "admin_password": "env:"}, 'admin_password is "env:"; write what follows, like "env:'),
         (handler, {}, 'service "logic": cmd 101: there are several groups; say which with group=, one of 1, 2'),
         (handler, {"group": 3}, 'service "logic": cmd 101: group is 3; the service has 1, 2: choose one, or add it'),
         (handler, {"group": "1"}, "service \"logic\": cmd 101: group is '1'; the service has 1, 2"),
@@ -274,3 +308,4 @@ def test_a_secret_is_never_shown():
         with pytest.raises(Invalid) as told:
             maker(**{option: "htp://user:secret@host"})
         assert "secret" not in str(told.value)
+    assert "secret" not in repr(service(admin="admin.sock", admin_password="secret"))

@@ -25,7 +25,7 @@ def everything():
     @app.resource
     def scraper(task): ...
 
-    logic = app.service("logic", port=9900, groups={1: 8, 2: 2}, timeout="5s", udp=True)
+    logic = app.service("logic", port=9900, groups={1: 8, 2: 2}, timeout="5s", udp=True, admin=("::1", 9901))
 
     @logic.on(101, group=1, timeout="2s")
     def login(request): ...

@@ -10,6 +10,7 @@ from typing import Self
 
 from rota.model.errors import Invalid
 from rota.workloads.checks import Check
+from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout, wire
 from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
 
@@ -76,6 +77,9 @@ class ServiceSpec:
     all_out_first: bool
     """On a reload, do all old workers of a group end before the first new one starts?"""
 
+    admin: AdminSpec | None
+    """Where the original control tool reaches it, if it may."""
+
     @classmethod
     def parse(
         cls,
@@ -97,6 +101,9 @@ class ServiceSpec:
         max_clients: object = 10_000,
         proxies: object = 1,
         all_out_first: object = False,
+        admin: object = None,
+        admin_username: object = None,
+        admin_password: object = None,
     ) -> Self:
         """The declaration, checked."""
         check = Check(KIND, name)
@@ -120,6 +127,7 @@ class ServiceSpec:
             max_clients=check.count("max_clients", max_clients),
             proxies=check.count("proxies", proxies, most=64),
             all_out_first=check.flag("all_out_first", all_out_first),
+            admin=AdminSpec.parse(check, admin=admin, username=admin_username, password=admin_password),
         )
         for group, count in spec.groups.items():
             if count < spec.proxies:
@@ -128,6 +136,8 @@ class ServiceSpec:
                 )
         if not (spec.tcp or spec.udp):
             check.fail("it listens to neither tcp nor udp; switch one on")
+        if spec.admin and spec.tcp and spec.admin.address in [(host, spec.port) for host in spec.hosts]:
+            check.fail(f"admin is {spec.admin}, where its clients are served; choose another port")
         return spec
 
 

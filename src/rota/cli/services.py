@@ -1,0 +1,276 @@
+"""`rota services`: look at the services of nodes on this machine, and steer them, through their control sockets."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import timedelta
+from itertools import count as counting
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from rota.cli import local, options, tables
+from rota.cli.reload import command as reload
+from rota.cli.rollback import command as rollback
+from rota.cli.service_rates import per_second
+from rota.cli.stop import command as stop
+from rota.kit import durations
+from rota.model.service import Latency, ServiceStat
+from rota.node import control_socket
+
+PATIENCE = 15.0
+"""Seconds that a node may take to answer; its proxies have 5 of them."""
+
+PACE = 1.0
+"""Seconds from one sample to the next."""
+
+name_argument = click.argument("name", metavar="[NAME]", required=False)
+
+
+@click.group()
+def command() -> None:
+    """Look at the services of nodes on this machine, and steer them.
+
+    NAME may be left out where an app has one service.
+    """
+
+
+command.add_command(reload, "reload")
+command.add_command(rollback, "rollback")
+command.add_command(stop, "stop")
+
+
+@command.command()
+@local.data
+@local.node_id
+@options.output
+def ls(folders: tuple[Path, ...], names: tuple[str, ...], output: str) -> None:
+    """List the services: where they listen, and how busy they are.
+
+    Example: rota services ls
+    """
+    found: list[dict[str, Any]] = []
+    local.ask(
+        folders,
+        names,
+        "services",
+        PATIENCE,
+        lambda node, services: found.extend({"node": node, **each} for each in services),
+    )
+    if output == "json":
+        tables.show_json(found)
+        return
+    headings = "NODE", "SERVICE", "LISTENING", "ADMIN", "CLIENTS", "WORKERS", "BUSY", "PENDING"
+    tables.show(headings, [_row(each) for each in found], "no services")
+
+
+@command.command()
+@name_argument
+@click.option(
+    "--loop",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=0,
+    metavar="[COUNT]",
+    help="So many samples, a second apart; without a number, or with 0, until interrupted.  [default: one]",
+)
+@click.option("--diff", is_flag=True, help="Show what came per second, from one sample to the next.")
+@local.data
+@local.node_id
+@options.output
+def stat(
+    name: str | None,
+    loop: int | None,
+    diff: bool,
+    folders: tuple[Path, ...],
+    names: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show the figures of a service: its groups, how long requests take, and what failed.
+
+    Percentiles are those since the proxy started.
+
+    Example: rota services stat logic --loop 10 --diff
+    """
+    times = 1 if loop is None else loop
+
+    async def show() -> None:
+        is_first = True
+        async for node, sample in _samples(await local.nodes(folders, names), name, times, diff):
+            if output == "json":
+                click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
+            else:
+                click.echo("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
+                is_first = False
+
+    asyncio.run(show())
+
+
+@command.command()
+@name_argument
+@click.option("--group", "groups", type=int, multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
+@click.option("--all", "is_all", is_flag=True, help="Every group.")
+@local.data
+@local.node_id
+def clear(
+    name: str | None, groups: tuple[int, ...], is_all: bool, folders: tuple[Path, ...], names: tuple[str, ...]
+) -> None:
+    """Drop the requests that wait for a worker; those that a worker has are finished.
+
+    Example: rota services clear logic --group 2
+    """
+    if is_all == bool(groups):
+        raise click.UsageError("say what to clear: --group GROUP, which may be repeated, or --all")
+
+    def say(node: str, done: dict[str, Any]) -> None:
+        dropped = done["dropped"]
+        each = ", ".join(f"{count} of group {group}" for group, count in sorted(dropped.items(), key=_by_number))
+        click.echo(f"node {node}: {done['service']}: dropped {each}")
+
+    local.ask(
+        folders,
+        names,
+        "service.clear",
+        PATIENCE,
+        say,
+        service=name,
+        groups=None if is_all else list(dict.fromkeys(groups)),
+    )
+
+
+@command.command()
+@click.argument("name", metavar="NAME")
+@click.argument("group", type=int, metavar="GROUP")
+@click.argument("count", type=click.IntRange(min=1), metavar="COUNT")
+@local.data
+@local.node_id
+def resize(name: str, group: int, count: int, folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
+    """Give a group so many workers, until the next reload: then the count in the code holds again.
+
+    Example: rota services resize logic 2 16
+    """
+
+    def say(node: str, done: dict[str, Any]) -> None:
+        was = f"{done['before']} before"
+        click.echo(f"node {node}: {done['service']}: group {group} has {done['count']} workers, {was}")
+
+    local.ask(folders, names, "service.resize", PATIENCE, say, service=name, group=group, count=count)
+
+
+@command.command()
+@local.data
+@local.node_id
+def version(folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
+    """Show which Rota the nodes run, and which generation of their app.
+
+    Example: rota services version
+    """
+
+    def say(node: str, status: dict[str, Any]) -> None:
+        work = status["work"]
+        app = f", {work['app']} generation {work['generation']}" if work else ""
+        click.echo(f"node {node}: rota {status['version']}{app}")
+
+    local.ask(folders, names, "status", PATIENCE, say)
+
+
+async def _samples(
+    nodes: list[tuple[str, Path]], service: str | None, times: int, diff: bool
+) -> AsyncIterator[tuple[str, ServiceStat]]:
+    """What to show, node by node and time after time; 0 times is for ever. Differences need one look more."""
+    before: dict[str, tuple[float, ServiceStat]] = {}
+    for look in counting():
+        began = time.monotonic()
+        for node, place in nodes:
+            answer = await control_socket.call(place, "service.stat", PATIENCE, service=service)
+            now, seen = time.monotonic(), msgspec.convert(answer, ServiceStat)
+            if not diff:
+                yield node, seen
+            elif node in before:
+                then, old = before[node]
+                yield node, per_second(old, seen, now - then)
+            before[node] = now, seen
+        if times and look + 1 >= times + diff:
+            return
+        await asyncio.sleep(max(0.0, began + PACE - time.monotonic()))
+
+
+def _row(each: dict[str, Any]) -> tuple[str, ...]:
+    """A service in the list."""
+    admin = (each["admin"] or "") if not each["admin_closed"] else f"closed: {each['admin_closed']}"
+    if each["stat"] is None:
+        return each["node"], each["service"], each["error"], admin, "", "", "", ""
+    stat = msgspec.convert(each["stat"], ServiceStat)
+    figures = stat.clients, _sum(stat.workers), _sum(stat.busy_workers), _sum(stat.pending_tasks)
+    return each["node"], stat.service, _where(stat), admin, *map(str, figures)
+
+
+def _about(node: str, stat: ServiceStat, is_rate: bool) -> Iterator[str]:
+    """One sample, line by line."""
+    up = durations.render(timedelta(seconds=round(stat.uptime_s)))
+    cpu = f"{stat.cpu_s:.0%} CPU" if is_rate else f"{stat.cpu_s:.1f} s CPU"
+    proxies = "1 proxy" if stat.proxies == 1 else f"{stat.proxies} proxies"
+    unit = " per second" if is_rate else ""
+    yield f"{stat.service} on node {node}: {_where(stat)}; generation {stat.generation}, up {up}, {proxies}, {cpu}"
+    clients = "1 client" if stat.clients == 1 else f"{stat.clients} clients"
+    yield f"{clients}; {stat.client_req} requests and {stat.client_rsp} answers{unit}"
+    yield from tables.table(GROUPS, _groups(stat))
+    if stat.cmds:
+        rows = [(cmd, str(latency.count), *_percentiles(latency)) for cmd, latency in _sorted(stat.cmds)]
+        yield from tables.table(("CMD", "DONE", "P50 MS", "P90 MS", "P99 MS"), rows)
+    for title, counts in (("failures", stat.failures), ("drops", stat.drops)):
+        if any(counts.values()):
+            each = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
+            yield f"{title}{unit}: {each}"
+    if any(stat.tasks_time.values()):
+        each = ", ".join(f"{_bound(bound)} {count}" for bound, count in _sorted(stat.tasks_time) if count)
+        yield f"took{unit}: {each}"
+
+
+GROUPS = (
+    "GROUP", "WORKERS", "BUSY", "IDLE", "PENDING", "IN FLIGHT", "REQUESTS", "ANSWERS", "DISCARDED", "P50 MS", "P90 MS",
+    "P99 MS",
+)  # fmt: skip
+
+
+def _groups(stat: ServiceStat) -> Iterator[tuple[str, ...]]:
+    """A row for all groups, if there are several, and one for each."""
+    columns = (
+        stat.workers, stat.busy_workers, stat.idle_workers, stat.pending_tasks, stat.in_flight, stat.worker_req,
+        stat.worker_rsp, stat.discard_tasks,
+    )  # fmt: skip
+    groups = sorted({group for column in columns for group in column}, key=int)
+    if len(groups) > 1:
+        yield "all", *(str(_sum(column)) for column in columns), "", "", ""
+    for group in groups:
+        yield group, *(str(column.get(group, 0)) for column in columns), *_percentiles(stat.groups.get(group))
+
+
+def _percentiles(latency: Latency | None) -> tuple[str, str, str]:
+    if latency is None:
+        return "", "", ""
+    return f"{latency.p50_ms:.1f}", f"{latency.p90_ms:.1f}", f"{latency.p99_ms:.1f}"
+
+
+def _where(stat: ServiceStat) -> str:
+    """Where it listens, or why it does not."""
+    return f"not listening: {stat.not_listening}" if stat.not_listening else ", ".join(stat.listening)
+
+
+def _bound(bound: str) -> str:
+    return bound if bound == "more" else f"<{bound} ms"
+
+
+def _sorted(counts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(counts.items(), key=_by_number)
+
+
+def _by_number(item: tuple[str, Any]) -> float:
+    """Numbers as numbers; `more` is more."""
+    return float("inf") if item[0] == "more" else int(item[0])
+
+
+def _sum(counts: Mapping[str, int]) -> int:
+    return sum(counts.values())

@@ -1,0 +1,58 @@
+"""The files in deploy/ fit the program they start, and the page that explains them shows them as they are."""
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import click
+import pytest
+
+from rota.cli.main import cli
+from rota.model.config import RuntimeConfig
+from rota.model.errors import Denied, Invalid
+from tests.kit.process import ROOT
+
+SYSTEMD = ROOT / "deploy/systemd/rota.service"
+SUPERVISORD = ROOT / "deploy/supervisord/rota.conf"
+PAGE = ROOT / "docs/howto/run-under-systemd-or-supervisord.md"
+BIN = "/srv/shop/.venv/bin/rota "
+HOPELESS = {Invalid.exit_code, Denied.exit_code}
+"""Exit codes of what does not mend itself."""
+
+
+def settings(file: Path) -> dict[str, str]:
+    """The keys of all sections."""
+    parser = ConfigParser(interpolation=None, comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys as they are written
+    parser.read(file)
+    return {key: value for section in parser.sections() for key, value in parser.items(section)}
+
+
+def is_command(line: str) -> bool:
+    """Does `rota` have the command that this line runs?"""
+    name = line.removeprefix(BIN).split()[0]
+    return line.startswith(BIN) and name in cli.list_commands(click.Context(cli))
+
+
+def test_systemd_runs_commands_that_there_are_and_waits_long_enough() -> None:
+    found = settings(SYSTEMD)
+    assert is_command(found["ExecStart"])
+    assert is_command(found["ExecReload"])
+    assert found["KillMode"] == "mixed"
+    assert float(found["TimeoutStopSec"]) > RuntimeConfig().drain.total_seconds() + 5
+    assert set(map(int, found["RestartPreventExitStatus"].split())) == HOPELESS
+
+
+def test_supervisord_does_the_same() -> None:
+    found = settings(SUPERVISORD)
+    assert is_command(found["command"])
+    assert (found["stopsignal"], found["stopasgroup"], found["killasgroup"]) == ("TERM", "false", "true")
+    assert float(found["stopwaitsecs"]) > RuntimeConfig().drain.total_seconds() + 5
+    assert set(map(int, found["exitcodes"].split(","))) == {0, *HOPELESS}
+
+
+@pytest.mark.parametrize("file", [SYSTEMD, SUPERVISORD], ids=lambda file: file.name)
+def test_the_page_shows_the_file(file: Path) -> None:
+    lines = [line for line in file.read_text().splitlines() if not line.startswith(("#", ";"))]
+    shown = re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert "\n".join(lines) + "\n" in shown
