@@ -33,11 +33,11 @@ class Backend:
     packages: tuple[str, ...]
     version: tuple[str, ...] = ("--version",)
     directories: str = ""
-    """A glob of directories off PATH where Debian puts the program."""
+    """A glob of directories where Debian puts the program; PATH may lead to a wrapper around it."""
 
     def find(self) -> str | None:
         """The program's path, or None."""
-        places = [os.environ.get("PATH", os.defpath), *sorted(glob(self.directories), reverse=True)]
+        places = [*sorted(glob(self.directories), reverse=True), os.environ.get("PATH", os.defpath)]
         return shutil.which(self.program, path=os.pathsep.join(places))
 
 
@@ -45,6 +45,8 @@ BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
     "postgresql": Backend("postgres", ("postgresql",), directories="/usr/lib/postgresql/*/bin"),
     "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
+    # The server lies beside it, and has no way to tell its version without being started.
+    "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), ("version",), "/usr/lib/rabbitmq/bin"),
 }
 
 
