@@ -59,7 +59,12 @@ def by_resource(some: Iterable[Message]) -> dict[str, list[int]]:
 
 def without_repeats(some: Iterable[Message]) -> list[Message]:
     """The first copy of each."""
-    return list({one.id: one for one in reversed(list(some))}.values())[::-1]
+    return list({one.id: one for one in some}.values())
+
+
+def last_copies(some: Sequence[Message]) -> list[Message]:
+    """The last copy of each."""
+    return without_repeats(reversed(some))[::-1]
 
 
 def is_in_order(some: Iterable[Message]) -> bool:

@@ -42,6 +42,9 @@ OVERHEAD = 64 * 1024
 POLL = 0.1
 """Seconds after which the thread looks whether it should end."""
 
+LOOKS = 4
+"""How often, in the time of one time-out, we look whether anything gets through."""
+
 BATCH = 256 * 1024
 """About how many bytes are handed to the client in one go."""
 
@@ -228,6 +231,10 @@ class KafkaSink:
         self._mending: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._last: RotaError | None = None
+        """What the client last complained of."""
+        self._quiet = 0
+        """How often in a row nothing had been delivered when we looked."""
+        self._watch: asyncio.TimerHandle | None = None
 
     @property
     def trouble(self) -> str | None:
@@ -242,6 +249,7 @@ class KafkaSink:
             if isinstance(self._last, Denied):  # the client has seen why, and says only that it took too long
                 raise self._last from None
             raise self._translated(error.args[0]) from None
+        self._look()
 
     async def publish(self, messages: Sequence[Message]) -> None:
         await self._intake.admit(len(messages))
@@ -259,6 +267,8 @@ class KafkaSink:
 
     async def close(self) -> None:
         self._intake.close()
+        if self._watch is not None:
+            self._watch.cancel()
         if self._mending is not None:
             self._mending.cancel()
             await asyncio.wait([self._mending])
@@ -277,6 +287,7 @@ class KafkaSink:
             else:
                 failed = failed or error
         if confirmed:
+            self._quiet, self._last = 0, None
             self._patience.has_worked()
             self._intake.confirmed(confirmed)
         if failed is not None:
@@ -293,6 +304,15 @@ class KafkaSink:
             self._break(self._last)
         elif error.code() in REFUSED or error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._intake.troubled(self._last)
+
+    def _look(self) -> None:
+        """The client tells of an outage once, and not always: that nothing gets through is what shows it."""
+        self._quiet = self._quiet + 1 if len(self._window) else 0
+        if self._quiet > LOOKS and not self._intake.trouble:
+            why = f"sink {self._settings.shown}: nothing was confirmed for {self._settings.timeout}"
+            self._intake.troubled(self._last or Unavailable(why))
+        loop, period = asyncio.get_running_loop(), self._settings.timeout.total_seconds() / LOOKS
+        self._watch = loop.call_later(period, self._look)
 
     def _send(self) -> None:
         if self._client is None or self._mending is not None:

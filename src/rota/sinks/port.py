@@ -59,11 +59,13 @@ class Outcomes(Protocol):
 class Sink(Protocol):
     """Where messages go. Every adapter keeps these laws (`tests/contract/test_sink.py`):
 
-    1. Messages of one resource reach the server in the order they were published. Others may overtake them.
+    1. Messages of one resource reach the server in the order they were published; others may overtake them. Over a
+       break this is true of their first copies. Where a server refused one in between, and it was sent again, it is
+       true of their last copies.
     2. A message is confirmed only when the server has it, as durably as that server can.
-    3. After a break, or a refusal that may pass, all from the first unconfirmed message of a shard on is sent again,
-       in order and with equal ids: consumers see at most `window` repeats for each break. A shard is what an adapter
-       keeps in order together; a resource is in one of them.
+    3. After a break, or a refusal that may pass, everything unconfirmed of a shard is sent again, in order and with
+       equal ids, and so is what was confirmed behind an unconfirmed message of the same resource. Consumers see at
+       most `window` repeats for each break. A shard is what an adapter keeps in order together; a resource is in one.
     4. At most `window` messages are under way. `publish` waits beyond that, first come, first served. It takes a whole
        batch or, when it raises or is cancelled, nothing of it. A batch longer than the window is Invalid.
     5. Each message that was taken has one outcome: confirmed, or rejected with the reason. None is told twice, and

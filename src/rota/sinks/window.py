@@ -4,16 +4,16 @@
 numbers what it is sent on a channel 1, 2, 3 …, and `confirm` takes such a number, alone or with all before it. After a
 break `restart` puts everything that is left back, in order, to be sent again as 1, 2, 3 ….
 
-Of a message that was confirmed before an older one, the window keeps a copy until the older one is confirmed too, and
-sends both again after a break: the last copies that a consumer sees are then in order. Its confirmation was told, and
-is not told again. A rejected one is not sent again.
+Of a message that was confirmed before an older one, the window keeps a copy until the older one is confirmed too. If
+both are of one resource, both go again after a break: the last copies that a consumer sees are then in order. The
+confirmation was told, and is not told again. A rejected one is not sent again.
 
 No clock, no socket: adapters are wrapped around it.
 """
 
 from collections import deque
 from collections.abc import Callable
-from itertools import chain, dropwhile
+from itertools import chain
 
 from rota.sinks.port import Message
 
@@ -25,11 +25,13 @@ class Window:
         self._sent: deque[Message] = deque()
         self._unsent: deque[Message] = deque()
         self.oldest = 1
-        """The number of the oldest; the others follow without a gap."""
+        """The number of the oldest, sent or not; the others follow without a gap."""
         self._told: set[int] = set()
         """Numbers of messages that have their outcome and wait for an older one."""
         self._rejected: set[int] = set()
         """Those of them that were rejected."""
+        self._refused: set[int] = set()
+        """Numbers of messages that the server did not take; they go again."""
 
     def __len__(self) -> int:
         return len(self._sent) + len(self._unsent)
@@ -72,6 +74,15 @@ class Window:
         """As `confirm`, for everything that was sent."""
         return self.confirm(self.oldest + len(self._sent) - 1, is_multiple=True)
 
+    def refuse(self, number: int, *, is_multiple: bool) -> None:
+        """The server did not take the message of that number, or all up to it; it has no outcome yet."""
+        self._refused.update(range(self.oldest, number + 1) if is_multiple else (number,))
+
+    @property
+    def is_answered(self) -> bool:
+        """Was everything that was sent either confirmed or refused?"""
+        return len(self._told | self._refused) >= len(self._sent)
+
     def find(self, message_id: bytes) -> int | None:
         """The number of the oldest sent message of that id that has no outcome; None if there is none."""
         numbered = enumerate(self._sent, self.oldest)
@@ -85,16 +96,23 @@ class Window:
 
     def restart(self, is_hopeless: Callable[[Message], bool] = lambda message: False) -> list[Message]:
         """Nothing counts as sent any more, and numbers begin at 1 again. Returns, rejected, those that are hopeless."""
-        everything = enumerate(chain(self._sent, self._unsent), self.oldest)
-        left = [(message, number in self._told) for number, message in everything if number not in self._rejected]
-        hopeless = [message for message, is_told in left if not is_told and is_hopeless(message)]
-        kept = [(message, is_told) for message, is_told in left if is_told or not is_hopeless(message)]
-        kept = list(dropwhile(lambda each: each[1], kept))  # what has nothing older before it need not go again
+        kept: list[Message] = []
+        told: set[int] = set()
+        hopeless: list[Message] = []
+        waiting: set[tuple[str, str]] = set()
+        for number, message in enumerate(chain(self._sent, self._unsent), self.oldest):
+            resource = (message.kind, message.resource)
+            if number not in self._told and is_hopeless(message):
+                hopeless.append(message)
+            elif number not in self._told:
+                waiting.add(resource)
+                kept.append(message)
+            elif resource in waiting and number not in self._rejected:
+                kept.append(message)
+                told.add(len(kept))
         self._sent.clear()
-        self._unsent = deque(message for message, _ in kept)
-        self._told = {number for number, (_, is_told) in enumerate(kept, 1) if is_told}
-        self._rejected.clear()
-        self.oldest = 1
+        self._unsent = deque(kept)
+        self._told, self._rejected, self._refused, self.oldest = told, set(), set(), 1
         return hopeless
 
     def _leave(self, count: int) -> list[Message]:

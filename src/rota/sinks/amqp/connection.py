@@ -46,8 +46,8 @@ class Listener(Protocol):
     def acked(self, number: int, is_multiple: bool) -> None:
         """The server has the message of that number, or all up to it."""
 
-    def nacked(self) -> None:
-        """The server could not take a message."""
+    def nacked(self, number: int, is_multiple: bool) -> None:
+        """The server could not take the message of that number, or all up to it."""
 
     def returned(self, message_id: bytes, why: str) -> None:
         """No queue wants this message."""
@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
             case Ack():
                 listener.acked(told.number, told.is_multiple)
             case Nack():
-                listener.nacked()
+                listener.nacked(told.number, told.is_multiple)
             case Return():
                 self._returning[number] = told
             case methods.ChannelClosed():

@@ -6,7 +6,7 @@ one go, for this is what a message costs us: about two microseconds.
 
 import struct
 from collections.abc import Iterable, Mapping
-from zlib import crc32
+from hashlib import blake2b
 
 from rota.sinks.amqp import methods
 from rota.sinks.amqp.frames import BODY, END, HEADER, OVERHEAD, PREFIX, Reader, field, frame, short
@@ -47,7 +47,7 @@ class Route:
 
 
 class Encoder:
-    """Makes frames of messages; `window` says how they are shared out over channels."""
+    """Makes frames of messages; resources are shared out over channels."""
 
     def __init__(
         self, *, exchange: str, routing_key: Template, is_mandatory: bool, channels: int, largest_payload: int
@@ -91,7 +91,7 @@ class Encoder:
         return b"".join((route.method, head, route.fields, _MILLISECONDS.pack(int(time * 1000)), more, tail, body))
 
     def _make_route(self, message: Message) -> Route:
-        channel = crc32(f"{message.kind}/{message.resource}".encode()) % self._channels + 1
+        channel = channel_of(message.kind, message.resource, self._channels)
         key = message.to or self._routing_key(message)
         try:
             method = methods.publish(channel, self._exchange, key, is_mandatory=self._is_mandatory)
@@ -100,6 +100,11 @@ class Encoder:
         names: Mapping[str, str] = {KIND: message.kind, RESOURCE: message.resource, NODE: message.node}
         fields = b"".join(field(name, value) for name, value in names.items())
         return Route(channel, method, fields + _TIME_FIELD)
+
+
+def channel_of(kind: str, resource: str, channels: int) -> int:
+    """The channel on which a resource's messages go: 1, 2, …"""
+    return int.from_bytes(blake2b(f"{kind}/{resource}".encode(), digest_size=8).digest()) % channels + 1
 
 
 def _more(message: Message) -> bytes:

@@ -52,6 +52,8 @@ class Shard:
         self.is_ours_to_close = False
         """Did the channel break without the server ending it?"""
         self.broken = asyncio.Event()
+        self.answered = asyncio.Event()
+        """Of a broken channel: has the server said of everything whether it took it?"""
         self._sink = sink
 
     def opened(self) -> None:
@@ -68,12 +70,20 @@ class Shard:
 
     def acked(self, number: int, is_multiple: bool) -> None:
         self._sink.confirm(self.window.confirm(number, is_multiple=is_multiple))
-        self.patience.has_worked()
-        self._sink.note(self.number, None)
+        if self.is_open:
+            self.patience.has_worked()
+            self._sink.note(self.number, None)
+        elif self.window.is_answered:
+            self.answered.set()
 
-    def nacked(self) -> None:
-        self.is_ours_to_close = self.is_open
-        self._break(Unavailable(f"sink {self._sink.shown}: a queue is full or failing, and did not take a message"))
+    def nacked(self, number: int, is_multiple: bool) -> None:
+        self.window.refuse(number, is_multiple=is_multiple)
+        if self.is_open:
+            self.is_ours_to_close = True
+            self.answered.clear()
+            self._break(Unavailable(f"sink {self._sink.shown}: a queue is full or failing, and did not take a message"))
+        if self.window.is_answered:
+            self.answered.set()
 
     def returned(self, message_id: bytes, why: str) -> None:
         number = self.window.find(message_id)
@@ -274,11 +284,22 @@ class AmqpSink:
 
     async def _reopen(self, connection: Connection, shard: Shard) -> None:
         if shard.is_ours_to_close:
-            shard.is_ours_to_close = False
-            await connection.close_channel(shard.number, "a message was not taken")
+            await self._close_channel(connection, shard)
         shard.restart()
         self._recount()
         await asyncio.sleep(shard.patience.next())
         await connection.open_channel(shard.number, shard)
         shard.opened()
         self._send_soon()
+
+    async def _close_channel(self, connection: Connection, shard: Shard) -> None:
+        """End a channel on which something was not taken.
+
+        First the server says what it took of the rest: if the channel ended before, all of it would go again, and be
+        taken twice.
+        """
+        shard.is_ours_to_close = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.timeout.total_seconds()):
+                await shard.answered.wait()
+        await connection.close_channel(shard.number, "a message was not taken")
