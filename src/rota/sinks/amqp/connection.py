@@ -146,6 +146,8 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
 
     def data_received(self, data: bytes) -> None:
+        if self.lost.done():
+            return  # whoever listened counts from the beginning again
         self._has_heard = True
         try:
             for frame in self._decoder.feed(data):

@@ -58,7 +58,7 @@ class Shard:
 
     def opened(self) -> None:
         """The channel takes messages from now on."""
-        self.is_open = True
+        self.is_open, self.is_ours_to_close = True, False
         self.broken.clear()
         if not len(self.window):
             self._sink.note(self.number, None)  # else the first confirmation will show that all is well
@@ -92,6 +92,7 @@ class Shard:
 
     def closed(self, code: int, text: str) -> None:
         self.is_ours_to_close = False
+        self.answered.set()  # there will be no more
         if limit := TOO_LARGE.search(text):
             self._reject_larger(int(limit[1]))
             self._break(None)
@@ -298,8 +299,8 @@ class AmqpSink:
         First the server says what it took of the rest: if the channel ended before, all of it would go again, and be
         taken twice.
         """
-        shard.is_ours_to_close = False
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.timeout.total_seconds()):
                 await shard.answered.wait()
-        await connection.close_channel(shard.number, "a message was not taken")
+        if shard.is_ours_to_close:  # the server has not ended it meanwhile
+            await connection.close_channel(shard.number, "a message was not taken")
