@@ -32,6 +32,7 @@ class Backend:
     program: str
     packages: tuple[str, ...]
     version: tuple[str, ...] = ("--version",)
+    """How to ask for its version; not at all: the path that it is a link to has it."""
     directories: str = ""
     """A glob of directories where Debian puts the program; PATH may lead to a wrapper around it."""
 
@@ -45,8 +46,8 @@ BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
     "postgresql": Backend("postgres", ("postgresql",), directories="/usr/lib/postgresql/*/bin"),
     "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
-    # The server lies beside it, and has no way to tell its version without being started.
-    "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), ("version",), "/usr/lib/rabbitmq/bin"),
+    # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
+    "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
 }
 
 
@@ -67,9 +68,15 @@ def obtain(backend: Backend) -> str:
     found = backend.find()
     if found is None:
         raise ObtainError(f"{', '.join(backend.packages)} brought no {backend.program}")
-    told = subprocess.run([found, *backend.version], capture_output=True, text=True, check=False)
-    number = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+    number = re.search(r"\d+(\.\d+)+", _tell_version(found, backend))
     return number[0] if number else "of unknown version"
+
+
+def _tell_version(program: str, backend: Backend) -> str:
+    if not backend.version:
+        return str(Path(program).resolve())
+    told = subprocess.run([program, *backend.version], capture_output=True, text=True, check=False)
+    return told.stdout + told.stderr
 
 
 def install(packages: tuple[str, ...]) -> None:
