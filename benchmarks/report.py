@@ -16,6 +16,8 @@ HEADINGS = ("what", "beside", "theirs", "ours", "", "ratio", "min–max", "goal"
 LEFT = {0, 1, 4, 8}
 """The columns of words."""
 
+DRIVERS = ("grpcio", "asyncpg", "asyncmy", "aio-pika", "pika")
+
 
 def facts() -> dict[str, str]:
     """What was measured on."""
@@ -24,7 +26,7 @@ def facts() -> dict[str, str]:
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}, asyncio's own loop",
         "sqlite": sqlite3.sqlite_version,
         **{name: "not there" if obtain.missing(name) else obtain.obtain(of) for name, of in obtain.BACKENDS.items()},
-        "drivers": ", ".join(f"{name} {version(name)}" for name in ("grpcio", "asyncpg", "asyncmy")),
+        "drivers": ", ".join(f"{name} {version(name)}" for name in DRIVERS),
         "load average": ", ".join(f"{load:.1f}" for load in os.getloadavg()),
         "disk": f"{sync_milliseconds():.2f} ms to append and sync 4 KiB (median of 50)",
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import placement_bench, scale_bench, services_bench, store_bench, watch_bench, wheel_bench
+from benchmarks import placement_bench, scale_bench, services_bench, sink_bench, store_bench, watch_bench, wheel_bench
 from benchmarks.clients import Place
 from benchmarks.load import NoCompiler
 from benchmarks.measure import Row
@@ -14,7 +14,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -23,8 +23,15 @@ ROUNDS = 3
 KINDS = {kind.name: kind for kind in HARNESSES}
 SERVERS: Mapping[str, Callable[[Path], Server]] = {"etcd": Etcd, "postgresql": Postgres, "mysql": MariaDB}
 MEASURES = {"store": store_bench.rows, "watch": watch_bench.rows, "scale": scale_bench.rows}
-ALONE = {"wheel": wheel_bench.rows, "placement": placement_bench.rows, "services": services_bench.rows}
+ALONE = {
+    "wheel": wheel_bench.rows,
+    "placement": placement_bench.rows,
+    "services": services_bench.rows,
+    "sink": sink_bench.rows,
+}
 """What needs no store."""
+NEEDS = {"sink": "rabbitmq"}
+"""What needs another server, which it starts itself."""
 
 Say = Callable[[str], None]
 
@@ -41,7 +48,7 @@ def run(
                 say(f"measuring {part}, {name}")
                 with _place(name) as place:
                     rows += asyncio.run(MEASURES[part](name, place, rounds))
-        elif only or not store:
+        elif (only or not store) and not _misses_server(part, say):
             say(f"measuring {part}")
             try:
                 rows += ALONE[part](rounds)
@@ -54,6 +61,13 @@ def _is_left_out(store: str, say: Say) -> bool:
     why = obtain.missing(KINDS[store].backend) if KINDS[store].backend else None
     if why:
         say(f"{store} is left out: {why}")
+    return why is not None
+
+
+def _misses_server(part: str, say: Say) -> bool:
+    why = obtain.missing(NEEDS[part]) if part in NEEDS else None
+    if why:
+        say(f"{part} is left out: {why}")
     return why is not None
 
 

@@ -32,12 +32,13 @@ class Backend:
     program: str
     packages: tuple[str, ...]
     version: tuple[str, ...] = ("--version",)
+    """How to ask for its version; not at all: the path that it is a link to has it."""
     directories: str = ""
-    """A glob of directories off PATH where Debian puts the program."""
+    """A glob of directories where Debian puts the program; PATH may lead to a wrapper around it."""
 
     def find(self) -> str | None:
         """The program's path, or None."""
-        places = [os.environ.get("PATH", os.defpath), *sorted(glob(self.directories), reverse=True)]
+        places = [*sorted(glob(self.directories), reverse=True), os.environ.get("PATH", os.defpath)]
         return shutil.which(self.program, path=os.pathsep.join(places))
 
 
@@ -45,6 +46,8 @@ BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
     "postgresql": Backend("postgres", ("postgresql",), directories="/usr/lib/postgresql/*/bin"),
     "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
+    # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
+    "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
 }
 
 
@@ -65,9 +68,15 @@ def obtain(backend: Backend) -> str:
     found = backend.find()
     if found is None:
         raise ObtainError(f"{', '.join(backend.packages)} brought no {backend.program}")
-    told = subprocess.run([found, *backend.version], capture_output=True, text=True, check=False)
-    number = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+    number = re.search(r"\d+(\.\d+)+", _tell_version(found, backend))
     return number[0] if number else "of unknown version"
+
+
+def _tell_version(program: str, backend: Backend) -> str:
+    if not backend.version:
+        return str(Path(program).resolve())
+    told = subprocess.run([program, *backend.version], capture_output=True, text=True, check=False)
+    return told.stdout + told.stderr
 
 
 def install(packages: tuple[str, ...]) -> None:

@@ -333,6 +333,95 @@ class MariaDB(Database):
         return ["mariadb", "--no-defaults", *address, f"--user={USER}", f"--password={PASSWORD}", "-e", statement]
 
 
+class RabbitMQ(Server):
+    """A RabbitMQ with a name server (epmd) and a cookie of its own; guest may do everything, with the password guest.
+
+    It takes messages of a mebibyte at most. Amqps is on `tls_port`, with the certificate in `tls`.
+    """
+
+    MOST_BYTES = 1024 * 1024
+
+    def __init__(self, base: Path) -> None:
+        port, self.tls_port, epmd_port = free_port(), free_port(), free_port()
+        self.node = f"rota{port}@localhost"
+        self.tls = make_tls(base)
+        self._ctl = _program("rabbitmq")
+        settings = [
+            *(f"listeners.tcp.1 = 127.0.0.1:{port}", f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}"),
+            *(f"ssl_options.cacertfile = {self.tls.authority}", f"ssl_options.certfile = {self.tls.certificate}"),
+            *(
+                f"ssl_options.keyfile = {self.tls.key}",
+                "loopback_users = none",
+                f"max_message_size = {self.MOST_BYTES}",
+            ),
+            *("log.console = true", "log.console.level = warning", "log.file = false"),
+            "disk_free_limit.absolute = 50MB",
+        ]
+        _write(base / "rabbitmq.conf", "\n".join(settings) + "\n")
+        _write(base / "enabled_plugins", "[].\n")
+        _write(base / "advanced.config", "[].\n")
+        _write(base / ".erlang.cookie", base.name, mode=0o400)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("RABBITMQ")} | {
+            "HOME": str(base),
+            "RABBITMQ_NODENAME": self.node,
+            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(base / "log"),
+            "RABBITMQ_PID_FILE": str(base / "pid"),
+            "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "enabled_plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(base / "none"),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "ERL_EPMD_PORT": str(epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+        }
+        super().__init__([self._ctl.with_name("rabbitmq-server")], base, "rabbitmq", port, environ)
+        # As a child of ours: Erlang would start one that outlives it.
+        self._epmd = Process(["epmd", "-port", epmd_port, "-address", "127.0.0.1"], base / "epmd.out")
+        self._epmd_port = epmd_port
+
+    def start(self) -> None:
+        if not self._epmd.is_running:
+            self._epmd.start()
+            wait_until(lambda: _listens(self._epmd_port), "epmd")
+        super().start()
+
+    def stop(self, *, within: float = 30.0) -> None:
+        super().stop(within=within)
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_running:
+            self.kill()  # whose data go needs no long goodbye
+        self._epmd.stop()
+
+    def wait_ready(self) -> None:
+        what = f"{self.name} on port {self.port}"
+        wait_until(lambda: self.is_ready() or self._has_failed(), what, within=90)
+
+    def is_ready(self) -> bool:
+        return _listens(self.port)
+
+    def ctl(self, *arguments: str) -> None:
+        """Have the server do something that only an administrator may ask for."""
+        argv = [self._ctl, "-q", "-n", self.node, *arguments]
+        done = subprocess.run([*map(str, argv)], env=self._environ, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.unlink(missing_ok=True)  # it may be from a start that failed, and not be ours to write
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
 STILL = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 

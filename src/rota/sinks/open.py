@@ -1,0 +1,57 @@
+"""Opening a sink by URL.
+
+The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a sink:
+a module that is an `Adapter`, and a line here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Protocol, cast
+
+from rota.model.errors import Invalid
+from rota.sinks import url as urls
+from rota.sinks.port import Outcomes, Sink
+
+ADAPTERS = {
+    "amqp": "rota.sinks.amqp.sink",
+    "amqps": "rota.sinks.amqp.sink",
+    "kafka": "rota.sinks.kafka",
+    "file": "rota.sinks.file",
+    "stdout": "rota.sinks.stdout",
+    "memory": "rota.sinks.memory",
+}
+EXTRAS = {"kafka": "kafka"}
+"""Which extra brings an adapter's driver."""
+
+
+@asynccontextmanager
+async def open_sink(text: str, outcomes: Outcomes) -> AsyncIterator[Sink]:
+    """The sink at a URL, reached once and ready; closed in the end, without a flush."""
+    url = urls.parse(text)
+    sink = await _adapter(url).open(url, outcomes)
+    try:
+        yield sink
+    finally:
+        await sink.close()
+
+
+class Adapter(Protocol):
+    """What an adapter's module offers."""
+
+    async def open(self, url: urls.SinkUrl, outcomes: Outcomes) -> Sink:
+        """A sink that has been reached once; the error says what the server has against it."""
+
+
+def _adapter(url: urls.SinkUrl) -> Adapter:
+    name = ADAPTERS.get(url.scheme)
+    if name is None:
+        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
+        raise Invalid(f"sink {url}: unknown scheme {url.scheme}; Rota speaks {known}")
+    try:
+        return cast(Adapter, import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
+            raise
+        extra = EXTRAS[url.scheme]
+        raise Invalid(f"sink {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'") from error

@@ -1,0 +1,71 @@
+"""What only Kafka has: topics, and a producer that gives up and is made anew. Tried on librdkafka's mock cluster."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rota.model.errors import Unavailable
+from rota.sinks import open_sink
+from tests.kit.servers import free_port
+from tests.kit.sinks import KafkaHarness, Told, is_in_order, last_copies, message, messages, numbers, without_repeats
+
+TOPIC_AUTHORIZATION_FAILED = 29
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[KafkaHarness]:
+    """A topic."""
+    place = KafkaHarness(tmp_path, None)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def told() -> Told:
+    """What became of messages."""
+    return Told()
+
+
+async def test_messages_go_to_the_topic_they_name(place: KafkaHarness, told: Told) -> None:
+    async with open_sink(f"kafka://{place.kafka.hosts}/all-{{kind}}", told) as sink:
+        await sink.publish([message(1), message(2, to="elsewhere")])
+        await sink.flush()
+    assert numbers(await asyncio.to_thread(place.kafka.arrived, "all-room")) == [1]
+    assert numbers(await asyncio.to_thread(place.kafka.arrived, "elsewhere")) == [2]
+
+
+async def test_a_topic_that_cannot_be_is_a_rejection(place: KafkaHarness, told: Told) -> None:
+    surrogate = message(2, "\udc80")
+    async with open_sink(place.url(), told) as sink:
+        await sink.publish([message(1), surrogate, message(3)])
+        await sink.flush()
+    assert sorted(numbers(told.confirmed_ones)) == [1, 3]
+    assert [one for one, _ in told.rejected_ones] == [surrogate]
+
+
+async def test_a_producer_that_gave_up_is_made_anew_and_nothing_is_lost(
+    place: KafkaHarness, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rota.sinks")
+    sent = messages(500)
+    async with open_sink(place.url(), told) as sink:
+        await sink.publish(sent[:100])
+        await sink.flush()
+        place.kafka.fail_produce(*[TOPIC_AUTHORIZATION_FAILED] * 3)
+        await sink.publish(sent[100:])
+        await told.until_confirmed(500)
+    arrived = await asyncio.to_thread(place.arrived)
+    assert sorted(numbers(without_repeats(arrived))) == numbers(sent)
+    assert is_in_order(last_copies(arrived))
+    assert told.twice == []
+    (trouble,) = {record.why for record in caplog.records if record.message == "sink in trouble"}
+    assert "check the user, its password and its permissions" in trouble
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match=r"sink kafka://127\.0\.0\.1"):
+        async with open_sink(f"kafka://127.0.0.1:{free_port()}/topic?timeout=1s", Told()):
+            pass
