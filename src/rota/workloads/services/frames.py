@@ -7,6 +7,7 @@ to find where one frame ends and the next begins. `BOX` and `MAPLE_TASK` are wha
 A frame that cannot be right raises `BadFrame`; the stream is then out of step and must be closed.
 """
 
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from functools import cache
 from typing import Any
 
 from rota.model.errors import Invalid
+from rota.workloads.services.codes import Ret
 
 MAGIC = 0x7978AECF
 LENGTHS = ("packet_len", "body_len")
+NUMBERS = "bBhHiIlLqQ"
+BYTES = re.compile(r"\d*[sp]")
+ORDERS = "!<>=@"
 
 
 class BadFrame(ValueError):
@@ -108,6 +113,14 @@ class Wire:
         self._kept = [self.names.index(name) for name in layout.kept if name in self.names]
         self._magic = self.names.index("magic") if "magic" in self.names else None
         self._expected = self._defaults[self._magic] if self._magic is not None else None
+        self._try()
+
+    def _try(self) -> None:
+        """Make an answer, so that what cannot be packed shows here, not in the middle of the work."""
+        try:
+            self.reply(self.frame(), min(Ret))
+        except Invalid as error:
+            raise Invalid(f"{error}; give its fields codes that hold what they carry") from None
 
     def split(self, data: bytes, limit: int) -> tuple[list[tuple[int, bytes]], int]:
         """The whole frames in `data`, each with its cmd, and how many bytes they take; BadFrame if one cannot be."""
@@ -198,10 +211,14 @@ class Wire:
             raise Invalid(f"{name}: its header needs cmd, to tell what is asked for")
         if len(set(self.names)) < len(self.names):
             raise Invalid(f"{name}: two fields of its header have the same name")
+        if layout.order not in tuple(ORDERS):
+            raise Invalid(f"{name}: its order is {layout.order!r}; write one of {' '.join(ORDERS)}, as in struct")
         for field in layout.fields:
-            try:
-                struct.calcsize(layout.order + field.code)
-            except struct.error:
+            is_number = field.code in tuple(NUMBERS)
+            if not is_number and not BYTES.fullmatch(field.code):
                 raise Invalid(
-                    f"{name}: field {field.name} has the code {field.code!r}; write one of struct's"
-                ) from None
+                    f"{name}: field {field.name} has the code {field.code!r}; "
+                    f"write one of {' '.join(NUMBERS)} for a number, or like 16s for bytes"
+                )
+            if not is_number and field.name in ("magic", "cmd", "ret", "sn", *LENGTHS):
+                raise Invalid(f"{name}: field {field.name} has the code {field.code!r}; it is a number, so write i")
