@@ -212,7 +212,7 @@ def test_what_is_right(make, options, field, value):
         (service, {"host": ""}, 'service "logic": host is ""; it must be a str that is not empty'),
         (service, {"concurrency": 0}, 'service "logic": concurrency is 0; it must be 1 or more'),
         (service, {"queue": 0}, 'service "logic": queue is 0; it must be 1 or more'),
-        (service, {"max_frame": 23}, 'service "logic": max_frame is 23; it must be 24 or more'),
+        (service, {"max_frame": 23}, 'service "logic": max_frame is 23; it must be from 24 to 268435421'),
         (service, {"timeout": "soon"}, 'service "logic": timeout: "soon" is not a duration'),
         (service, {"admin": 9901}, 'service "logic": admin is 9901; write a path like "admin.sock", or ("127.0.0.1"'),
         (service, {"admin": ""}, 'service "logic": admin is ""; write a path like "admin.sock", or tcp://127.0.0.1'),

@@ -1,7 +1,8 @@
 """Parcels: what a proxy and its workers send each other. Pure.
 
 A worker says once that it is ready; then the proxy hands over requests, and the worker returns answers. Each parcel is
-a length, a number that names the request, and what belongs to it. Number 0 is for words about the line itself.
+a length, a number that names the request, and what belongs to it. Number 0 is for words about the line itself; the
+others are so long that none comes twice.
 
 Both ends run on one machine and are of one Rota, so nothing here has a version; they are still cut with a limit.
 """
@@ -11,10 +12,10 @@ from collections.abc import Iterator
 
 from rota.workloads.services.frames import BadFrame
 
-GIVEN = struct.Struct("!IIi")
+GIVEN = struct.Struct("!IQi")
 """Length of all, number, milliseconds left (-1: no limit); the client's address and the client's frame follow."""
 
-RETURNED = struct.Struct("!IIB")
+RETURNED = struct.Struct("!IQB")
 """Length of all, number, flags; the answer's frame follows, if there is one."""
 
 ANSWERED = 1
@@ -25,7 +26,8 @@ ADDRESS = struct.Struct("!BH16s")
 UDP = 16
 NO_LIMIT = -1
 LIMIT = 256 * 1024 * 1024
-
+LARGEST_FRAME = LIMIT - GIVEN.size - ADDRESS.size
+"""Bytes of a frame that a parcel can carry."""
 
 READY = RETURNED.pack(RETURNED.size, 0, 0)
 """From a worker: requests may come."""
@@ -44,21 +46,32 @@ class Inbox:
 
     def __init__(self, head: struct.Struct) -> None:
         self._head = head
-        self._rest = b""
+        self._parts: list[bytes] = []
+        """What has come of a parcel that is not whole."""
+
+        self._there = self._need = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Number, flags or time left, and the rest of each whole parcel, in order."""
-        if self._rest:
-            data = self._rest + data
+        if self._parts:
+            self._parts.append(data)
+            self._there += len(data)
+            if self._there < self._need:  # joined once, however large it is
+                return
+            data = b"".join(self._parts)
+            self._parts.clear()
         start, there, size = 0, len(data), self._head.size
-        unpack = self._head.unpack_from
+        need, unpack = size, self._head.unpack_from
         while there - start >= size:
             length, number, word = unpack(data, start)
             if not size <= length <= LIMIT:
                 raise BadFrame(f"a parcel of {length} bytes")
             end = start + length
             if end > there:
+                need = length
                 break
             yield number, word, data[start + size : end]
             start = end
-        self._rest = data[start:]
+        if start < there:
+            self._parts.append(data[start:])
+            self._there, self._need = there - start, need

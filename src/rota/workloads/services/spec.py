@@ -12,6 +12,7 @@ from rota.model.errors import Invalid
 from rota.workloads.checks import Check
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout, wire
+from rota.workloads.services.parcels import LARGEST_FRAME
 from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
 
 KIND = "service"
@@ -119,7 +120,7 @@ class ServiceSpec:
             concurrency=check.count("concurrency", concurrency),
             timeout=check.duration_or_none("timeout", timeout),
             queue=check.count("queue", queue),
-            max_frame=check.count("max_frame", max_frame, least=24),
+            max_frame=check.count("max_frame", max_frame, least=24, most=LARGEST_FRAME),
             client_timeout=check.duration_or_none("client_timeout", client_timeout),
             auto_answer_on_fail=check.flag("auto_answer_on_fail", auto_answer_on_fail),
             layout=layout,
