@@ -45,7 +45,7 @@ from rota.workloads.checks import did_you_mean
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.figures import stat
 from rota.workloads.services.routing import ROUTER
-from rota.workloads.services.table import Table, merged
+from rota.workloads.services.table import Table, active, merged
 from rota.workloads.summary import AppSummary, ServiceSummary
 
 log = logging.getLogger(__name__)
@@ -173,8 +173,9 @@ class Services:
         before = self._tables.get(service.name)
         target = self._crew.generations.current
         groups = {int(group): group for group in service.groups} | {ROUTER: ROUTER_GROUP}
-        active = {number: self._active(service, number, name, before) for number, name in groups.items()}
-        wanted = table(service, active)
+        wanted = table(
+            service, {number: self._active(service, number, name, before) for number, name in groups.items()}
+        )
         if before is not None:
             wanted = merged(before, wanted, target)
         if wanted != before:
@@ -187,15 +188,10 @@ class Services:
         target = self._crew.generations.current
         if before is None:
             return target
-        now = before.groups.get(number, 0)
-        if now == target:
-            return target
         pool = group_pool(service.name, group)
         post = self._crew.posts.get(pool)
         ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
-        if ready[target] and (not ready[now] or (post is not None and ready[target] >= post.pool.count)):
-            return target
-        return now
+        return active(before.groups.get(number, 0), target, ready, post.pool.count if post else MOST)
 
     def _listen(self, name: str, service: ServiceSummary) -> None:
         wanted = Wanted.of(service)

@@ -5,10 +5,12 @@ generations of an app are there at once; `merged` says what holds meanwhile: a c
 as the workers of its group are of the new generation.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from rota.workloads.services.frames import BOX, Layout
-from rota.workloads.services.routing import Rule
+from rota.workloads.services.routing import ROUTER, ByField, Rule
 
 BENCHMARK = (10, 50, 100, 500, 1000, 5000)
 """Milliseconds below which requests are counted, as the original does."""
@@ -43,16 +45,35 @@ class Table(msgspec.Struct, frozen=True):
     answers_failures: bool = True
 
 
+def active(now: int, target: int, ready: Mapping[int, int], wanted: int) -> int:
+    """The generation whose workers should have a group's requests: `target` when all of its workers are ready.
+
+    A part of them will do if nobody else is. `now` is the one that has the requests so far, 0 if none has.
+    """
+    there = ready.get(target, 0)
+    return target if there and (there >= wanted or not ready.get(now, 0)) else now
+
+
 def merged(old: Table, new: Table, target: int) -> Table:
     """What holds while workers of generation `target` take over: each group, and what is routed to it, at its own time.
 
-    A rule, being about all groups, changes when the last one has.
+    A rule is about all groups, and changes when the last one has; until then equal fields go where they went. A new
+    routing function may name any group of its generation, so it takes over when all of them are served. Frames of
+    another layout can be read by one generation only, so then nothing changes before everything can.
     """
     if all(generation == target for generation in new.groups.values()):
         return new
-    has_flipped = {group for group, generation in new.groups.items() if generation == target}
-    kept = {group: old.groups[group] for group in old.groups if group not in has_flipped}
-    waiting = {group: new.groups[group] for group in has_flipped}
+    if old.layout != new.layout:
+        return old
+    has_flipped = {group for group, generation in new.groups.items() if generation == target} - {ROUTER}
+    if isinstance(old.rule, ByField):
+        has_flipped &= old.groups.keys()
+    if new.groups.get(ROUTER) == target and new.groups.keys() <= old.groups.keys() | has_flipped:
+        has_flipped.add(ROUTER)
+    kept = {group: generation for group, generation in old.groups.items() if group not in has_flipped}
     moved = {cmd: route for cmd, route in new.routes.items() if route.group in has_flipped}
-    stayed = {cmd: route for cmd, route in old.routes.items() if cmd not in moved and route.group in kept}
-    return msgspec.structs.replace(new, groups={**kept, **waiting}, routes={**stayed, **moved}, rule=old.rule)
+    # A cmd whose new group is not there yet stays where it is: the workers there know it in either generation.
+    stayed = {cmd: route for cmd, route in old.routes.items() if cmd in new.routes or route.group in kept}
+    return msgspec.structs.replace(
+        new, groups=kept | dict.fromkeys(has_flipped, target), routes=stayed | moved, rule=old.rule
+    )
