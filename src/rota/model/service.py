@@ -48,8 +48,11 @@ class ServiceStat:
     in_flight: dict[str, int]
     """Requests that workers have."""
 
+    silent: int = 0
+    """Requests that were left without an answer on purpose: by their handlers, or because failures are not told."""
+
     failures: dict[str, int] = field(default_factory=dict)
-    """Answers that no handler gave, by reason: `queue full`, `worker lost` and so on."""
+    """Requests that no handler answered, by reason: `queue full`, `worker lost` and so on."""
 
     drops: dict[str, int] = field(default_factory=dict)
     """What was dropped, by reason: `client gone`, `late answer` and so on."""

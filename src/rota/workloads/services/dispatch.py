@@ -8,6 +8,9 @@ A request waits in its group's queue: first come, first served, and one after th
 sends a thousand does not keep the others waiting. It goes to a worker that has room, and only to one of the group's
 active generation. Its ticket says who asked; it is in exactly one place (waiting, or held by a seat) until it is done.
 
+A request's time counts from its arrival, and its client hears at the end of it. A worker is only overdue when it has
+had the request for all that time: otherwise a long queue would cost the workers that could shorten it.
+
 Every request is answered once: by its handler, which may choose silence, or by us with a code that says why not.
 """
 
@@ -24,8 +27,6 @@ from rota.workloads.services.table import BENCHMARK, Route, Table
 
 REASONS: Mapping[Ret, str] = {ret: ret.name.lower().replace("_", " ") for ret in Ret}
 """Each code in words, as it is counted."""
-
-NUMBERS = 1 << 32
 
 
 class Caller:
@@ -46,21 +47,25 @@ class Ticket:
     """One request, from its arrival until it is done."""
 
     __slots__ = (
-        "arrived", "caller", "cmd", "deadline", "frame", "generation", "group", "is_answered", "number", "route", "seat"
+        "arrived", "caller", "cmd", "deadline", "frame", "given", "group", "has_run", "is_answered", "number", "route",
+        "seat", "wire",
     )  # fmt: skip
 
     def __init__(
-        self, number: int, caller: Caller, cmd: int, frame: bytes, group: int, route: Route, now: float
+        self, number: int, caller: Caller, cmd: int, frame: bytes, wire: Wire, group: int, route: Route, now: float
     ) -> None:
-        self.number, self.caller, self.cmd, self.frame = number, caller, cmd, frame
+        self.number, self.caller, self.cmd, self.frame, self.wire = number, caller, cmd, frame, wire
         self.group, self.route, self.arrived = group, route, now
         self.deadline = now + route.timeout if route.timeout is not None else None
         self.seat: Seat | None = None
         """Who has it; None while it waits."""
 
+        self.given = now
+        """When its worker got it."""
+
         self.is_answered = False
-        self.generation = 0
-        """Whose worker was lost with it, if it may run again."""
+        self.has_run = False
+        """Was a worker lost with it? It may run a second time, not a third."""
 
 
 class Seat:
@@ -95,7 +100,7 @@ class Group:
         """Who waits, in the order of their turns, and with what."""
 
         self.again: deque[Ticket] = deque()
-        """Requests that may run again, their worker having been lost; they come first."""
+        """Requests of the active generation that may run again, their worker having been lost; they come first."""
 
         self.pending = 0
         self.given = self.done = self.discarded = 0
@@ -113,7 +118,7 @@ class Dispatch:
         self.groups: dict[int, Group] = {}
         self.seats: dict[int, Seat] = {}
         self.is_stopping = False
-        self.requests = self.answers = 0
+        self.requests = self.answers = self.silent = 0
         self.failures: Counter[Ret] = Counter()
         self.drops: Counter[str] = Counter()
         self.times = [0] * (len(BENCHMARK) + 1)
@@ -126,7 +131,9 @@ class Dispatch:
         """Workers that did not end a request in time; somebody should end them."""
 
         self._deadlines: dict[float, OrderedDict[int, Ticket]] = {}
-        self._graces: OrderedDict[int, tuple[float, Seat]] = OrderedDict()
+        self._graces: dict[int, tuple[float, Seat]] = {}
+        """Requests that are late, until when their workers may still have them."""
+
         self._last = 0
         self.table = table
         self._wire: Wire = wire(table.layout)
@@ -139,16 +146,20 @@ class Dispatch:
         """Serve by this table from now on."""
         self.table, self._wire = table, wire(table.layout)
         self._choices = sorted(group for group in table.groups if group != ROUTER)
+        self._deadlines = {timeout: line for timeout, line in self._deadlines.items() if line}
         for number, generation in table.groups.items():
             group = self._group(number)
-            group.is_known = True
             if group.active != generation:
-                group.active = generation
-                self._find_free(group)
+                self._flip(group, generation)
         for group in list(self.groups.values()):
             group.is_known = group.number in table.groups
+            if group.is_known:
+                self._drop_other_frames(group)
             self._pump(group, now)
-            self._forget(group, now)
+        for group in list(self.groups.values()):
+            if not group.is_known:
+                self._move_on(group, now)
+                self._forget(group)
 
     def stop(self) -> None:
         """Take no new requests; those that are here are worked off."""
@@ -163,21 +174,23 @@ class Dispatch:
         """Answer all that is here: there is no time left for it."""
         for group in self.groups.values():
             held = [ticket for seat in group.seats.values() for ticket in seat.held.values()]
+            for ticket in held:
+                self._unwatch(ticket)
             for ticket in [*self._take_all(group), *held]:
                 self._fail(ticket, Ret.STOPPING)
 
     def clear(self, numbers: Iterable[int] | None) -> dict[int, int]:
-        """Drop what waits in these groups, or in all; how many there were. Their clients are told."""
-        wanted = [group for group in self.groups.values() if group.number != ROUTER]
-        if numbers is not None:
-            wanted = [self.groups[number] for number in numbers if number in self.groups]
+        """Drop what waits in these groups, or in all; how many there were. Their clients are told.
+
+        What waits for a routing function has no group yet, and stays.
+        """
+        wanted = self.groups.keys() if numbers is None else self.groups.keys() & set(numbers)
         dropped = {}
-        for group in wanted:
-            tickets = self._take_all(group)
+        for number in sorted(wanted - {ROUTER}):
+            tickets = self._take_all(self.groups[number])
             for ticket in tickets:
                 self._fail(ticket, Ret.QUEUE_FULL)
-            group.discarded += len(tickets)
-            dropped[group.number] = len(tickets)
+            dropped[number] = len(tickets)
         return dropped
 
     # Requests
@@ -186,19 +199,18 @@ class Dispatch:
         """A request came."""
         self.requests += 1
         route = self.table.routes.get(cmd)
-        number = self._last = (self._last + 1) % NUMBERS or 1
         if route is None:
-            self._refuse(caller, frame, Ret.UNKNOWN_CMD)
+            self._refuse(caller, frame, self._wire, Ret.UNKNOWN_CMD)
             return
         if self.is_stopping:
-            self._refuse(caller, frame, Ret.STOPPING)
+            self._refuse(caller, frame, self._wire, Ret.STOPPING)
             return
-        chosen = route.group if self.table.rule is None else self._chosen(cmd, frame)
-        group = self.groups.get(chosen) if chosen is not None else None
+        group = self.groups.get(route.group) if self.table.rule is None else self._chosen(cmd, frame)
         if group is None or not group.is_known:
-            self._refuse(caller, frame, Ret.NO_SUCH_GROUP)
+            self._refuse(caller, frame, self._wire, Ret.NO_SUCH_GROUP)
             return
-        ticket = Ticket(number, caller, cmd, frame, group.number, route, now)
+        self._last += 1
+        ticket = Ticket(self._last, caller, cmd, frame, self._wire, group.number, route, now)
         if self._enter(group, ticket, now) and ticket.deadline is not None:
             self._watch(ticket)
 
@@ -207,11 +219,9 @@ class Dispatch:
         caller.is_open = False
         caller.outbox.clear()
         for group in self.groups.values():
-            for ticket in group.lines.pop(caller, ()):
-                group.pending -= 1
-                group.discarded += 1
-                self.drops["client gone"] += 1
-                self._unwatch(ticket)
+            for ticket in [*(each for each in group.again if each.caller is caller), *group.lines.get(caller, ())]:
+                self._take_out(group, ticket)
+                self._drop(ticket)
 
     def expire(self, now: float) -> float | None:
         """Answer what has had its time; when to look again."""
@@ -224,13 +234,11 @@ class Dispatch:
                     next_at = ticket.deadline if next_at is None else min(next_at, ticket.deadline)
                     break
                 del line[ticket.number]
-                self._is_late(ticket, now)
-        while self._graces:
-            number, (ends, seat) = next(iter(self._graces.items()))
-            if ends > now:
-                return ends if next_at is None else min(next_at, ends)
-            del self._graces[number]
-            self._is_overdue(seat)
+                self._is_late(ticket)
+        if self._graces:
+            ends = self._end_graces(now)
+            if next_at is None or (ends is not None and ends < next_at):
+                return ends
         return next_at
 
     # Workers
@@ -257,17 +265,16 @@ class Dispatch:
 
     def seat_lost(self, seat: Seat, now: float) -> None:
         """A worker is gone, with all that it held."""
-        self.seats.pop(seat.worker, None)
+        if self.seats.pop(seat.worker, None) is None:
+            return
         group = self.groups[seat.group]
-        group.seats.pop(seat.worker, None)
+        del group.seats[seat.worker]
         self._take_from_free(group, seat)
         for ticket in seat.held.values():
             self._graces.pop(ticket.number, None)
             ticket.seat = None
-            if ticket.is_answered:
-                continue
-            if ticket.route.is_idempotent and not ticket.generation and ticket.caller.is_open and group.is_known:
-                ticket.generation = seat.generation
+            if self._may_run_again(ticket, seat, group):
+                ticket.has_run = True
                 group.again.append(ticket)
                 group.pending += 1
             else:
@@ -275,7 +282,8 @@ class Dispatch:
                 self._fail(ticket, Ret.WORKER_LOST)
         seat.held.clear()
         self._pump(group, now)
-        self._forget(group, now)
+        if not group.is_known:
+            self._forget(group)
 
     def returned(self, seat: Seat, number: int, flags: int, answer: bytes, now: float) -> None:
         """A worker said something about a request."""
@@ -285,19 +293,22 @@ class Dispatch:
             return
         group = self.groups[seat.group]
         if not flags & DONE:
-            self._answer(ticket, answer)
+            if flags & ANSWERED and seat.group != ROUTER:
+                self._answer(ticket, answer)
             return
         del seat.held[number]
         ticket.seat = None
         group.done += 1
         if seat.group == ROUTER:
-            self._routed(ticket, answer, now)
+            self._routed(group, seat, ticket, answer, now)
         else:
             if ticket.deadline is not None:
                 self._unwatch(ticket)
                 self._graces.pop(number, None)
             if flags & ANSWERED:
                 self._answer(ticket, answer)
+            elif not ticket.is_answered:
+                self.silent += 1
             self._count(ticket, now)
         self._rest(group, seat, now)
 
@@ -320,32 +331,40 @@ class Dispatch:
         group.pending += 1
         return True
 
-    def _next(self, group: Group) -> Ticket | None:
-        """The request whose turn it is, taken from the queue."""
-        while group.again:
-            ticket = group.again.popleft()
-            group.pending -= 1
-            if ticket.generation == group.active and ticket.caller.is_open:
+    def _next(self, group: Group, now: float) -> Ticket | None:
+        """The request whose turn it is, taken from the queue; what has waited too long is answered instead."""
+        while group.pending:
+            ticket = self._take_first(group)
+            if ticket.deadline is None or ticket.deadline > now:
                 return ticket
+            group.discarded += 1
             self._unwatch(ticket)
-            self._fail(ticket, Ret.WORKER_LOST)  # never on another generation
-        if not group.pending:
-            return None
+            self._fail(ticket, Ret.DEADLINE)
+        return None
+
+    def _take_first(self, group: Group) -> Ticket:
+        """The first request that waits, taken out; there must be one."""
+        group.pending -= 1
+        if group.again:
+            return group.again.popleft()
         caller, line = next(iter(group.lines.items()))
         ticket = line.popleft()
-        group.pending -= 1
         if line:
             group.lines.move_to_end(caller)
         else:
             del group.lines[caller]
         return ticket
 
+    def _waiting(self, group: Group) -> list[Ticket]:
+        return [*group.again, *(ticket for line in group.lines.values() for ticket in line)]
+
     def _take_all(self, group: Group) -> list[Ticket]:
-        """Everything that waits in a group, taken out."""
-        tickets = [*group.again, *(ticket for line in group.lines.values() for ticket in line)]
+        """Everything that waits in a group, taken out; nobody will run it."""
+        tickets = self._waiting(group)
         group.again.clear()
         group.lines.clear()
         group.pending = 0
+        group.discarded += len(tickets)
         for ticket in tickets:
             self._unwatch(ticket)
         return tickets
@@ -361,32 +380,78 @@ class Dispatch:
                 del group.lines[ticket.caller]
         group.pending -= 1
 
-    def _chosen(self, cmd: int, frame: bytes) -> int | None:
-        """The group that a rule names."""
+    def _drop(self, ticket: Ticket) -> None:
+        """A request that has not run, and whose client is gone."""
+        self.groups[ticket.group].discarded += 1
+        self.drops["client gone"] += 1
+        self._unwatch(ticket)
+
+    def _drop_other_frames(self, group: Group) -> None:
+        """What waits in frames of another layout cannot be read by those who work now."""
+        for ticket in self._waiting(group):
+            if ticket.wire is self._wire:
+                continue
+            self._take_out(group, ticket)
+            group.discarded += 1
+            self._unwatch(ticket)
+            self._fail(ticket, Ret.STOPPING)
+
+    def _move_on(self, group: Group, now: float) -> None:
+        """What waits for a group that the table does not have any more goes where the table sends it now, if it does.
+
+        What has run once stays: it must not run in another generation.
+        """
+        for ticket in self._waiting(group):
+            if not ticket.has_run and (new := self._place(ticket)) is not None:
+                self._take_out(group, ticket)
+                self._enter_from(ticket, new, now)
+
+    # Inside: rules
+
+    def _place(self, ticket: Ticket) -> Group | None:
+        """The group that the table names for a request now, if its workers can read it."""
+        route = self.table.routes.get(ticket.cmd)
+        if route is None or ticket.wire is not self._wire:
+            return None
+        group = self.groups.get(route.group) if self.table.rule is None else self._chosen(ticket.cmd, ticket.frame)
+        return group if group is not None and group.is_known else None
+
+    def _chosen(self, cmd: int, frame: bytes) -> Group | None:
+        """The group that the table's rule names."""
+        number: int | None = None
         match self.table.rule:
             case ByWorker():
-                return ROUTER
-            case ByField(field=field):
+                number = ROUTER
+            case ByField(field=field) if self._choices:
                 value = self._wire.read(frame)[field]
-                number = value if isinstance(value, int) else int.from_bytes(value, "big")
-                return self._choices[number % len(self._choices)] if self._choices else None
+                place = value if isinstance(value, int) else int.from_bytes(value, "big")
+                number = self._choices[place % len(self._choices)]
             case ByRange(ranges=ranges):
-                return next((group for first, last, group in ranges if first <= cmd <= last), None)
-        return None
+                number = next((group for first, last, group in ranges if first <= cmd <= last), None)
+        return None if number is None else self.groups.get(number)
 
-    def _routed(self, ticket: Ticket, answer: bytes, now: float) -> None:
+    def _routed(self, router: Group, seat: Seat, ticket: Ticket, answer: bytes, now: float) -> None:
         """A router's worker said which group a request is for: four bytes, or nothing if the function failed."""
         self._graces.pop(ticket.number, None)
         if ticket.is_answered:
             return
         group = self.groups.get(int.from_bytes(answer, "big", signed=True)) if answer else None
-        if group is not None and group.is_known:
-            ticket.group = group.number
-            if self._enter(group, ticket, now):
-                return
+        if group is None or not group.is_known or ticket.wire is not self._wire:
+            is_outdated = not router.is_known or seat.generation != router.active
+            group = self._place(ticket) if answer and is_outdated else None
+        if not ticket.caller.is_open:
+            self._drop(ticket)
+        elif group is not None:
+            self._enter_from(ticket, group, now)
         else:
+            self._unwatch(ticket)
             self._fail(ticket, Ret.NO_SUCH_GROUP if answer else Ret.HANDLER_ERROR)
-        self._unwatch(ticket)
+
+    def _enter_from(self, ticket: Ticket, group: Group, now: float) -> None:
+        """Let a request that was somewhere else into a group."""
+        ticket.group = group.number
+        if not self._enter(group, ticket, now):
+            self._unwatch(ticket)
 
     # Inside: workers
 
@@ -394,7 +459,7 @@ class Dispatch:
         left = NO_LIMIT if ticket.deadline is None else max(0, int((ticket.deadline - now) * 1000))
         held = seat.held
         held[ticket.number] = ticket
-        ticket.seat = seat
+        ticket.seat, ticket.given = seat, now
         group.given += 1
         caller, frame = ticket.caller, ticket.frame
         seat.outbox.append(
@@ -414,27 +479,37 @@ class Dispatch:
     def _rest(self, group: Group, seat: Seat, now: float) -> None:
         """A worker has room, or should go: give it what waits, or let it be free, or end it."""
         if seat.is_leaving:
-            while not group.is_known and len(seat.held) < seat.capacity and (ticket := self._next(group)):
-                self._give(group, seat, ticket, now)
+            if not group.is_known and seat.generation == group.active:  # nobody comes after it
+                self._fill(group, seat, now)
             if not seat.held:
                 seat.outbox.append(FINISH)
                 self._touch(seat)
             return
         if seat.generation != group.active:
             return
-        while group.pending and len(seat.held) < seat.capacity and (ticket := self._next(group)):
-            self._give(group, seat, ticket, now)
+        if group.pending:
+            self._fill(group, seat, now)
         if len(seat.held) < seat.capacity and not seat.is_free:
             seat.is_free = True
             group.free.append(seat)
 
+    def _fill(self, group: Group, seat: Seat, now: float) -> None:
+        """Give a worker what waits, as far as it has room."""
+        while len(seat.held) < seat.capacity and (ticket := self._next(group, now)):
+            self._give(group, seat, ticket, now)
+
     def _pump(self, group: Group, now: float) -> None:
         """Give what waits to those who are free."""
-        while group.free and (ticket := self._next(group)):
+        while group.free and (ticket := self._next(group, now)):
             self._give(group, group.free[0], ticket, now)
 
-    def _find_free(self, group: Group) -> None:
-        """After another generation became active: its workers are the free ones."""
+    def _flip(self, group: Group, generation: int) -> None:
+        """Another generation is active: its workers are the free ones. What has run once never runs in two of them."""
+        group.active = generation
+        for ticket in list(group.again):
+            self._take_out(group, ticket)
+            self._unwatch(ticket)
+            self._fail(ticket, Ret.WORKER_LOST)
         group.free.clear()
         for seat in group.seats.values():
             seat.is_free = seat.generation == group.active and not seat.is_leaving and len(seat.held) < seat.capacity
@@ -451,13 +526,24 @@ class Dispatch:
             self.groups[number] = Group(number)
         return self.groups[number]
 
-    def _forget(self, group: Group, now: float) -> None:
-        """A group that the table does not have any more, and nobody works for: answer what is left, and let it go."""
-        if group.is_known or group.seats:
+    def _may_run_again(self, ticket: Ticket, seat: Seat, group: Group) -> bool:
+        """May a request whose worker was lost have another one? Once, and only one of the same generation."""
+        return (
+            ticket.route.is_idempotent
+            and not (ticket.has_run or ticket.is_answered)
+            and ticket.caller.is_open
+            and group.is_known
+            and seat.generation == group.active
+        )
+
+    def _forget(self, group: Group) -> None:
+        """Let a group go that the table does not have any more, if nobody works for it: answer what is left."""
+        if group.seats:
             return
         for ticket in self._take_all(group):
-            self._fail(ticket, Ret.NO_SUCH_GROUP)
+            self._fail(ticket, Ret.WORKER_LOST if ticket.has_run else Ret.NO_SUCH_GROUP)
         del self.groups[group.number]
+        self.latencies = {key: found for key, found in self.latencies.items() if key[0] != group.number}
 
     # Inside: time
 
@@ -470,7 +556,7 @@ class Dispatch:
         if ticket.route.timeout is not None and (line := self._deadlines.get(ticket.route.timeout)):
             line.pop(ticket.number, None)
 
-    def _is_late(self, ticket: Ticket, now: float) -> None:
+    def _is_late(self, ticket: Ticket) -> None:
         """A request's time is over, wherever it is."""
         self._fail(ticket, Ret.DEADLINE)
         seat = ticket.seat
@@ -478,30 +564,35 @@ class Dispatch:
             group = self.groups[ticket.group]
             self._take_out(group, ticket)
             group.discarded += 1
-        elif seat.grace:
-            assert ticket.deadline is not None
-            self._graces[ticket.number] = (ticket.deadline + seat.grace, seat)
         else:
-            self._is_overdue(seat)
+            assert ticket.deadline is not None
+            had_its_time = ticket.given + ticket.deadline - ticket.arrived
+            self._graces[ticket.number] = (max(ticket.deadline + seat.grace, had_its_time), seat)
 
-    def _is_overdue(self, seat: Seat) -> None:
-        if seat not in self.overdue:
-            self.overdue.append(seat)
+    def _end_graces(self, now: float) -> float | None:
+        """Note the workers that have had a request for too long; when to look again."""
+        for number in [number for number, (ends, _) in self._graces.items() if ends <= now]:
+            _, seat = self._graces.pop(number)
+            if seat not in self.overdue:
+                self.overdue.append(seat)
+        return min((ends for ends, _ in self._graces.values()), default=None)
 
     # Inside: answers
 
-    def _refuse(self, caller: Caller, frame: bytes, ret: Ret) -> None:
-        """Answer a request that got no ticket."""
+    def _refuse(self, caller: Caller, frame: bytes, wire: Wire, ret: Ret) -> None:
+        """Answer that no handler did, and why."""
         self.failures[ret] += 1
         if self.table.answers_failures:
-            self._send(caller, self._wire.reply(frame, ret))
+            self._send(caller, wire.reply(frame, ret))
+        else:
+            self.silent += 1
 
     def _fail(self, ticket: Ticket, ret: Ret) -> None:
         """Answer with a code that says why no handler did."""
         if ticket.is_answered:
             return
         ticket.is_answered = True
-        self._refuse(ticket.caller, ticket.frame, ret)
+        self._refuse(ticket.caller, ticket.frame, ticket.wire, ret)
 
     def _answer(self, ticket: Ticket, answer: bytes) -> None:
         """What a handler answered; only once."""

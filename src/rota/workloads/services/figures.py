@@ -18,6 +18,7 @@ class Figures(msgspec.Struct, frozen=True):
     clients: int
     requests: int
     answers: int
+    silent: int
     busy: dict[int, int]
     idle: dict[int, int]
     pending: dict[int, int]
@@ -44,6 +45,7 @@ def figures(dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: 
         clients=clients,
         requests=dispatch.requests,
         answers=dispatch.answers,
+        silent=dispatch.silent,
         busy={number: len(group.seats) - free[number] for number, group in groups.items()},
         idle=free,
         pending={number: group.pending for number, group in groups.items()},
@@ -82,6 +84,7 @@ def stat(
         pending_tasks=_sum(workers, (proxy.pending for proxy in proxies)),
         client_req=sum(proxy.requests for proxy in proxies),
         client_rsp=sum(proxy.answers for proxy in proxies),
+        silent=sum(proxy.silent for proxy in proxies),
         worker_req=_sum(workers, (proxy.given for proxy in proxies)),
         worker_rsp=_sum(workers, (proxy.done for proxy in proxies)),
         discard_tasks=_sum(workers, (proxy.discarded for proxy in proxies)),
