@@ -1,6 +1,7 @@
 """`rota simulate`: fleets in virtual time, from seed numbers."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from time import perf_counter
 
@@ -8,6 +9,7 @@ import click
 
 from rota.sim import election as election_scenario
 from rota.sim import resources as resources_scenario
+from rota.sim import services as services_scenario
 from rota.sim.run import Verdict, run_seed, run_seeds
 
 
@@ -32,7 +34,10 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                 click.option("--first", type=int, default=0, show_default=True, help="The first of them."),
                 click.option("--seed", type=int, help="Run this one seed and tell its story."),
                 click.option(
-                    "--break", "broken", type=click.Choice(broken), help="Leave out a safeguard, to see it missed."
+                    "--break",
+                    "broken",
+                    type=click.Choice(list(broken)),
+                    help="Leave out a safeguard, to see it missed.",
                 ),
             )
         ):
@@ -66,6 +71,18 @@ def resources(seeds: int, first: int, seed: int | None, broken: str | None) -> N
     _run("resources", seeds, first, seed, broken)
 
 
+@command.command()
+@_scenario(services_scenario.BROKEN)
+def services(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """A service under load: crashes, hangs, vanishing clients and reloads.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate services --seeds 1000
+    """
+    _run("services", seeds, first, seed, broken)
+
+
 def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | None) -> None:
     started = perf_counter()
     if seed is None:
@@ -79,12 +96,12 @@ def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | 
 
 def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
     """Print what the seeds showed; how many of them failed."""
-    seeds = terms = writes = 0
+    seeds = 0
+    counts: Counter[str] = Counter()
     failed: list[Verdict] = []
     for verdict in verdicts:
         seeds += 1
-        terms += verdict.terms
-        writes += verdict.writes
+        counts.update(verdict.counts)
         if verdict.violations:
             failed.append(verdict)
     if failed:
@@ -93,5 +110,6 @@ def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, star
         click.echo(f"replay: rota simulate {scenario} --seed {worst.seed}{option}")
     counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     elapsed = perf_counter() - started
-    click.echo(f"{counted}, {len(failed)} failed; {terms} terms, {writes} leader writes accepted; {elapsed:.1f} s")
+    tried = ", ".join(f"{count} {what}" for what, count in counts.items())
+    click.echo(f"{counted}, {len(failed)} failed; {tried}; {elapsed:.1f} s")
     return len(failed)

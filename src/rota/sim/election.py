@@ -15,7 +15,7 @@ the scenario must find both.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -57,6 +57,10 @@ class Election:
         self._proven = asyncio.Event()
         self.terms = 0
         self.writes = 0
+
+    def counts(self) -> Mapping[str, int]:
+        """What was tried."""
+        return {"terms": self.terms, "leader writes accepted": self.writes}
 
     async def run(self) -> None:
         """The whole story."""

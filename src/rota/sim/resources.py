@@ -152,6 +152,10 @@ class Resources:
         self.terms = 0
         self.writes = 0
 
+    def counts(self) -> Mapping[str, int]:
+        """What was tried."""
+        return {"terms": self.terms, "leader writes accepted": self.writes}
+
     async def run(self) -> None:
         """The whole story."""
         world = self._world

@@ -15,6 +15,7 @@ from typing import Protocol
 from rota.kit import virtual
 from rota.sim.election import Election
 from rota.sim.resources import Resources
+from rota.sim.services import Services
 from rota.sim.world import World
 
 
@@ -24,8 +25,9 @@ class Verdict:
 
     seed: int
     violations: tuple[str, ...]
-    terms: int
-    writes: int
+    counts: Mapping[str, int]
+    """What was tried, by what it is called."""
+
     digest: str
     story: tuple[str, ...]
 
@@ -33,14 +35,18 @@ class Verdict:
 class Scenario(Protocol):
     """A story that a world is put through."""
 
-    terms: int
-    writes: int
+    def counts(self) -> Mapping[str, int]:
+        """What was tried, by what it is called; asked at the end."""
 
     async def run(self) -> None:
         """The whole of it."""
 
 
-SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {"election": Election, "resources": Resources}
+SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
+    "election": Election,
+    "resources": Resources,
+    "services": Services,
+}
 
 
 def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -> Verdict:
@@ -67,8 +73,7 @@ async def _told(name: str, seed: int, broken: str | None) -> Verdict:
     return Verdict(
         seed=seed,
         violations=tuple(world.violations),
-        terms=scenario.terms,
-        writes=scenario.writes,
+        counts=scenario.counts(),
         digest=world.digest,
         story=tuple(world.story),
     )

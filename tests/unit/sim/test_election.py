@@ -12,8 +12,8 @@ from rota.sim.run import run_seed, run_seeds
 def test_a_hundred_seeds_break_no_rule() -> None:
     verdicts = list(run_seeds(range(100)))
     assert {verdict.seed: verdict.violations for verdict in verdicts if verdict.violations} == {}
-    assert sum(verdict.terms for verdict in verdicts) > 200, "too quiet to prove anything"
-    assert sum(verdict.writes for verdict in verdicts) > 2000
+    assert sum(verdict.counts["terms"] for verdict in verdicts) > 200, "too quiet to prove anything"
+    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 2000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,463 @@
+"""A node that serves one service, in virtual time: an agent, its proxies and its workers.
+
+Which workers there are, which generation has a group's requests and who gets which request is decided by the product's
+own code: `node.posts`, `decide.crew`, `node.tables`, `workloads.services.table` and `dispatch`, over real parcels. What
+is simulated are processes and lines: what one sends to another arrives in order, after a while, and a worker that dies
+is noticed after what it had sent before.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import Literal, Protocol
+
+from rota.decide import crew
+from rota.decide.crew import Drain, Kill, Member, Phase, Start
+from rota.kit.instant import Instant
+from rota.model.config import RuntimeConfig
+from rota.node.posts import ROUTER_GROUP, Post, group_pool, posts
+from rota.node.services import BATCH, GRACE
+from rota.node.tables import table
+from rota.workloads.services.dispatch import Caller, Dispatch, Seat
+from rota.workloads.services.parcels import (
+    ADDRESS,
+    ANSWERED,
+    DONE,
+    GIVEN,
+    READY,
+    RETURNED,
+    Inbox,
+    returned,
+)
+from rota.workloads.services.routing import ROUTER
+from rota.workloads.services.table import Table, active, merged
+from rota.workloads.summary import AppSummary, ServiceSummary
+
+SERVICE = "logic"
+SLOWEST = 0.02
+"""Seconds that anything said to another process takes at most."""
+
+DRAIN = timedelta(seconds=3)
+CONFIG = RuntimeConfig(drain=DRAIN)
+
+Act = Callable[[], None]
+Outcome = Literal["answer", "silent", "early", "twice", "crash", "hang"]
+
+
+class Observer(Protocol):
+    """Who is told what happens, and says what handlers do."""
+
+    def ran(self, worker: "SimWorker", frame: bytes) -> None:
+        """A worker begins with a request."""
+
+    def finishes(self, worker: "SimWorker", held: int) -> None:
+        """A worker was told that nothing more comes; how many requests it has."""
+
+    def kept_silent(self, frame: bytes) -> None:
+        """A handler ended without an answer, on purpose."""
+
+    def fate(self, worker: "SimWorker", frame: bytes) -> "Fate":
+        """What becomes of a request that a worker begins with."""
+
+    def reply(self, frame: bytes) -> bytes:
+        """What a handler answers."""
+
+    def route(self, worker: "SimWorker", frame: bytes) -> int:
+        """The group that a routing function names."""
+
+    def turned(self, proxy: "SimProxy") -> None:
+        """A proxy has come to the end of a turn; nothing has been sent yet."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a request in its handler, and after how many seconds."""
+
+    what: Outcome
+    after: float
+
+
+class Line:
+    """One direction of a socket: what is sent arrives in order, each after a while."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._loop = asyncio.get_running_loop()
+        self._last = 0.0
+
+    def send(self, act: Act) -> None:
+        """Do something at the other end."""
+        soon = self._loop.time() + self._random.uniform(0.0001, SLOWEST)
+        self._last = max(soon, self._last + 1e-6)
+        self._loop.call_at(self._last, act)
+
+
+class SimClient(Caller):
+    """A connection: frames out, answers in."""
+
+    __slots__ = ("down", "heard", "is_gone", "up")
+
+    def __init__(self, random: Random, heard: Callable[["SimClient", bytes], None]) -> None:
+        super().__init__(ADDRESS.pack(4, 1, b""))
+        self.up, self.down, self.heard = Line(random), Line(random), heard
+        self.is_gone = False
+        """Has it hung up? The proxy hears that later."""
+
+
+class SimSeat(Seat):
+    """A worker's seat in a proxy."""
+
+    __slots__ = ("inbox", "is_seated", "process")
+
+    def __init__(self, process: "SimWorker", group: int, capacity: int, grace: float) -> None:
+        super().__init__(process.id, group, process.generation, capacity, grace)
+        self.process, self.inbox, self.is_seated = process, Inbox(RETURNED), False
+
+
+class SimWorker:
+    """A worker process: it takes requests from its line, and says when they are done."""
+
+    def __init__(self, node: "SimNode", number: int, start: Start, post: Post, proxy: "SimProxy") -> None:
+        self.id, self.generation, self.slot, self.pool = number, start.generation, start.slot, start.pool
+        self.group, self.drain = post.group, post.drain
+        self.proxy = proxy
+        self.phase, self.since, self.worn = Phase.STARTING, node.now, ""
+        self.is_dead = False
+        self._node, self._random = node, node.random
+        self._up, self.down, self._to_agent = Line(node.random), Line(node.random), Line(node.random)
+        self._inbox = Inbox(GIVEN)
+        self._held: dict[int, bytes] = {}
+        summary = node.summaries[self.generation]
+        is_router = post.group == ROUTER_GROUP
+        self.capacity = BATCH if is_router else summary.concurrency
+        grace = 0.0 if is_router or (self.capacity == 1 and not summary.has_loop) else GRACE
+        self.seat = SimSeat(self, ROUTER if is_router else int(post.group), self.capacity, grace)
+
+    @property
+    def member(self) -> Member:
+        """As the plan sees it."""
+        return Member(
+            self.id, self.pool, self.slot, self.generation, self.phase, self.since, worn=self.worn, drain=self.drain
+        )
+
+    def enter(self, phase: Phase) -> None:
+        """Come into a phase, as the agent sees it."""
+        self.phase, self.since = phase, self._node.now
+
+    def start(self) -> None:
+        """Be ready after a while."""
+        self._later(self._random.uniform(0.02, 0.5), self._register)
+
+    def die(self) -> None:
+        """End, whatever it holds; others hear of it."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._up.send(partial(self.proxy.lost, self.seat))
+            self._to_agent.send(partial(self._node.ended, self))
+
+    def hear(self, data: bytes) -> None:
+        """What the proxy sent."""
+        if self.is_dead:
+            return
+        for number, _, parcel in self._inbox.feed(data):
+            if not number:
+                self._node.observer.finishes(self, len(self._held))
+                self.die()
+                return
+            self._begin(number, parcel[ADDRESS.size :])
+
+    def _register(self) -> None:
+        self._say(READY)
+        self._to_agent.send(partial(self._node.registered, self))
+
+    def _begin(self, number: int, frame: bytes) -> None:
+        self._held[number] = frame
+        observer = self._node.observer
+        if self.seat.group == ROUTER:
+            group = observer.route(self, frame)
+            answer = group.to_bytes(4, "big", signed=True)
+            self._later(self._random.uniform(0.0, 0.01), partial(self._done, number, answer, flags=DONE))
+            return
+        observer.ran(self, frame)
+        fate = observer.fate(self, frame)
+        match fate.what:
+            case "hang":
+                pass
+            case "crash":
+                self._later(fate.after, self.die)
+            case "silent":
+                self._later(fate.after, partial(self._end_silently, number, frame))
+            case "early":
+                early = returned(number, ANSWERED, observer.reply(frame))
+                self._later(fate.after / 2, partial(self._say, early))
+                self._later(fate.after, partial(self._done, number, flags=DONE))
+            case "twice":
+                self._later(fate.after, partial(self._say, returned(number, ANSWERED, observer.reply(frame))))
+                self._later(fate.after, partial(self._done, number, observer.reply(frame)))
+            case "answer":
+                self._later(fate.after, partial(self._done, number, observer.reply(frame)))
+
+    def _end_silently(self, number: int, frame: bytes) -> None:
+        self._node.observer.kept_silent(frame)
+        self._done(number, flags=DONE)
+
+    def _done(self, number: int, answer: bytes = b"", flags: int = DONE | ANSWERED) -> None:
+        del self._held[number]
+        self._say(returned(number, flags, answer))
+
+    def _say(self, parcel: bytes) -> None:
+        cut = self._random.randint(0, len(parcel))
+        for part in (parcel[:cut], parcel[cut:]):
+            if part:
+                self._up.send(partial(self.proxy.hear, self.seat, part))
+
+    def _later(self, seconds: float, act: Act) -> None:
+        def unless_dead() -> None:
+            if not self.is_dead:
+                act()
+
+        asyncio.get_running_loop().call_later(seconds, unless_dead)
+
+
+class SimProxy:
+    """A proxy: what it hears goes to the dispatch; what that leaves in the outboxes is sent at the end of the turn."""
+
+    def __init__(self, node: "SimNode", dispatch: Dispatch) -> None:
+        self.dispatch = dispatch
+        self.from_agent, self._to_agent = Line(node.random), Line(node.random)
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def now(self) -> float:
+        """Its clock."""
+        return self._loop.time()
+
+    # What clients do
+
+    def ask(self, client: SimClient, cmd: int, frame: bytes) -> None:
+        """A frame came."""
+        self.dispatch.arrive(client, cmd, frame, self.now)
+        self._end_turn()
+
+    def hung_up(self, client: SimClient) -> None:
+        """A connection ended."""
+        self.dispatch.caller_gone(client)
+        self._end_turn()
+
+    # What workers say
+
+    def hear(self, seat: SimSeat, data: bytes) -> None:
+        """A part of a line came."""
+        for number, flags, answer in seat.inbox.feed(data):
+            if number:
+                self.dispatch.returned(seat, number, flags, answer, self.now)
+            else:
+                seat.is_seated = True
+                self.dispatch.seat_joined(seat, self.now)
+        self._end_turn()
+
+    def lost(self, seat: SimSeat) -> None:
+        """A line ended."""
+        if seat.is_seated:
+            self.dispatch.seat_lost(seat, self.now)
+        self._end_turn()
+
+    # What the agent says
+
+    def serve(self, wanted: Table) -> None:
+        """Serve by this table."""
+        self.dispatch.configure(wanted, self.now)
+        self._end_turn()
+
+    def dismiss(self, seat: SimSeat) -> None:
+        """Give a worker nothing more."""
+        if seat.is_seated:
+            self.dispatch.seat_leaves(seat.worker, self.now)
+        else:
+            seat.is_leaving = True
+        self._end_turn()
+
+    def clear(self) -> None:
+        """Drop what waits."""
+        self.dispatch.clear(None)
+        self._end_turn()
+
+    def stop(self) -> None:
+        """Take no new requests."""
+        self.dispatch.stop()
+        self._end_turn()
+
+    def give_up(self) -> None:
+        """Answer all that is here."""
+        self.dispatch.give_up()
+        self._end_turn()
+
+    # Turns
+
+    def _end_turn(self) -> None:
+        dispatch = self.dispatch
+        look_again = dispatch.expire(self.now)
+        self._node.observer.turned(self)
+        for seat in dispatch.overdue:
+            holds_others = any(not ticket.is_answered for ticket in seat.held.values())
+            self._to_agent.send(partial(self._node.overdue, seat.worker, holds_others))
+        dispatch.overdue.clear()
+        for seat in dispatch.touched_seats:
+            assert isinstance(seat, SimSeat)
+            seat.is_touched = False
+            seat.process.down.send(partial(seat.process.hear, b"".join(seat.outbox)))
+            seat.outbox.clear()
+        dispatch.touched_seats.clear()
+        for caller in dispatch.touched_callers:
+            assert isinstance(caller, SimClient)
+            caller.is_touched = False
+            for answer in caller.outbox:
+                caller.down.send(partial(caller.heard, caller, answer))
+            caller.outbox.clear()
+        dispatch.touched_callers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if look_again is None else self._loop.call_at(look_again, self._end_turn)
+
+
+class SimNode:
+    """The agent: it mans the groups of the wanted generation, and tells the proxies whose workers get the requests."""
+
+    def __init__(
+        self, random: Random, observer: Observer, summary: ServiceSummary, make: Callable[[Table], Dispatch]
+    ) -> None:
+        self.random, self.observer = random, observer
+        self.summaries = {1: summary}
+        self.target, self.previous = 1, 1
+        self.workers: dict[int, SimWorker] = {}
+        self.table = table(summary, dict.fromkeys([*map(int, summary.groups), ROUTER], 1))
+        self._loop = asyncio.get_running_loop()
+        self.proxies = [SimProxy(self, make(self.table)) for _ in range(summary.proxies)]
+        self._last = 0
+        self._is_woken = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.wake()
+
+    @property
+    def now(self) -> Instant:
+        """Its clock."""
+        return Instant(self._loop.time())
+
+    @property
+    def posts(self) -> dict[str, Post]:
+        """What the wanted generation asks for."""
+        app = AppSummary(name="sim", start="fork", services=(self.summaries[self.target],))
+        return posts(app, (), 0, CONFIG)
+
+    @property
+    def is_settled(self) -> bool:
+        """Is everything manned and flipped?"""
+        is_flipped = all(generation == self.target for generation in self.table.groups.values())
+        return is_flipped and crew.is_settled(self._crew(), self.target)
+
+    def reload(self, summary: ServiceSummary) -> int:
+        """Want other code from now on; its generation."""
+        self.previous, self.target = self.target, max(self.summaries) + 1
+        self.summaries[self.target] = summary
+        self.wake()
+        return self.target
+
+    def roll_back(self) -> int:
+        """Want the generation before; which one that is."""
+        self.previous, self.target = self.target, self.previous
+        self.wake()
+        return self.target
+
+    # What is told
+
+    def registered(self, worker: SimWorker) -> None:
+        """A worker can work."""
+        if worker.phase == Phase.STARTING and worker.id in self.workers:
+            worker.enter(Phase.READY)
+            self.wake()
+
+    def ended(self, worker: SimWorker) -> None:
+        """A worker is gone."""
+        del self.workers[worker.id]
+        self.wake()
+
+    def overdue(self, number: int, holds_others: bool) -> None:
+        """A worker did not end a request in time."""
+        if worker := self.workers.get(number):
+            if holds_others:
+                worker.worn = worker.worn or "a request took longer than it may"
+            else:
+                worker.enter(Phase.DRAINING)
+                worker.die()
+            self.wake()
+
+    # The loop
+
+    def wake(self) -> None:
+        """Something changed: plan again."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_woken = False
+        self._serve()
+        plan = crew.plan(self._crew(), self.now)
+        for action in plan.actions:
+            match action:
+                case Start():
+                    self._start(action)
+                case Drain(member=number):
+                    self._drain(self.workers[number])
+                case Kill(member=number):
+                    self.workers[number].die()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if plan.look_again is None else self._loop.call_at(plan.look_again, self.wake)
+
+    def _crew(self) -> crew.Crew:
+        return crew.Crew(
+            pools={name: post.pool for name, post in self.posts.items()},
+            target=self.target,
+            members=tuple(worker.member for worker in self.workers.values()),
+            loaders=frozenset({self.target, self.previous}),
+        )
+
+    def _serve(self) -> None:
+        summary, wanted = self.summaries[self.target], self.posts
+        generations = {}
+        for name in (*summary.groups, ROUTER_GROUP):
+            number, pool = ROUTER if name == ROUTER_GROUP else int(name), group_pool(SERVICE, name)
+            ready = Counter(
+                worker.generation
+                for worker in self.workers.values()
+                if worker.pool == pool and worker.phase == Phase.READY
+            )
+            count = wanted[pool].pool.count if pool in wanted else 0
+            generations[number] = active(self.table.groups.get(number, 0), self.target, ready, count)
+        found = merged(self.table, table(summary, generations), self.target)
+        if found != self.table:
+            self.table = found
+            for proxy in self.proxies:
+                proxy.from_agent.send(partial(proxy.serve, found))
+
+    def _start(self, action: Start) -> None:
+        self._last += 1
+        proxy = self.proxies[action.slot % len(self.proxies)]
+        worker = SimWorker(self, self._last, action, self.posts[action.pool], proxy)
+        self.workers[worker.id] = worker
+        worker.start()
+
+    def _drain(self, worker: SimWorker) -> None:
+        was = worker.phase
+        worker.enter(Phase.DRAINING)
+        if was == Phase.STARTING:
+            worker.die()
+        else:
+            worker.proxy.from_agent.send(partial(worker.proxy.dismiss, worker.seat))

@@ -1,0 +1,411 @@
+"""Scenario: a service under load, with everything going wrong on its machine.
+
+A node serves one service by the product's own dispatch, tables and plan of workers (`sim.service_node`). Clients ask,
+several requests at a time, and some hang up. Handlers answer, early, twice or not at all; they crash, and hang. Workers
+are killed, queues are cleared, and other code comes again and again: other groups, routes, rules and numbers of
+workers. Then the faults stop, while reloads go on; at the end the service stops. What must hold:
+
+- Every request that reached a proxy is answered exactly once, unless its handler chose silence or its client is gone.
+- None runs twice, unless its cmd is idempotent; then at most twice, and in one generation.
+- No worker has more than it can take, gets anything after it was told to finish, or gets anything while another
+  generation is active.
+- No worker is overdue that did not have a request for all the time that it may take.
+- Nobody waits who is gone, or whose time is over; queues keep their bounds, and nobody is idle while somebody waits.
+- A cmd that all the code has is never refused for want of a handler or a group.
+- Once the faults have stopped, a reload costs no request, all workers are of the wanted generation soon, and what is
+  there is worked off.
+- What is counted adds up, after every turn, and nothing is raised that would end a process.
+
+`BROKEN` are dispatches with a safeguard left out; the scenario must find each.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import Any
+
+from rota.sim.service_node import DRAIN, SERVICE, Act, Fate, Outcome, SimClient, SimNode, SimProxy, SimWorker
+from rota.sim.world import World
+from rota.workloads.services.codes import Ret
+from rota.workloads.services.dispatch import Dispatch, Group, Seat, Ticket
+from rota.workloads.services.frames import BOX, wire
+from rota.workloads.services.parcels import FINISH, GIVEN, Inbox
+from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
+from rota.workloads.summary import ServiceSummary
+
+CMDS = range(1, 7)
+IDEMPOTENT = (1, 2)
+HANGS = 3
+"""The cmd whose handlers may hang; it always has a limit."""
+
+QUEUE = 20
+FAULTS_END = 40.0
+HEALED = 12.0
+"""Seconds after the last fault in which what it left behind may still be felt."""
+
+CALM = 10.0
+SETTLES = 8.0
+"""Seconds after the last reload by which all is as it should be."""
+
+FATES: Mapping[Outcome, int] = {"answer": 80, "silent": 5, "early": 5, "twice": 5, "crash": 2, "hang": 3}
+"""What handlers do, and how often in a hundred."""
+
+CALM_FATES: Mapping[Outcome, int] = {"answer": 95, "silent": 5}
+WIRE = wire(BOX)
+
+
+class Losing(Dispatch):
+    """Says nothing to those whose worker was lost."""
+
+    def _fail(self, ticket: Ticket, ret: Ret) -> None:
+        if ret != Ret.WORKER_LOST:
+            super()._fail(ticket, ret)
+
+
+class Repeating(Dispatch):
+    """Passes every answer on, also the second."""
+
+    def _answer(self, ticket: Ticket, answer: bytes) -> None:
+        ticket.is_answered = False
+        super()._answer(ticket, answer)
+
+
+class Retrying(Dispatch):
+    """Runs a request again, whatever its cmd and the generation."""
+
+    def _may_run_again(self, ticket: Ticket, seat: Seat, group: Group) -> bool:
+        return not ticket.is_answered and ticket.caller.is_open and group.is_known
+
+
+class Hasty(Dispatch):
+    """Ends a worker that should leave without asking what it holds, as the original does."""
+
+    def seat_leaves(self, worker: int, now: float) -> bool:
+        if seat := self.seats.get(worker):
+            seat.outbox.append(FINISH)
+            self._touch(seat)
+        return seat is not None
+
+
+BROKEN: Mapping[str, type[Dispatch]] = {
+    "lost": Losing,
+    "once": Repeating,
+    "again": Retrying,
+    "leave": Hasty,
+}
+"""What can be broken on purpose."""
+
+
+@dataclass
+class Asked:
+    """A request, as the scenario knows it."""
+
+    client: SimClient
+    cmd: int
+    is_calm: bool
+    """Was it sent when all faults were healed?"""
+
+    has_arrived: bool = False
+    is_silent: bool = False
+    answers: list[int] = field(default_factory=list)
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    """Worker and generation of each run."""
+
+
+class Services:
+    """One run of the scenario."""
+
+    def __init__(self, world: World, broken: str | None) -> None:
+        self._world, self._random = world, world.random
+        self._asked: dict[int, Asked] = {}
+        self._clients: set[asyncio.Task[None]] = set()
+        self._proxies = self._random.randint(1, 2)
+        self._reloads = 0
+        self._is_raging, self._is_calm = True, False
+        make = BROKEN[broken] if broken else Dispatch
+        self._node = SimNode(self._random, self, self._code(), make)
+
+    def counts(self) -> Mapping[str, int]:
+        """What was tried."""
+        return {"requests": sum(asked.has_arrived for asked in self._asked.values()), "reloads": self._reloads}
+
+    async def run(self) -> None:
+        """The whole story."""
+        asyncio.get_running_loop().set_exception_handler(self._fell)
+        for _ in range(self._random.randint(3, 8)):
+            self._clients.add(asyncio.create_task(self._ask_on()))
+        await self._rage()
+        await asyncio.sleep(HEALED)
+        self._is_calm = True
+        await self._reload_calmly()
+        if self._random.random() < 0.5:
+            await self._hush()
+            self._check_all_is_worked_off()
+        await self._stop()
+        await self._hush()
+        self._check_answers()
+        await self._world.end()
+
+    # The story
+
+    def _fell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A process would have died of it."""
+        self._world.violate(f"{context['message']}: {context.get('exception')!r}")
+
+    async def _rage(self) -> None:
+        """Crashes, reloads and clears, for a while."""
+        beside = [
+            asyncio.create_task(self._again(0.3, 4.0, self._kill_one)),
+            asyncio.create_task(self._again(1.0, 8.0, self._reload)),
+            asyncio.create_task(self._again(3.0, 20.0, self._clear)),
+        ]
+        await asyncio.sleep(FAULTS_END)
+        for task in beside:
+            task.cancel()
+        self._is_raging = False
+        self._world.tell("the faults have stopped")
+
+    async def _again(self, least: float, most: float, act: Act) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(least, most))
+            act()
+
+    def _kill_one(self) -> None:
+        if self._node.workers:
+            worker = self._random.choice(list(self._node.workers.values()))
+            self._world.tell(f"worker {worker.id} of {worker.pool} is killed")
+            worker.die()
+
+    def _reload(self) -> None:
+        self._reloads += 1
+        is_back = self._random.random() < 0.2
+        generation = self._node.roll_back() if is_back else self._node.reload(self._code())
+        summary = self._node.summaries[generation]
+        self._world.tell(f"generation {generation}: groups {summary.groups}, rule {summary.rule}")
+
+    def _clear(self) -> None:
+        self._world.tell("the queues are cleared")
+        for proxy in self._node.proxies:
+            proxy.from_agent.send(proxy.clear)
+
+    async def _reload_calmly(self) -> None:
+        for _ in range(2):
+            self._reload()
+            await asyncio.sleep(CALM / 2)
+        await asyncio.sleep(SETTLES)
+        if not self._node.is_settled:
+            self._world.violate(f"not settled {SETTLES:.0f} s after the last reload: {self._node.table.groups}")
+
+    async def _hush(self) -> None:
+        """Let nobody ask any more, and wait until what was asked has had its time."""
+        for task in self._clients:
+            task.cancel()
+        await asyncio.sleep(3.0)
+
+    async def _stop(self) -> None:
+        self._world.tell("the service stops")
+        for proxy in self._node.proxies:
+            proxy.from_agent.send(proxy.stop)
+        await asyncio.sleep(self._random.uniform(0.0, DRAIN.total_seconds()))
+        for proxy in self._node.proxies:
+            proxy.from_agent.send(proxy.give_up)
+
+    # Clients
+
+    async def _ask_on(self) -> None:
+        random = self._random
+        while True:
+            client = SimClient(random, self._heard)
+            proxy = random.choice(self._node.proxies)
+            eagerness = random.choice((1, 1, 3, 3, 3, 30))
+            while not client.is_gone:
+                await asyncio.sleep(random.uniform(0.02, 0.8))
+                for _ in range(random.randint(1, eagerness)):
+                    self._ask(client, proxy)
+                if random.random() < 0.03:
+                    client.is_gone = True
+                    client.up.send(partial(proxy.hung_up, client))
+
+    def _ask(self, client: SimClient, proxy: SimProxy) -> None:
+        cmd, sn = self._random.choice(CMDS), len(self._asked)
+        asked = self._asked[sn] = Asked(client, cmd, self._is_calm)
+        frame = WIRE.frame(cmd=cmd, sn=sn)
+
+        def arrive() -> None:
+            asked.has_arrived = True
+            proxy.ask(client, cmd, frame)
+
+        client.up.send(arrive)
+
+    def _heard(self, client: SimClient, answer: bytes) -> None:
+        header = WIRE.read(answer)
+        asked, ret = self._asked[header["sn"]], header["ret"]
+        asked.answers.append(ret)
+        if asked.client is not client:
+            self._world.violate(f"request {header['sn']} was answered to somebody else")
+        if len(asked.answers) > 1:
+            self._world.violate(f"request {header['sn']} was answered twice: {asked.answers}")
+        if ret in (Ret.UNKNOWN_CMD, Ret.NO_SUCH_GROUP):
+            self._world.violate(f"request {header['sn']} of cmd {asked.cmd} was refused: {Ret(ret).name}")
+        if asked.is_calm and ret == Ret.WORKER_LOST:
+            self._world.violate(f"request {header['sn']} was lost in a reload")
+
+    # What handlers do (an Observer)
+
+    def fate(self, worker: SimWorker, frame: bytes) -> Fate:
+        """Mostly a good one."""
+        random = self._random
+        fates = FATES if self._is_raging else CALM_FATES
+        [what] = random.choices(list(fates), list(fates.values()))
+        if what == "hang" and WIRE.cmd_and_sn(frame)[0] != HANGS:
+            what = "answer"
+        is_slow = self._is_raging and random.random() < 0.05
+        return Fate(what, random.uniform(0.5, 5.0) if is_slow else random.uniform(0.0, 0.1))
+
+    def reply(self, frame: bytes) -> bytes:
+        """Nothing but that all is well."""
+        return WIRE.reply(frame, 0)
+
+    def route(self, worker: SimWorker, frame: bytes) -> int:
+        """By sn, among the groups of the function's own generation."""
+        groups = sorted(map(int, self._node.summaries[worker.generation].groups))
+        return groups[WIRE.cmd_and_sn(frame)[1] % len(groups)]
+
+    def ran(self, worker: SimWorker, frame: bytes) -> None:
+        """Is it the first time, or allowed?"""
+        cmd, sn = WIRE.cmd_and_sn(frame)
+        runs = self._asked[sn].runs
+        runs.append((worker.id, worker.generation))
+        is_fine = cmd in IDEMPOTENT and len(runs) == 2 and len({generation for _, generation in runs}) == 1
+        if len(runs) > 1 and not is_fine:
+            self._world.violate(f"request {sn} of cmd {cmd} ran on workers and generations {runs}")
+
+    def finishes(self, worker: SimWorker, held: int) -> None:
+        """Has it nothing left?"""
+        if held:
+            self._world.violate(f"worker {worker.id} was told to finish while it had {held} requests")
+
+    def kept_silent(self, frame: bytes) -> None:
+        """A handler's choice."""
+        self._asked[WIRE.cmd_and_sn(frame)[1]].is_silent = True
+
+    # The rules, after every turn
+
+    def turned(self, proxy: SimProxy) -> None:
+        """Look at all that a proxy knows."""
+        for broken in (
+            *self._broken_by_seats(proxy.dispatch, proxy.now),
+            *self._broken_by_queues(proxy.dispatch, proxy.now),
+            *self._broken_by_figures(proxy.dispatch),
+        ):
+            self._world.violate(broken)
+
+    def _broken_by_seats(self, dispatch: Dispatch, now: float) -> Iterator[str]:
+        for seat in dispatch.seats.values():
+            if len(seat.held) > seat.capacity:
+                yield f"worker {seat.worker} has {len(seat.held)} requests, and can take {seat.capacity}"
+        for seat in dispatch.touched_seats:
+            group = dispatch.groups.get(seat.group)
+            gets = [number != 0 for number, _, _ in Inbox(GIVEN).feed(b"".join(seat.outbox))]
+            if any(gets) and group is not None and seat.generation != group.active:
+                yield f"worker {seat.worker} of generation {seat.generation} got a request in {group.active}"
+            if any(gets) and group is not None and seat.is_leaving and group.is_known:
+                yield f"worker {seat.worker} got a request although it leaves"
+            if False in gets[:-1]:
+                yield f"worker {seat.worker} got a request after it was told to finish"
+        for seat in dispatch.overdue:
+            if not any(_had_its_time(ticket, now) for ticket in seat.held.values()):
+                yield f"worker {seat.worker} is overdue, and had no request for all of its time"
+
+    def _broken_by_queues(self, dispatch: Dispatch, now: float) -> Iterator[str]:
+        for group in dispatch.groups.values():
+            lines = [len(line) for line in group.lines.values()]
+            if group.pending != sum(lines) + len(group.again):
+                yield f"group {group.number} counts {group.pending} that wait, and has {sum(lines) + len(group.again)}"
+            if sum(lines) > QUEUE or max(lines, default=0) > QUEUE // 2:
+                yield f"group {group.number} has too many waiting: {lines}"
+            if group.free and group.pending:
+                yield f"group {group.number} lets {group.pending} wait beside an idle worker"
+        for ticket in _tickets(dispatch):
+            if ticket.seat is None and not ticket.caller.is_open:
+                yield f"request {ticket.number} waits, and its client is gone"
+            if ticket.deadline is not None and ticket.deadline <= now and not ticket.is_answered:
+                yield f"request {ticket.number} is late, and was not answered"
+
+    def _broken_by_figures(self, dispatch: Dispatch) -> Iterator[str]:
+        gone = dispatch.drops["client gone"] + dispatch.drops["answer to a client that is gone"]
+        here = sum(not ticket.is_answered for ticket in _tickets(dispatch))
+        if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
+            yield (
+                f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "
+                f"{gone} gone and {here} here are another number"
+            )
+
+    # The rules, at the end
+
+    def _check_all_is_worked_off(self) -> None:
+        for number, proxy in enumerate(self._node.proxies):
+            if not proxy.dispatch.is_idle:
+                self._world.violate(f"proxy {number} still has requests that nobody works on")
+
+    def _check_answers(self) -> None:
+        for sn, asked in self._asked.items():
+            is_excused = asked.is_silent or asked.client.is_gone or not asked.has_arrived
+            if not asked.answers and not is_excused:
+                self._world.violate(f"request {sn} of cmd {asked.cmd} was never answered; it ran on {asked.runs}")
+
+    # Code
+
+    def _code(self) -> ServiceSummary:
+        """A service, as some version of an app declares it. All versions have the same cmds."""
+        random = self._random
+        groups = sorted(random.sample((1, 2, 3, 4), random.randint(1, 3)))
+        timeouts = {cmd: random.choice((None, 0.5, 2.0)) for cmd in CMDS} | {HANGS: random.choice((0.3, 1.0))}
+        return ServiceSummary(
+            name=SERVICE,
+            hosts=(),
+            port=0,
+            tcp=True,
+            udp=False,
+            groups={str(group): random.randint(self._proxies, 4) for group in groups},
+            routes={str(cmd): str(random.choice(groups)) for cmd in CMDS},
+            timeouts={str(cmd): timedelta(seconds=limit) for cmd, limit in timeouts.items() if limit is not None},
+            idempotent=IDEMPOTENT,
+            concurrency=random.choice((1, 1, 3)),
+            queue=QUEUE,
+            max_frame=1 << 20,
+            client_timeout=None,
+            auto_answer_on_fail=True,
+            rule=_rule(random, groups),
+            proxies=self._proxies,
+            all_out_first=random.random() < 0.2,
+            has_loop=random.random() < 0.5,
+        )
+
+
+def _rule(random: Random, groups: list[int]) -> Rule | None:
+    match random.randint(1, 6):
+        case 1:
+            return ByField("sn")
+        case 2:
+            return ByRange(tuple((cmd, cmd, random.choice(groups)) for cmd in CMDS))
+        case 3 | 4:
+            return ByWorker()
+    return None
+
+
+def _had_its_time(ticket: Ticket, now: float) -> bool:
+    return ticket.deadline is not None and ticket.given + ticket.deadline - ticket.arrived <= now
+
+
+def _tickets(dispatch: Dispatch) -> Iterator[Ticket]:
+    """All that is in one place or another."""
+    for group in dispatch.groups.values():
+        yield from group.again
+        for line in group.lines.values():
+            yield from line
+        for seat in group.seats.values():
+            yield from seat.held.values()

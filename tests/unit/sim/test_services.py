@@ -1,0 +1,94 @@
+"""The services' scenario: clean seeds, broken safeguards found, and planted mistakes found too."""
+
+import msgspec
+import pytest
+
+from rota.sim import service_node
+from rota.sim.run import run_seed, run_seeds
+from rota.sim.services import BROKEN
+from rota.workloads.services.codes import Ret
+from rota.workloads.services.dispatch import Dispatch
+from rota.workloads.services.table import merged
+
+
+def first_violation(broken=None):
+    """What the first seed that fails says; there must be one within 200."""
+    for seed in range(200):
+        if violations := run_seed(seed, "services", broken).violations:
+            return violations[0]
+    pytest.fail("no seed found it")
+
+
+def test_every_request_is_answered_once_whatever_happens() -> None:
+    verdicts = list(run_seeds(range(16), "services"))
+    assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
+    assert sum(verdict.counts["requests"] for verdict in verdicts) > 20_000, "too quiet to prove anything"
+    assert sum(verdict.counts["reloads"] for verdict in verdicts) > 80
+
+
+def test_a_seed_tells_the_same_story() -> None:
+    assert run_seed(3, "services").digest == run_seed(3, "services").digest
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_missing_safeguard_is_found(broken: str) -> None:
+    assert first_violation(broken)
+
+
+def keeps_watching(self, seat, now, lost=Dispatch.seat_lost):
+    """A lost worker's requests keep their deadlines, also those that were answered."""
+    answered = [ticket for ticket in seat.held.values() if ticket.is_answered and ticket.deadline is not None]
+    watched = [ticket for ticket in answered if ticket.number in self._deadlines.get(ticket.route.timeout, ())]
+    lost(self, seat, now)
+    for ticket in watched:
+        self._watch(ticket)
+
+
+def serves_the_gone(self, caller):
+    """What a client that hung up waits for still runs."""
+    caller.is_open = False
+
+
+def flips_no_seats(self, group, generation):
+    """A flip leaves the old workers where they were."""
+    group.active = generation
+
+
+def routes_by_ready_groups_only(old, new, target):
+    """A cmd whose new group is not there yet is nowhere, once its old group has flipped."""
+    found = merged(old, new, target)
+    if found == new:
+        return found
+    routes = {
+        cmd: route
+        for cmd, route in found.routes.items()
+        if route == new.routes.get(cmd) or found.groups[route.group] != target
+    }
+    return msgspec.structs.replace(found, routes=routes)
+
+
+def lets_the_late_wait(self, ticket):
+    """What waits too long is answered, and stays in its queue."""
+    self._fail(ticket, Ret.DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("seat_lost", keeps_watching),
+        ("caller_gone", serves_the_gone),
+        ("_flip", flips_no_seats),
+        ("_move_on", lambda self, group, now: None),
+        ("_is_late", lets_the_late_wait),
+        ("_pump", lambda self, group, now: None),
+        ("_unwatch", lambda self, ticket: None),
+    ],
+)
+def test_a_mistake_in_the_dispatch_is_found(monkeypatch: pytest.MonkeyPatch, name, mistake) -> None:
+    monkeypatch.setattr(Dispatch, name, mistake)
+    assert first_violation()
+
+
+def test_a_mistake_in_the_tables_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_node, "merged", routes_by_ready_groups_only)
+    assert "was refused: UNKNOWN_CMD" in first_violation()
