@@ -24,8 +24,9 @@ SENT = Declared("rota_service_sent_total", "counter", ("service",), "Answers tha
 REQUESTS = Declared("rota_service_requests_total", "counter", GROUP, "Requests that were given to workers.")
 ANSWERS = Declared("rota_service_answers_total", "counter", GROUP, "Requests that workers have finished.")
 DISCARDED = Declared("rota_service_discarded_total", "counter", GROUP, "Requests refused or dropped before they ran.")
+SILENT = Declared("rota_service_silent_total", "counter", ("service",), "Requests left without an answer on purpose.")
 FAILURES = Declared(
-    "rota_service_failures_total", "counter", ("service", "reason"), "Answers that no handler gave, by reason."
+    "rota_service_failures_total", "counter", ("service", "reason"), "Requests that no handler answered, by reason."
 )
 DROPS = Declared("rota_service_drops_total", "counter", ("service", "reason"), "What was dropped, by reason.")
 LATENCY = Declared(
@@ -38,8 +39,8 @@ PROXIES = Declared("rota_service_proxies", "gauge", ("service",), "Proxies that 
 CPU = Declared("rota_service_cpu_seconds_total", "counter", ("service",), "CPU time of its proxies.")
 
 SERVICE_METRICS: tuple[Declared, ...] = (
-    UP, LISTENING, CLIENTS, WANTED, WORKERS, PENDING, IN_FLIGHT, RECEIVED, SENT, REQUESTS, ANSWERS, DISCARDED, FAILURES,
-    DROPS, LATENCY, DURATION, PROXIES, CPU,
+    UP, LISTENING, CLIENTS, WANTED, WORKERS, PENDING, IN_FLIGHT, RECEIVED, SENT, REQUESTS, ANSWERS, DISCARDED, SILENT,
+    FAILURES, DROPS, LATENCY, DURATION, PROXIES, CPU,
 )  # fmt: skip
 
 
@@ -58,6 +59,7 @@ def service_metrics(services: Mapping[str, ServiceStat | None]) -> Iterable[Metr
     yield _by_part(REQUESTS, ((stat, stat.worker_req) for stat in stats))
     yield _by_part(ANSWERS, ((stat, stat.worker_rsp) for stat in stats))
     yield _by_part(DISCARDED, ((stat, stat.discard_tasks) for stat in stats))
+    yield metric(SILENT, (([stat.service], stat.silent) for stat in stats))
     yield _by_part(FAILURES, ((stat, stat.failures) for stat in stats))
     yield _by_part(DROPS, ((stat, stat.drops) for stat in stats))
     yield metric(LATENCY, (sample for stat in stats for sample in _quantiles(stat)))

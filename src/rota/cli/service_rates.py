@@ -27,6 +27,7 @@ def per_second(before: ServiceStat, after: ServiceStat, seconds: float) -> Servi
         after,
         client_req=round(rate(before.client_req, after.client_req)),
         client_rsp=round(rate(before.client_rsp, after.client_rsp)),
+        silent=round(rate(before.silent, after.silent)),
         worker_req=rates(before.worker_req, after.worker_req),
         worker_rsp=rates(before.worker_rsp, after.worker_rsp),
         discard_tasks=rates(before.discard_tasks, after.discard_tasks),
