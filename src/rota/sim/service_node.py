@@ -389,7 +389,8 @@ class SimNode:
 
     def overdue(self, number: int, holds_others: bool) -> None:
         """A worker did not end a request in time."""
-        if worker := self.workers.get(number):
+        worker = self.workers.get(number)
+        if worker is not None and not worker.is_dead:
             if holds_others:
                 worker.worn = worker.worn or "a request took longer than it may"
             else:

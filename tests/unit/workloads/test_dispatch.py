@@ -353,6 +353,20 @@ def test_after_its_grace_a_worker_is_overdue(client):
     assert bench.dispatch.overdue == [seat]
 
 
+def test_an_overdue_worker_is_named_again_until_it_is_gone(client):
+    bench = timed()
+    seat = bench.worker(capacity=2)
+    bench.ask(client, 1)
+    assert bench.pass_time(2.0) == 3.0
+    bench.dispatch.overdue.clear()
+    assert bench.pass_time(0.9) == 3.0
+    assert bench.dispatch.overdue == []
+    assert bench.pass_time(0.1) == 4.0
+    assert bench.dispatch.overdue == [seat]
+    bench.dispatch.seat_lost(seat, bench.now)
+    assert bench.pass_time(9.0) is None
+
+
 def test_the_shortest_time_is_looked_at_first(client):
     bench = Bench(routes={1: Route(1, 5.0), 2: Route(2, 1.0)})
     bench.ask(client, 1)

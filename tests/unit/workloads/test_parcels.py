@@ -1,7 +1,7 @@
 """Parcels between a proxy and its workers: whole again however the line cuts them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.workloads.services.frames import BadFrame
@@ -41,6 +41,7 @@ PARCELS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(sent=PARCELS, data=st.data())
 def test_parcels_come_out_as_they_went_in_wherever_the_line_is_cut(sent, data):
     stream = b"".join(returned(*parcel) for parcel in sent)

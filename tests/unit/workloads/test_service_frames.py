@@ -1,7 +1,7 @@
 """Frames on a service's wire: byte for byte what existing clients speak, however the bytes are cut on their way."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.model.errors import Invalid
@@ -49,6 +49,7 @@ def test_a_value_that_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize("layout", [BOX, MAPLE_TASK, LITTLE, BARE], ids=lambda layout: layout.name)
+@settings(deadline=None)
 @given(data=st.data())
 def test_frames_come_out_as_they_went_in_wherever_the_stream_is_cut(layout, data):
     it = wire(layout)

@@ -4,7 +4,7 @@ from functools import reduce
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.workloads.services.frames import BOX, MAPLE_TASK
@@ -127,6 +127,7 @@ def test_a_group_flips_when_all_its_new_workers_are_ready(now, ready, generation
 GROUPS = st.sets(st.integers(1, 4), min_size=1)
 
 
+@settings(deadline=None)
 @given(before=GROUPS, after=GROUPS, data=st.data())
 def test_whatever_the_order_of_flips_a_cmd_of_both_tables_always_has_a_group(before, after, data):
     old = table(dict.fromkeys(before, 1), {cmd: data.draw(st.sampled_from(sorted(before))) for cmd in range(5)})

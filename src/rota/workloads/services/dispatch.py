@@ -28,6 +28,9 @@ from rota.workloads.services.table import BENCHMARK, Route, Table
 REASONS: Mapping[Ret, str] = {ret: ret.name.lower().replace("_", " ") for ret in Ret}
 """Each code in words, as it is counted."""
 
+TELL_AGAIN = 1.0
+"""Seconds until a worker that is overdue is named again: it may have held others then, and only the late one now."""
+
 
 class Caller:
     """A client, as dispatch sees it: a place for its answers."""
@@ -572,7 +575,8 @@ class Dispatch:
     def _end_graces(self, now: float) -> float | None:
         """Note the workers that have had a request for too long; when to look again."""
         for number in [number for number, (ends, _) in self._graces.items() if ends <= now]:
-            _, seat = self._graces.pop(number)
+            _, seat = self._graces[number]
+            self._graces[number] = (now + TELL_AGAIN, seat)
             if seat not in self.overdue:
                 self.overdue.append(seat)
         return min((ends for ends, _ in self._graces.values()), default=None)
