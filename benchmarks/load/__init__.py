@@ -55,6 +55,9 @@ class Load:
     until_closed: bool = False
     """Do not connect again, and end when the service has closed every connection."""
 
+    heed: int = 0
+    """A connection that is answered with this ret asks no more, as a client does that is told of a stop; 0: none."""
+
     def argv(self) -> list[str]:
         """The command line."""
         argv = [str(build())]
