@@ -67,13 +67,17 @@ class Seat:
     """A worker, as dispatch sees it: what it holds, and what is to be sent to it."""
 
     __slots__ = (
-        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "outbox", "worker"
+        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "late", "outbox",
+        "worker",
     )  # fmt: skip
 
     def __init__(self, worker: int, group: int, generation: int, capacity: int = 1, grace: float = 0.0) -> None:
         self.worker, self.group, self.generation = worker, group, generation
         self.capacity, self.grace = capacity, grace
         self.held: dict[int, Ticket] = {}
+        self.late: set[int] = set()
+        """Requests whose time was over before it returned them: until it does, it may be stuck, and gets no others."""
+
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
 
@@ -290,6 +294,8 @@ class Dispatch:
         del seat.held[number]
         ticket.seat = None
         group.done += 1
+        if seat.late:
+            seat.late.discard(number)
         if seat.group == ROUTER:
             self._routed(ticket, answer, now)
         else:
@@ -420,7 +426,7 @@ class Dispatch:
                 seat.outbox.append(FINISH)
                 self._touch(seat)
             return
-        if seat.generation != group.active:
+        if seat.generation != group.active or seat.late:
             return
         while group.pending and len(seat.held) < seat.capacity and (ticket := self._next(group)):
             self._give(group, seat, ticket, now)
@@ -437,7 +443,8 @@ class Dispatch:
         """After another generation became active: its workers are the free ones."""
         group.free.clear()
         for seat in group.seats.values():
-            seat.is_free = seat.generation == group.active and not seat.is_leaving and len(seat.held) < seat.capacity
+            is_able = not (seat.is_leaving or seat.late) and len(seat.held) < seat.capacity
+            seat.is_free = is_able and seat.generation == group.active
             if seat.is_free:
                 group.free.append(seat)
 
@@ -478,7 +485,10 @@ class Dispatch:
             group = self.groups[ticket.group]
             self._take_out(group, ticket)
             group.discarded += 1
-        elif seat.grace:
+            return
+        seat.late.add(ticket.number)
+        self._take_from_free(self.groups[seat.group], seat)
+        if seat.grace:
             assert ticket.deadline is not None
             self._graces[ticket.number] = (ticket.deadline + seat.grace, seat)
         else:
