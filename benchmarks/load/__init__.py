@@ -82,6 +82,9 @@ class Ledger:
     p90_us: float
     p99_us: float
     max_us: float
+    failed_p99_us: float
+    """Of the answers whose ret is not 0; 0 if there are none."""
+
     rets: Mapping[int, int] = field(default_factory=dict)
     lost: int
     """The connection was closed with the whole request sent."""

@@ -60,8 +60,8 @@ static struct {
         refused, closed;
     struct { int32_t ret; uint64_t count; } rets[RETS];
     int ret_count;
-    uint64_t histogram[POWERS * SUB];
-    uint64_t max;
+    uint64_t histogram[POWERS * SUB], failures[POWERS * SUB];   /* of all answers, and of those whose ret is not 0 */
+    uint64_t failed, max;
 } seen;
 
 static Conn *conns;
@@ -88,7 +88,7 @@ static void die(const char *what) {
 
 /* Latencies: 64 steps per power of two of nanoseconds, so a figure is at most 1.6 % too high. */
 
-static void record(int64_t ns) {
+static void record(int64_t ns, int32_t ret) {
     uint64_t value = ns > 0 ? (uint64_t)ns : 0;
     if (value > seen.max) seen.max = value;
     int power = 0;
@@ -96,12 +96,14 @@ static void record(int64_t ns) {
     int index = power == 0 ? (int)value : power * SUB + (int)value;
     if (index >= POWERS * SUB) index = POWERS * SUB - 1;
     seen.histogram[index]++;
+    if (ret) { seen.failures[index]++; seen.failed++; }
 }
 
-static double percentile_us(double part) {
-    uint64_t rank = (uint64_t)(part * (double)seen.answered), sum = 0;
+static double percentile_us(const uint64_t *histogram, uint64_t count, double part) {
+    uint64_t rank = (uint64_t)(part * (double)count), sum = 0;
+    if (!count) return 0;
     for (int index = 0; index < POWERS * SUB; index++) {
-        sum += seen.histogram[index];
+        sum += histogram[index];
         if (sum > rank) {
             int power = index < 2 * SUB ? 0 : index / SUB - 1;
             double top = (double)((uint64_t)(index - power * SUB + 1) << power);
@@ -277,7 +279,7 @@ static void settle(Conn *c, Slot *slot, int32_t ret) {
     if (is_sending) seen.in_time++;
     if (want.heed && ret == want.heed) c->has_heard = 1;
     count_ret(ret);
-    record(now_ns() - slot->due);
+    record(now_ns() - slot->due, ret);
 }
 
 static void take_box(Conn *c, const char *frame, uint32_t length) {
@@ -476,8 +478,10 @@ static double run(void) {
 static void report(double seconds) {
     printf("{\"seconds\":%.3f,\"sent\":%lu,\"answered\":%lu,\"per_second\":%.1f,", seconds, seen.sent, seen.answered,
            seconds > 0 ? (double)seen.in_time / seconds : 0.0);
-    printf("\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"rets\":{", percentile_us(.5),
-           percentile_us(.9), percentile_us(.99), (double)seen.max / 1000);
+    printf("\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,", percentile_us(seen.histogram, seen.answered, .5),
+           percentile_us(seen.histogram, seen.answered, .9), percentile_us(seen.histogram, seen.answered, .99));
+    printf("\"max_us\":%.1f,\"failed_p99_us\":%.1f,\"rets\":{", (double)seen.max / 1000,
+           percentile_us(seen.failures, seen.failed, .99));
     for (int i = 0; i < seen.ret_count; i++)
         printf("%s\"%d\":%lu", i ? "," : "", seen.rets[i].ret, seen.rets[i].count);
     printf("},\"lost\":%lu,\"unsent\":%lu,\"timed_out\":%lu,\"unanswered\":%lu,", seen.lost, seen.unsent, seen.timed_out,

@@ -1,14 +1,17 @@
 """Services with real processes: what handlers may do, and what their clients hear of it: one answer, always."""
 
+import asyncio
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kit.boxes import HEADER, box, boxes
+from tests.kit.boxes import HEADER, Asker, box, boxes
 from tests.kit.node import workers
+from tests.kit.servers import free_port
 from tests.kit.service_app import (
     ECHO,
     EXIT,
@@ -24,7 +27,7 @@ from tests.kit.service_app import (
     STICKY,
     WRITE,
 )
-from tests.kit.service_trials import serving
+from tests.kit.service_trials import crowd, serving
 from tests.kit.waiting import eventually
 
 FAILURES = {
@@ -233,3 +236,74 @@ async def test_requests_of_one_client_do_not_keep_others_waiting(tmp_path: Path)
 def test_the_client_of_these_tests_reads_what_it_writes() -> None:
     (found,) = boxes(box(7, b"abc", 3))
     assert (found[0].cmd, found[0].sn, found[0].body, found[1]) == (7, 3, b"abc", HEADER.size + 3)
+
+
+ROUTED = """
+
+def choose(request):
+    if request.body == b"fail":
+        raise ValueError("no idea")
+    if request.body == b"die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return int(request.body)
+
+
+routed = app.service("routed", port={port}, groups={{1: 1, 2: 1}}, route=choose)
+
+
+@routed.on(1)
+def group(request):
+    return str(request.group).encode()
+"""
+
+
+async def test_a_routing_function_runs_in_a_worker_of_its_own(tmp_path: Path) -> None:
+    port = free_port()
+    async with serving(tmp_path, extra=ROUTED.format(port=port)) as node:
+        with Asker(port) as client:
+            assert [client.ask(1, group).body for group in (b"1", b"2", b"1")] == [b"1", b"2", b"1"]
+            assert client.ask(1, b"3").ret == -10004
+            assert client.ask(1, b"fail").ret == -10001
+            assert client.ask(1, b"die").ret == -10002
+            assert client.ask(1, b"2").body == b"2"
+            await asyncio.to_thread(node.reload, version=2)
+            assert client.ask(1, b"1").body == b"1"
+
+
+AGAIN = """
+
+@logic.on(30, group=1, idempotent=True)
+def once_more(request):
+    marker = os.path.join(HERE, "marker")
+    if request.body == b"always" or not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return b"at last"
+"""
+
+
+async def test_a_request_that_may_run_again_does_so_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, extra=AGAIN) as node:
+        with node.client() as client:
+            assert client.ask(30).body == b"at last"
+            await node.at_full_strength()
+            assert client.ask(30, b"always").ret == -10002
+
+
+async def test_workers_are_recycled_under_load_without_a_loss(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--recycle-count", "200") as node:
+        before = workers(await node.status(), "service")
+        with crowd(node.port) as asking:
+            await node.until(lambda now: now["is_ready"] and not set(before) & set(workers(now, "service")), within=30)
+        assert (asking.lost, asking.wrong, set(asking.rets)) == (0, 0, {0})
+
+
+async def test_a_service_listens_to_hosts_of_both_families(tmp_path: Path) -> None:
+    async with serving(tmp_path, options='groups={1: 1}, udp=True, host=["127.0.0.1", "::1"]') as node:
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            for sort in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                with socket.socket(family, sort) as sock:
+                    sock.settimeout(10)
+                    sock.connect((host, node.port))
+                    sock.send(box(ECHO, b"x", 1))
+                    assert sock.recv(100)[-1:] == b"x"

@@ -1,5 +1,9 @@
 """Services and their clients, with real processes: those who send garbage, do not read, say nothing, or vanish."""
 
+import asyncio
+import os
+import resource
+import signal
 import socket
 from pathlib import Path
 
@@ -141,3 +145,21 @@ async def test_thousands_of_idle_connections_cost_the_others_nothing(tmp_path: P
         finally:
             for client in clients:
                 client.sock.close()
+
+
+async def test_descriptors_are_kept_back_for_workers(tmp_path: Path) -> None:
+    async with serving(tmp_path, options="groups={1: 2}") as node:
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (256, 256))
+        before = _proxy(node)
+        os.kill(before, signal.SIGKILL)  # the next one inherits the limit
+        await node.until(lambda now: now["processes"]["proxies"] and now["processes"]["proxies"][0]["pid"] != before)
+        await node.at_full_strength()
+        clients = [node.client() for _ in range(300)]
+        try:
+            assert clients[0].ask(ECHO).ret == 0
+            await asyncio.to_thread(node.reload, version=2)
+            assert clients[0].ask(ECHO).ret == 0
+        finally:
+            for client in clients:
+                client.sock.close()
+        await node.at_full_strength()
