@@ -55,6 +55,9 @@ class Load:
     until_closed: bool = False
     """Do not connect again, and end when the service has closed every connection."""
 
+    heed: int = 0
+    """A connection that is answered with this ret asks no more, as a client does that is told of a stop; 0: none."""
+
     def argv(self) -> list[str]:
         """The command line."""
         argv = [str(build())]
@@ -79,6 +82,9 @@ class Ledger:
     p90_us: float
     p99_us: float
     max_us: float
+    failed_p99_us: float
+    """Of the answers whose ret is not 0; 0 if there are none."""
+
     rets: Mapping[int, int] = field(default_factory=dict)
     lost: int
     """The connection was closed with the whole request sent."""

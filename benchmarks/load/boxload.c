@@ -7,6 +7,8 @@
    Without --rate the loop is closed: the next request leaves when an answer has come. With it the loop is open: requests
    are due at fixed times, and latencies count from those, so a slow server cannot hide by slowing us down.
 
+   With --heed RET a connection that is answered with RET asks no more: so behaves a client that is told of a stop.
+
    After --seconds, or at TERM or INT, no new request is sent; what is out is waited for, for --linger seconds at most.
    One line of JSON says what happened. Every request is in exactly one of: answered, lost, unsent, timed_out,
    unanswered. */
@@ -36,13 +38,13 @@ static struct {
     const char *host, *port;
     int connections, body, cmd, pipeline;
     double seconds, rate, timeout, linger;
-    int udp, http, echo, until_closed;
-} want = {"127.0.0.1", "9900", 16, 100, 1, 1, 3, 0, 0, 2, 0, 0, 0, 0};
+    int udp, http, echo, until_closed, heed;
+} want = {"127.0.0.1", "9900", 16, 100, 1, 1, 3, 0, 0, 2, 0, 0, 0, 0, 0};
 
 typedef struct { int64_t due; uint64_t end; uint32_t number; int is_out; } Slot;
 
 typedef struct {
-    int fd, index, is_open, is_connecting, wants_out, out_count;
+    int fd, index, is_open, is_connecting, wants_out, out_count, has_heard;
     uint32_t next;                    /* the next request's number on this connection, from 1 */
     Slot *slots;
     uint32_t overdue[OVERDUE];        /* numbers given up lately: their answers are late, not second ones */
@@ -58,8 +60,8 @@ static struct {
         refused, closed;
     struct { int32_t ret; uint64_t count; } rets[RETS];
     int ret_count;
-    uint64_t histogram[POWERS * SUB];
-    uint64_t max;
+    uint64_t histogram[POWERS * SUB], failures[POWERS * SUB];   /* of all answers, and of those whose ret is not 0 */
+    uint64_t failed, max;
 } seen;
 
 static Conn *conns;
@@ -86,7 +88,7 @@ static void die(const char *what) {
 
 /* Latencies: 64 steps per power of two of nanoseconds, so a figure is at most 1.6 % too high. */
 
-static void record(int64_t ns) {
+static void record(int64_t ns, int32_t ret) {
     uint64_t value = ns > 0 ? (uint64_t)ns : 0;
     if (value > seen.max) seen.max = value;
     int power = 0;
@@ -94,12 +96,14 @@ static void record(int64_t ns) {
     int index = power == 0 ? (int)value : power * SUB + (int)value;
     if (index >= POWERS * SUB) index = POWERS * SUB - 1;
     seen.histogram[index]++;
+    if (ret) { seen.failures[index]++; seen.failed++; }
 }
 
-static double percentile_us(double part) {
-    uint64_t rank = (uint64_t)(part * (double)seen.answered), sum = 0;
+static double percentile_us(const uint64_t *histogram, uint64_t count, double part) {
+    uint64_t rank = (uint64_t)(part * (double)count), sum = 0;
+    if (!count) return 0;
     for (int index = 0; index < POWERS * SUB; index++) {
-        sum += seen.histogram[index];
+        sum += histogram[index];
         if (sum > rank) {
             int power = index < 2 * SUB ? 0 : index / SUB - 1;
             double top = (double)((uint64_t)(index - power * SUB + 1) << power);
@@ -163,7 +167,7 @@ static void close_conn(Conn *c) {
 }
 
 static void reopen(Conn *c, int64_t now) {
-    if (!is_sending || c->fd >= 0 || now < c->retry_at) return;
+    if (!is_sending || c->has_heard || c->fd >= 0 || now < c->retry_at) return;
     seen.reconnects++;
     open_conn(c);
 }
@@ -207,7 +211,7 @@ static size_t request_size(void) {
 
 /* There may be no room though a request may be out: one was given up, or answered, before all of it had left. */
 static Slot *free_slot(Conn *c) {
-    if (!c->is_open || c->out_count == want.pipeline) return NULL;
+    if (!c->is_open || c->has_heard || c->out_count == want.pipeline) return NULL;
     if (c->out_size - (c->out_to - c->out_from) < request_size()) return NULL;
     for (int i = 0; i < want.pipeline; i++)
         if (!c->slots[i].is_out) return &c->slots[i];
@@ -273,8 +277,9 @@ static void settle(Conn *c, Slot *slot, int32_t ret) {
     c->out_count--;
     seen.answered++;
     if (is_sending) seen.in_time++;
+    if (want.heed && ret == want.heed) c->has_heard = 1;
     count_ret(ret);
-    record(now_ns() - slot->due);
+    record(now_ns() - slot->due, ret);
 }
 
 static void take_box(Conn *c, const char *frame, uint32_t length) {
@@ -423,7 +428,7 @@ static uint64_t outstanding(void) {
 
 static int are_all_closed(void) {
     for (int n = 0; n < want.connections; n++)
-        if (conns[n].fd >= 0) return 0;
+        if (conns[n].fd >= 0 && !(conns[n].has_heard && !conns[n].out_count)) return 0;
     return 1;
 }
 
@@ -446,7 +451,7 @@ static double run(void) {
     struct epoll_event events[256];
     int64_t now = now_ns(), end = started + (int64_t)(want.seconds * 1e9), stopped = 0;
     for (;;) {
-        if (is_sending && (told_to_stop || now >= end || (want.until_closed && are_all_closed()))) {
+        if (is_sending && (told_to_stop || now >= end || ((want.until_closed || want.heed) && are_all_closed()))) {
             is_sending = 0;
             stopped = now;
         }
@@ -473,8 +478,10 @@ static double run(void) {
 static void report(double seconds) {
     printf("{\"seconds\":%.3f,\"sent\":%lu,\"answered\":%lu,\"per_second\":%.1f,", seconds, seen.sent, seen.answered,
            seconds > 0 ? (double)seen.in_time / seconds : 0.0);
-    printf("\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"rets\":{", percentile_us(.5),
-           percentile_us(.9), percentile_us(.99), (double)seen.max / 1000);
+    printf("\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,", percentile_us(seen.histogram, seen.answered, .5),
+           percentile_us(seen.histogram, seen.answered, .9), percentile_us(seen.histogram, seen.answered, .99));
+    printf("\"max_us\":%.1f,\"failed_p99_us\":%.1f,\"rets\":{", (double)seen.max / 1000,
+           percentile_us(seen.failures, seen.failed, .99));
     for (int i = 0; i < seen.ret_count; i++)
         printf("%s\"%d\":%lu", i ? "," : "", seen.rets[i].ret, seen.rets[i].count);
     printf("},\"lost\":%lu,\"unsent\":%lu,\"timed_out\":%lu,\"unanswered\":%lu,", seen.lost, seen.unsent, seen.timed_out,
@@ -491,7 +498,7 @@ static void parse(int argc, char **argv) {
         {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"connections", 1, 0, 'c'}, {"body", 1, 0, 'b'}, {"cmd", 1, 0, 'm'},
         {"pipeline", 1, 0, 'k'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'}, {"timeout", 1, 0, 't'},
         {"linger", 1, 0, 'l'}, {"udp", 0, 0, 'u'}, {"http", 0, 0, 'w'}, {"echo", 0, 0, 'e'}, {"until-closed", 0, 0, 'x'},
-        {0}};
+        {"heed", 1, 0, 'd'}, {0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case 'h': want.host = optarg; break;
@@ -508,6 +515,7 @@ static void parse(int argc, char **argv) {
         case 'w': want.http = 1; break;
         case 'e': want.echo = 1; break;
         case 'x': want.until_closed = 1; break;
+        case 'd': want.heed = atoi(optarg); break;
         default: exit(2);
         }
     }

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.load import Ledger, Load, NoCompiler, Running, build, run
 from rota.workloads.services.codes import Ret
-from tests.kit.box_server import BoxServer, Visit
+from tests.kit.box_server import BoxServer, Cmd, Visit
 from tests.kit.waiting import eventually
 
 
@@ -184,6 +184,15 @@ async def test_until_closed_ends_with_the_last_connection(server: BoxServer) -> 
         await server.stop()
         ledger = await asyncio.to_thread(load.ledger, within=20)
     assert (ledger.closed, ledger.reconnects) == (5, 0)
+    assert is_complete(ledger)
+
+
+async def test_a_connection_that_heeds_a_ret_asks_no_more(server: BoxServer) -> None:
+    ledger = await asyncio.to_thread(
+        run, Load(port=server.port, connections=5, cmd=Cmd.QUEUE_FULL, seconds=60, heed=Ret.QUEUE_FULL)
+    )
+    assert ledger.rets == {Ret.QUEUE_FULL: 5}
+    assert ledger.failed_p99_us > 0
     assert is_complete(ledger)
 
 

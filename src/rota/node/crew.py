@@ -69,6 +69,9 @@ class Witness(Protocol):
 class Switch(Protocol):
     """Who connects workers of services with their proxies."""
 
+    def can_connect(self, post: Post, slot: int, generation: int) -> bool:
+        """Is the proxy there that a worker would get its requests from?"""
+
     def connect(self, brief: Brief) -> int | None:
         """The worker's end of a line to its proxy; None if there is no proxy now."""
 
@@ -226,6 +229,8 @@ class Crew:
             match action:
                 case Start(pool=pool, slot=slot, generation=generation):
                     if (post := self.posts.get(pool)) and (loader := self.generations.able().get(generation)):
+                        if post.has_line and not (self.switch and self.switch.can_connect(post, slot, generation)):
+                            continue  # the next turn asks again
                         self._start(post, slot, loader)
                 case Drain(member=number, why=why):
                     if worker := self.workers.get(number):

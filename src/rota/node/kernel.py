@@ -148,6 +148,12 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def descriptor_limit() -> int:
+    """How many descriptors this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
 def scratch_file(name: str) -> int:
     """A file without a place, as a descriptor."""
     if not is_portable() and hasattr(os, "memfd_create"):

@@ -4,6 +4,7 @@ So nobody is refused while a proxy is started again: who connects meanwhile wait
 """
 
 import errno
+import os
 import socket
 from dataclasses import dataclass, field
 
@@ -33,39 +34,66 @@ class Wanted:
         return cls(service.hosts, service.port, service.tcp, service.udp)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Listening:
-    """The sockets of one service."""
+    """The sockets of one service, by host."""
 
     wanted: Wanted
-    tcp: list[socket.socket] = field(default_factory=list)
-    udp: list[socket.socket] = field(default_factory=list)
+    tcp: dict[str, socket.socket] = field(default_factory=dict)
+    udp: dict[str, socket.socket] = field(default_factory=dict)
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """Where it listens, as people write it."""
-        return (*(f"tcp://{_shown(sock)}" for sock in self.tcp), *(f"udp://{_shown(sock)}" for sock in self.udp))
+        tcp, udp = self.tcp.values(), self.udp.values()
+        return (*(f"tcp://{_shown(sock)}" for sock in tcp), *(f"udp://{_shown(sock)}" for sock in udp))
 
-    def close(self) -> None:
-        """Let go of them."""
-        for sock in (*self.tcp, *self.udp):
+    def copies(self) -> list[int]:
+        """A descriptor of each, those of TCP first, for a proxy; OSError if there are too many open."""
+        found: list[int] = []
+        try:
+            for sock in (*self.tcp.values(), *self.udp.values()):
+                found.append(os.dup(sock.fileno()))
+        except OSError:
+            for fd in found:
+                os.close(fd)
+            raise
+        return found
+
+    def kept_for(self, wanted: Wanted) -> "Listening":
+        """Those of its sockets that another wish asks for too."""
+        if self.wanted.port != wanted.port:
+            return Listening(self.wanted)
+        tcp = {host: sock for host, sock in self.tcp.items() if wanted.tcp and host in wanted.hosts}
+        udp = {host: sock for host, sock in self.udp.items() if wanted.udp and host in wanted.hosts}
+        return Listening(self.wanted, tcp, udp)
+
+    def close(self, but: "Listening | None" = None) -> None:
+        """Let go of them, but for those that another has taken over."""
+        kept = {*but.tcp.values(), *but.udp.values()} if but else set()
+        for sock in {*self.tcp.values(), *self.udp.values()} - kept:
             sock.close()
 
 
-def listen(name: str, wanted: Wanted) -> Listening:
-    """The sockets, all or none of them; port 0 is the same free one for TCP and UDP on all hosts."""
+def listen(name: str, wanted: Wanted, old: Listening | None = None) -> Listening:
+    """The sockets, all or none of them; those that `old` has already are taken over.
+
+    Port 0 is the same free one for TCP and UDP on all hosts.
+    """
+    kept = old.kept_for(wanted) if old is not None else Listening(wanted)
     listening = Listening(wanted)
-    port = wanted.port
+    there = [*kept.tcp.values(), *kept.udp.values()]
+    port = wanted.port or (there[0].getsockname()[1] if there else 0)
     try:
         for host in wanted.hosts:
             if wanted.tcp:
-                listening.tcp.append(_bound(name, host, port, socket.SOCK_STREAM))
-                port = port or listening.tcp[0].getsockname()[1]
+                listening.tcp[host] = kept.tcp.get(host) or _bound(name, host, port, socket.SOCK_STREAM)
+                port = port or listening.tcp[host].getsockname()[1]
             if wanted.udp:
-                listening.udp.append(_bound(name, host, port, socket.SOCK_DGRAM))
-                port = port or listening.udp[0].getsockname()[1]
+                listening.udp[host] = kept.udp.get(host) or _bound(name, host, port, socket.SOCK_DGRAM)
+                port = port or listening.udp[host].getsockname()[1]
     except CannotListen:
-        listening.close()
+        listening.close(but=kept)
         raise
     return listening
 

@@ -230,8 +230,14 @@ class Listen(Message, frozen=True):
     udp: int
 
 
+class Withdraw(Message, frozen=True):
+    """To a proxy: take nothing new for this service; its workers work off what is there."""
+
+    service: str
+
+
 class Unserve(Message, frozen=True):
-    """To a proxy: this service is not ours any more; hang up."""
+    """To a proxy: this service is not ours any more; answer what is left, and hang up."""
 
     service: str
 
@@ -250,6 +256,12 @@ class TakeSeat(Message, frozen=True):
 
 class Dismiss(Message, frozen=True):
     """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
+
+    worker: int
+
+
+class Gone(Message, frozen=True):
+    """To a proxy: this worker has ended."""
 
     worker: int
 
@@ -306,7 +318,8 @@ class Idle(Message, frozen=True):
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish | Serve
-    | Listen | Unserve | TakeSeat | Dismiss | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle
+    | Listen | Withdraw | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue
+    | Idle
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

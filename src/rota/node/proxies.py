@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +14,12 @@ from typing import Any
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
+from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.journal import Tell
+from rota.node.listening import Listening
 from rota.node.pipes import Channel, GiveUp, Idle, Message, Told, pair
+from rota.workloads.services.table import Table
 
 log = logging.getLogger(__name__)
 
@@ -28,21 +32,26 @@ class Proxy:
 
     def __init__(self, number: int, node: str, heard: Callable[[Any], None], ended: Callable[["Proxy"], None]) -> None:
         self.number = number
-        self.is_alive, self.is_idle = True, False
+        self.is_alive, self.is_idle, self.is_leaving = True, False, False
         self._heard, self._ended = heard, ended
+        self.tables: dict[str, Table] = {}
+        """Service → what it was told last to serve by."""
+
+        self.sockets: dict[str, Listening] = {}
+        """Service → the sockets it was handed last."""
+
+        self.withdrawn: set[str] = set()
+        """Services for which it takes nothing new."""
+
         self._asked: dict[int, asyncio.Future[Told]] = {}
         mine, theirs = pair()
-        self._channel = Channel(mine, self._hear, self._lost)
-        lifeline, self._lifeline = os.pipe()
-        argv = [sys.executable, "-P", "-m", "rota.node.proxy.main", f"--control={theirs.fileno()}"]
-        argv += [f"--lifeline={lifeline}", f"--number={number}", f"--node={node}"]
         with theirs:
-            process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno(), lifeline], process_group=0
-            )
-        os.close(lifeline)
-        process.returncode = 0  # the agent reaps all its children itself
-        self.handle = kernel.Handle(process.pid)
+            try:
+                self.handle, self._lifeline = _start(number, node, theirs)
+            except OSError:
+                mine.close()
+                raise
+        self._channel = Channel(mine, self._hear, self._lost)
 
     @property
     def pid(self) -> int:
@@ -67,6 +76,12 @@ class Proxy:
             ) from None
         finally:
             del self._asked[number]
+
+    def leave(self) -> None:
+        """Let it answer what is left, part from its clients, and end."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            self.send(GiveUp())
 
     def kill(self) -> None:
         """End it now."""
@@ -97,6 +112,23 @@ class Proxy:
         self._ended(self)
 
 
+def _start(number: int, node: str, control: socket.socket) -> tuple[kernel.Handle, int]:
+    """A proxy process: its handle, and the end of its lifeline that we keep."""
+    theirs, ours = os.pipe()
+    argv = [sys.executable, "-P", "-m", "rota.node.proxy.main", f"--control={control.fileno()}"]
+    argv += [f"--lifeline={theirs}", f"--number={number}", f"--node={node}"]
+    try:
+        fds = [control.fileno(), theirs]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0)
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    process.returncode = 0  # the agent reaps all its children itself
+    return kernel.Handle(process.pid), ours
+
+
 class Proxies:
     """As many proxies as the services ask for."""
 
@@ -106,12 +138,11 @@ class Proxies:
         policy: RestartPolicy,
         clock: Clock,
         tell: Tell,
-        started: Callable[[Proxy], None],
         heard: Callable[[Any], None],
         ended: Callable[[Proxy], None],
     ) -> None:
         self._node, self._policy, self._clock, self._tell = node, policy, clock, tell
-        self._started, self._heard, self._ended = started, heard, ended
+        self._heard, self._ended = heard, ended
         self._proxies: dict[int, Proxy] = {}
         self._falls: dict[int, Falls] = {}
         self._born: dict[int, float] = {}
@@ -123,15 +154,24 @@ class Proxies:
 
     def get(self, number: int) -> Proxy | None:
         """The proxy of that number, if it is there now."""
-        return self._proxies.get(number)
+        proxy = self._proxies.get(number)
+        return proxy if proxy and not proxy.is_leaving else None
+
+    @property
+    def surplus(self) -> list[Proxy]:
+        """Those that nobody wants any more."""
+        return [proxy for number, proxy in self._proxies.items() if number >= self._wanted]
 
     def want(self, count: int) -> None:
-        """Keep so many from now on; others end when they have answered what they have."""
+        """Keep so many from now on."""
         self._wanted = count
-        for number, proxy in list(self._proxies.items()):
-            if number >= count:
-                proxy.send(GiveUp())
         self.mend()
+
+    @property
+    def mend_at(self) -> Instant | None:
+        """When the next one may be started, if one is missing."""
+        missing = [number for number in range(self._wanted) if number not in self._proxies]
+        return min((self._falls.get(number, Falls()).start_at(self._policy) for number in missing), default=None)
 
     def mend(self) -> None:
         """Start those that are not there and whose turn has come."""
@@ -145,7 +185,6 @@ class Proxies:
                 self._fell(number, f"it could not be started: {error.strerror}")
                 continue
             self._proxies[number], self._born[number] = proxy, now
-            self._started(proxy)
 
     def kill(self) -> None:
         """End them all now."""

@@ -36,14 +36,19 @@ from rota.workloads.services.parcels import (
     ANSWERED,
     DONE,
     GIVEN,
+    LIMIT,
     NO_LIMIT,
     READY,
+    RETURNED,
     Inbox,
     returned,
 )
 from rota.workloads.services.routing import ROUTER
 
 log = logging.getLogger(__name__)
+
+LARGEST = LIMIT - RETURNED.size
+"""Bytes of the largest answer."""
 
 
 def be_service_worker(
@@ -111,6 +116,8 @@ class _Counter:
 
         def reply(answer: Reply) -> None:
             packed = layout.reply(frame, answer.ret, answer.body, answer.fields)
+            if len(packed) > LARGEST:
+                raise Invalid(f"cmd {cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
             if request.is_over:
                 last.append(packed)
             else:
@@ -179,17 +186,19 @@ class _Plain:
         counter.start()
         arguments = (self._pipe, line, self._brief.beat, lambda: self.done)
         threading.Thread(target=_listen, args=arguments, name="rota", daemon=True).start()
-        line.sendall(READY)
-        self._pipe.send(Registered())
-        inbox = Inbox(GIVEN)
-        with contextlib.suppress(OSError):
-            while data := self._receive():
-                for number, left, parcel in inbox.feed(data):
-                    if not number:
-                        counter.stop()
-                        return
-                    self._answer(number, left, parcel)
+        with contextlib.suppress(OSError):  # the proxy is gone, and nobody waits any more
+            line.sendall(READY)
+            self._pipe.send(Registered())
+            self._serve()
         counter.stop()
+
+    def _serve(self) -> None:
+        inbox = Inbox(GIVEN)
+        while data := self._receive():
+            for number, left, parcel in inbox.feed(data):
+                if not number:
+                    return
+                self._answer(number, left, parcel)
 
     def _answer(self, number: int, left: int, parcel: bytes) -> None:
         self._counter.answer(number, left, parcel, self._line.sendall)
@@ -201,7 +210,7 @@ class _Plain:
             return receive(self._line)
         while True:
             wait = min(self._due.values()) - time.monotonic()
-            if wait > 0 and select.select([self._line], [], [], wait)[0]:
+            if wait > 0 and _has_something(self._line, wait):
                 return receive(self._line)
             for timer, when in self._due.items():
                 if when <= time.monotonic():
@@ -270,7 +279,7 @@ class _Looped:
 
     async def run(self, sock: socket.socket, line: socket.socket) -> None:
         """Answer until the line ends."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._over = asyncio.Event()
         self._line = line
         line.setblocking(False)
@@ -280,14 +289,15 @@ class _Looped:
         self._loop.add_reader(line.fileno(), self._read)
         self._send(READY)
         channel.send(Registered())
-        beside = [asyncio.create_task(self._beat(channel))]
-        beside += [asyncio.create_task(self._every(timer.period, timer.function)) for timer in self._service.timers]
+        beats = asyncio.create_task(self._beat(channel))
+        timers = [asyncio.create_task(self._every(timer.period, timer.function)) for timer in self._service.timers]
         await self._over.wait()
-        for task in beside:
+        for task in timers:
             task.cancel()
         if self._answering:
             await asyncio.wait(self._answering)
         await desk.stop()
+        beats.cancel()
 
     def _heard(self, message: object) -> None:
         if isinstance(message, Finish):
@@ -312,16 +322,19 @@ class _Looped:
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
         last: list[bytes] = []
-        request = self._counter.request(number, parcel, self._send_soon, last)
+        request = self._counter.request(number, parcel, self._send_from_anywhere, last)
         try:
             await self._counter.desk.answer(request, None if left == NO_LIMIT else left / 1000)
         finally:
             self._send(returned(number, DONE | ANSWERED, last[0]) if last else returned(number, DONE))
             self._done += 1
 
-    def _send_soon(self, parcel: bytes) -> None:
-        """Send, from whatever thread."""
-        self._loop.call_soon_threadsafe(self._send, parcel)
+    def _send_from_anywhere(self, parcel: bytes) -> None:
+        """Send, from whatever thread; from the loop's own at once, or the end of its request would overtake it."""
+        if threading.get_ident() == self._thread:
+            self._send(parcel)
+        else:
+            self._loop.call_soon_threadsafe(self._send, parcel)
 
     def _send(self, parcel: bytes) -> None:
         """Send at the end of this turn, with all else that is to go."""
@@ -380,13 +393,24 @@ def _listen(pipe: Pipe, line: socket.socket, beat: float, done: Callable[[], int
 
 
 def _words(pipe: Pipe, beat: float, done: Callable[[], int]) -> Iterator[object]:
-    """What the agent says; beats go out meanwhile."""
+    """What the agent says; beats go out meanwhile, however much it says."""
+    due = time.monotonic() + beat
     while True:
-        if not select.select([pipe.sock], [], [], beat)[0]:
+        has_come = _has_something(pipe.sock, max(0.0, due - time.monotonic()))
+        if time.monotonic() >= due:
+            due = time.monotonic() + beat
             pipe.send(Beat(done()))
-        elif not pipe.read():
-            return
-        yield from pipe.ready()
+        if has_come:
+            if not pipe.read():
+                return
+            yield from pipe.ready()
+
+
+def _has_something(sock: socket.socket, seconds: float) -> bool:
+    """Has something come, or does it within so many seconds? For descriptors of any number, unlike `select`."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _client(parcel: bytes) -> Client:

@@ -8,7 +8,6 @@ generation's workers register, group after group is flipped in the tables, and o
 import asyncio
 import contextlib
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ from rota.node.pipes import (
     Close,
     Dismiss,
     Finish,
-    GiveUp,
+    Gone,
     Listen,
     Overdue,
     Serve,
@@ -35,9 +34,10 @@ from rota.node.pipes import (
     Told,
     Unseated,
     Unserve,
+    Withdraw,
     pair,
 )
-from rota.node.posts import ROUTER_GROUP, group_pool
+from rota.node.posts import ROUTER_GROUP, Post, group_pool
 from rota.node.proxies import Proxies, Proxy
 from rota.node.tables import table
 from rota.node.workers import Worker
@@ -70,11 +70,11 @@ class Services:
         self, crew: Crew, node: str, policy: RestartPolicy, clock: Clock, tell: Tell, post: Callable[[], None]
     ) -> None:
         self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
-        self._proxies = Proxies(node, policy, clock, tell, self._introduce, self._heard, self._proxy_ended)
+        self._proxies = Proxies(node, policy, clock, tell, self._heard, self._proxy_ended)
         self._listening: dict[str, Listening] = {}
         self._refused: dict[str, tuple[str, float]] = {}
         self._tables: dict[str, Table] = {}
-        """Service → what the proxies were told last."""
+        """Service → what the proxies should serve it by."""
 
         self._seats: dict[int, Proxy] = {}
         self._is_closing = False
@@ -150,38 +150,43 @@ class Services:
 
     def update(self) -> None:
         """Bring the proxies closer to what the app declares and the crew has."""
-        generations = self._crew.generations
-        app = generations.app
+        app = self._crew.generations.app
         if app is None or self._is_closing:
             return
         if self._sizes and not self.sizes:
             self._forget_sizes()
         declared = {service.name: service for service in app.app.services}
-        self._proxies.want(max((service.proxies for service in declared.values()), default=0))
         for name, service in declared.items():
-            self._serve(service)
+            self._tables[name] = self._table(service)
             self._listen(name, service)
         for name in self._tables.keys() - declared.keys():
-            self._end(name)
+            self._forget(name)
+        self._proxies.want(max((service.proxies for service in declared.values()), default=0))
+        for proxy in self._proxies:
+            if proxy.is_leaving:
+                continue
+            for name in proxy.tables.keys() | declared.keys():
+                if name in declared and proxy.number < declared[name].proxies:
+                    self._serve(proxy, name)
+                elif name in proxy.tables:
+                    self._withdraw(proxy, name)
+        for proxy in self._proxies.surplus:
+            if not proxy.tables:
+                proxy.leave()
 
     def _forget_sizes(self) -> None:
         for (service, group), count in self._sizes.items():
             self._tell("service.resized", f"{service}/{group}", before=count, after=None)
         self._sizes = {}
 
-    def _serve(self, service: ServiceSummary) -> None:
+    def _table(self, service: ServiceSummary) -> Table:
+        """By what a service should be served now."""
         before = self._tables.get(service.name)
         target = self._crew.generations.current
         groups = {int(group): group for group in service.groups} | {ROUTER: ROUTER_GROUP}
-        wanted = table(
-            service, {number: self._active(service, number, name, before) for number, name in groups.items()}
-        )
-        if before is not None:
-            wanted = merged(before, wanted, target)
-        if wanted != before:
-            self._tables[service.name] = wanted
-            for proxy in self._of(service):
-                proxy.send(Serve(wanted))
+        active = {number: self._active(service, number, name, before) for number, name in groups.items()}
+        wanted = table(service, active)
+        return wanted if before is None else merged(before, wanted, target)
 
     def _active(self, service: ServiceSummary, number: int, group: str, before: Table | None) -> int:
         """The generation whose workers should have a group's requests; 0 if those of a new group are not there yet."""
@@ -201,54 +206,64 @@ class Services:
             return
         if name in self._refused and self._refused[name][1] > now:
             return
-        if old is not None and old.wanted.port == wanted.port:
-            self._listening.pop(name).close()  # the same port, on other hosts: it must be free first
         try:
-            self._listening[name] = listen(name, wanted)
+            fresh = listen(name, wanted, old)
         except CannotListen as error:
-            if name not in self._refused:
-                self._tell("service.refused", name, why=str(error))
-                log.error("a service cannot listen", extra={"service": name, "why": str(error)})
-            self._refused[name] = (str(error), now + TRY_AGAIN)
+            if old is not None and old.wanted.port == wanted.port and (kept := old.kept_for(wanted)) != old:
+                # It may be we who have the address, by another name: let go, and try again.
+                self._listening[name] = kept
+                old.close(but=kept)
+            else:
+                self._is_refused(name, str(error), now)
             return
         if old is not None:
-            old.close()
+            old.close(but=fresh)
+        self._listening[name] = fresh
         self._refused.pop(name, None)
-        self._tell("service.listening", name, at=", ".join(self._listening[name].addresses))
-        for proxy in self._of(service):
-            self._hand_over(proxy, name)
+        self._tell("service.listening", name, at=", ".join(fresh.addresses))
 
-    def _end(self, name: str) -> None:
-        """A service that the app does not have any more: its workers work off what is there, then it is gone."""
-        last = self._tables[name]
+    def _is_refused(self, name: str, why: str, now: float) -> None:
+        if name not in self._refused or self._refused[name][0] != why:
+            self._tell("service.refused", name, why=why)
+            log.error("a service cannot listen", extra={"service": name, "why": why})
+        self._refused[name] = (why, now + TRY_AGAIN)
+
+    def _forget(self, name: str) -> None:
+        """The app does not have this service any more."""
+        del self._tables[name]
+        self._refused.pop(name, None)
         if listening := self._listening.pop(name, None):
             listening.close()
-            for proxy in self._proxies:
-                proxy.send(Listen(name, 0, 0))
-        empty = Table(service=name, groups={}, routes={}, layout=last.layout)
-        if last != empty:
-            self._tables[name] = empty
-            for proxy in self._proxies:
-                proxy.send(Serve(empty))
-        elif not any(worker.brief.service == name for worker in self._crew.workers.values()):
-            del self._tables[name]
-            for proxy in self._proxies:
-                proxy.send(Unserve(name))
 
     # Proxies
 
-    def _introduce(self, proxy: Proxy) -> None:
-        """Tell a new proxy everything."""
-        for service in self._declared():
-            if proxy.number < service.proxies and service.name in self._tables:
-                proxy.send(Serve(self._tables[service.name]))
-                if service.name in self._listening:
-                    self._hand_over(proxy, service.name)
+    def _serve(self, proxy: Proxy, name: str) -> None:
+        """Tell a proxy what is new of a service."""
+        table, listening = self._tables[name], self._listening.get(name)
+        if proxy.tables.get(name) != table or name in proxy.withdrawn:
+            proxy.tables[name] = table
+            proxy.withdrawn.discard(name)
+            proxy.send(Serve(table))
+        if listening is not None and proxy.sockets.get(name) is not listening:
+            try:
+                copies = listening.copies()
+            except OSError as error:  # the next turn tries again
+                log.warning("a proxy was not handed its sockets", extra={"service": name, "why": error.strerror})
+                return
+            proxy.sockets[name] = listening
+            proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), copies)
 
-    def _hand_over(self, proxy: Proxy, name: str) -> None:
-        listening = self._listening[name]
-        fds = [os.dup(sock.fileno()) for sock in (*listening.tcp, *listening.udp)]
-        proxy.send(Listen(name, len(listening.tcp), len(listening.udp)), fds)
+    def _withdraw(self, proxy: Proxy, name: str) -> None:
+        """A proxy is not to serve a service any more: its workers work off what is there, then it is gone."""
+        if name not in proxy.withdrawn:
+            proxy.withdrawn.add(name)
+            proxy.sockets.pop(name, None)
+            proxy.send(Withdraw(name))
+        workers = self._crew.workers
+        if not any(each is proxy and workers[number].brief.service == name for number, each in self._seats.items()):
+            del proxy.tables[name]
+            proxy.withdrawn.discard(name)
+            proxy.send(Unserve(name))
 
     def _heard(self, message: Any) -> None:
         match message:
@@ -265,14 +280,19 @@ class Services:
             del self._seats[number]
             self._crew.dismiss(number)
         self._crew.wake()
+        if (mend_at := self._proxies.mend_at) is not None:
+            asyncio.get_running_loop().call_later(mend_at - self._clock.monotonic(), self._crew.wake)
 
     # Switch
 
+    def can_connect(self, post: Post, slot: int, generation: int) -> bool:
+        """Is the proxy there that a worker would get its requests from?"""
+        return self._proxy_of(post.service, slot, generation) is not None
+
     def connect(self, brief: Brief) -> int | None:
         """The worker's end of a line to its proxy."""
-        app = self._crew.generations.app_of(brief.generation)
-        summary = _service(app.app, brief.service) if app else None
-        proxy = self._proxies.get(brief.slot % summary.proxies) if summary else None
+        proxy = self._proxy_of(brief.service, brief.slot, brief.generation)
+        summary = self._summary(brief.service, brief.generation)
         if summary is None or proxy is None:
             return None
         is_router = brief.group == ROUTER_GROUP
@@ -303,7 +323,8 @@ class Services:
 
     def ended(self, worker: Worker, why: str) -> None:
         """It is gone."""
-        self._seats.pop(worker.id, None)
+        if proxy := self._seats.pop(worker.id, None):
+            proxy.send(Gone(worker.id))
 
     # The end
 
@@ -321,9 +342,9 @@ class Services:
 
     async def leave(self, seconds: float) -> None:
         """Let the proxies say goodbye to their clients, and wait until they have ended."""
-        for proxy in self._proxies:
-            proxy.send(GiveUp())
         self._proxies.want(0)
+        for proxy in self._proxies:
+            proxy.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._crew.until(lambda: not list(self._proxies))
@@ -341,6 +362,16 @@ class Services:
     def _declared(self) -> tuple[ServiceSummary, ...]:
         app = self._crew.generations.app
         return app.app.services if app else ()
+
+    def _summary(self, name: str, generation: int) -> ServiceSummary | None:
+        app = self._crew.generations.app_of(generation)
+        return _service(app.app, name) if app else None
+
+    def _proxy_of(self, name: str, slot: int, generation: int) -> Proxy | None:
+        """The proxy of a worker, if it is there and was told of the service."""
+        summary = self._summary(name, generation)
+        proxy = self._proxies.get(slot % summary.proxies) if summary else None
+        return proxy if proxy and name in proxy.tables and name not in proxy.withdrawn else None
 
     def _known(self, name: str) -> ServiceSummary:
         for service in self._declared():

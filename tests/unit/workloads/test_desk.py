@@ -205,3 +205,14 @@ def test_a_cancelled_request_is_no_error_of_its_handler():
     with pytest.raises(asyncio.CancelledError):
         virtual.run(cancel())
     assert (asked.replies, asked.errors) == ([], [])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError, SystemExit])
+def test_whatever_a_function_raises_costs_an_answer_and_no_worker(error):
+    def broken(*_):
+        raise error
+
+    assert ask(broken).replies == [Reply(ret=-10001)]
+    asked = Asked({1: handler(lambda _: b"a")}, Hooks(after_request=[broken], before_response=[broken]))
+    asked.ask()
+    assert asked.replies == [Reply(b"a")]

@@ -5,6 +5,7 @@ says nothing. A client whose answers pile up is not read from until it has taken
 counted, with the reason.
 """
 
+import contextlib
 import socket
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rota.node.proxy.front import Front
 
 UNREAD = 8 * 1024 * 1024
-"""Bytes of answers that may wait for a client to read them."""
+"""Bytes of answers that may wait for a client to read them, besides those of one turn."""
 
 
 def packed(where: tuple[str, int], family: int, over_udp: bool) -> bytes:
@@ -32,7 +33,7 @@ def packed(where: tuple[str, int], family: int, over_udp: bool) -> bytes:
 class TcpClient(Caller):
     """One connection."""
 
-    __slots__ = ("_begun", "_front", "_need", "_unsent", "fd", "sock")
+    __slots__ = ("_begun", "_front", "_is_parting", "_need", "_unsent", "fd", "sock")
 
     def __init__(self, front: "Front", sock: socket.socket, where: tuple[str, int]) -> None:
         super().__init__(packed(where, sock.family, over_udp=False))
@@ -42,17 +43,20 @@ class TcpClient(Caller):
         """A frame that is not whole yet."""
 
         self._need = 0
-        self._unsent = b""
+        self._unsent = bytearray()
+        """Answers that the system did not take; until it has, the client is not read from."""
+
+        self._is_parting = False
 
     @property
-    def is_sending(self) -> bool:
-        """Are there answers that it has not taken?"""
-        return bool(self._unsent or self.outbox)
+    def begun(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return len(self._begun)
 
     def ready(self, event: int) -> None:
         """Something can be done with its socket."""
         if event & WRITE:
-            self.flush()
+            self._send_rest()
         if event & ~WRITE and self.is_open:
             self.read()
 
@@ -70,8 +74,7 @@ class TcpClient(Caller):
             self._begun += data
             front.buffered += len(data)
             if len(self._begun) < self._need:
-                if front.has_too_much:
-                    front.hang_up(self, "no room for frames that are not whole")
+                front.make_room()
                 return
             data = bytes(self._begun)
             front.buffered -= len(data)
@@ -85,42 +88,78 @@ class TcpClient(Caller):
         except BadFrame:
             front.hang_up(self, "no frame")
             return
-        if used < len(data):
-            self._begun += data[used:] if used else data
-            self._need = front.wire.needed(bytes(self._begun[: front.wire.size]))
-            front.buffered += len(self._begun)
         if frames:
             front.heard(self)
             arrive, now = front.dispatch.arrive, front.now
             for cmd, frame in frames:
                 arrive(self, cmd, frame, now)
+        if used < len(data):
+            self._begun += data[used:] if used else data
+            self._need = front.wire.needed(bytes(self._begun[: front.wire.size]))
+            front.buffered += len(self._begun)
+            front.make_room()
 
     def flush(self) -> None:
         """Send what lies in the outbox, as far as it goes."""
         outbox = self.outbox
-        if not self.is_open:
+        if not outbox:
             return
-        data = outbox[0] if len(outbox) == 1 and not self._unsent else self._unsent + b"".join(outbox)
+        data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         outbox.clear()
-        was_stuck = bool(self._unsent)
+        if self._unsent:  # the loop tells when it takes more
+            self._unsent += data
+            if len(self._unsent) > UNREAD:
+                self._front.hang_up(self, "answers not read")
+            return
         try:
-            sent = self.sock.send(data) if data else 0
+            sent = self.sock.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
             self._front.hang_up(self)
             return
-        self._unsent = data[sent:]
-        if len(self._unsent) > UNREAD:
-            self._front.hang_up(self, "answers not read")
-        elif bool(self._unsent) != was_stuck:
-            self._front.loop.change(self.fd, WRITE if self._unsent else READ)
+        if sent < len(data):
+            self._unsent += memoryview(data)[sent:]
+            self._front.loop.change(self.fd, WRITE)
+
+    def _send_rest(self) -> None:
+        """It takes more: send what waits."""
+        try:
+            sent = self.sock.send(self._unsent)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._front.hang_up(self)
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._front.loop.change(self.fd, READ)
+
+    def part(self) -> None:
+        """Send what is left, and then say that nothing more comes; hang up when it has done so too.
+
+        What it still sends is read and dropped, or closing would destroy answers on their way.
+        """
+        if self._unsent:
+            self._send_rest()
+        if self.is_open and not self._unsent and not self._is_parting:
+            self._is_parting = True
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_WR)
+        try:
+            data = receive(self.sock)
+        except (BlockingIOError, InterruptedError):
+            return
+        if data:
+            self._front.drops["sent after the end"] += 1
+        else:
+            self._front.hang_up(self)
 
     def let_go(self) -> None:
         """Forget its buffers; its socket is closed by whoever calls this."""
         self._front.buffered -= len(self._begun)
         self._begun.clear()
-        self._unsent = b""
+        self._unsent.clear()
 
 
 class UdpClient(Caller):

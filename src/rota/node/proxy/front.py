@@ -4,17 +4,18 @@ Sockets tell the dispatch what came; at the end of each turn of the loop, `send`
 clients and workers: several answers to one client, or several requests to one worker, go out in one call.
 """
 
-import contextlib
 import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
+
 from rota.node.proxy.clients import TcpClient, UdpClient
 from rota.node.proxy.doors import TcpDoor, UdpDoor
 from rota.node.proxy.loop import Loop
 from rota.node.proxy.seats import Line
-from rota.workloads.services.dispatch import Dispatch
+from rota.workloads.services.dispatch import Caller, Dispatch
 from rota.workloads.services.frames import wire
 from rota.workloads.services.table import Table
 
@@ -39,12 +40,24 @@ class Front:
         self.buffered = 0
         self.paused: list[TcpDoor] = []
         self._doors: list[TcpDoor | UdpDoor] = []
+        self._is_withdrawn = False
         self._overdue = overdue
 
     def serve(self, table: Table) -> None:
         """Serve by this table from now on."""
+        if table.client_timeout is not None and self.table.client_timeout is None:
+            self.clients = OrderedDict.fromkeys(self.clients, self.now)  # nobody listened for their silence yet
+        if self._is_withdrawn:
+            self._is_withdrawn = self.dispatch.is_stopping = False
         self.table, self.wire = table, wire(table.layout)
         self.dispatch.configure(table, self.now)
+
+    def withdraw(self) -> None:
+        """Serve no longer: take no new clients and no new requests; the workers that are here work off the rest."""
+        self._is_withdrawn = True
+        self.dispatch.stop()
+        self.close_doors()
+        self.dispatch.configure(msgspec.structs.replace(self.table, groups={}), self.now)
 
     def listen(self, tcp: list[socket.socket], udp: list[socket.socket]) -> None:
         """Take clients from these sockets, and from no others. Connections stay."""
@@ -82,10 +95,11 @@ class Front:
         client.let_go()
         client.sock.close()
 
-    @property
-    def has_too_much(self) -> bool:
-        """Do frames that are not whole take too much memory?"""
-        return self.buffered > BUFFERED
+    def make_room(self) -> None:
+        """If frames that are not whole take too much memory, hang up on who has sent most of one."""
+        while self.buffered > BUFFERED:
+            most = max(self.clients, key=lambda client: client.begun)
+            self.hang_up(most, "no room for frames that are not whole")
 
     # Workers
 
@@ -103,6 +117,12 @@ class Front:
             line.is_leaving = True
             return True
         return self.dispatch.seat_leaves(worker, self.now)
+
+    def bury(self, worker: int) -> None:
+        """The agent saw a worker's end; its line may live on in a process that it left behind."""
+        if line := self.lines.get(worker):
+            line.take_all()
+            self.lost(line)
 
     def lost(self, line: Line) -> None:
         """A worker is gone."""
@@ -141,41 +161,47 @@ class Front:
             door.open()
         self.paused.clear()
         limit = self.table.client_timeout
+        waiting = None
         while limit is not None and self.clients:
             client, heard = next(iter(self.clients.items()))
             if self.now - heard < limit:
                 return
-            self.hang_up(client, "silent for too long")
+            if waiting is None:
+                waiting = self._waiting()
+            if client in waiting:  # it is we who are slow
+                self.heard(client)
+            else:
+                self.hang_up(client, "silent for too long")
+
+    def _waiting(self) -> set[Caller]:
+        """Clients that wait for an answer."""
+        groups = self.dispatch.groups.values()
+        found = {caller for group in groups for caller in group.lines}
+        return found.union(
+            (ticket.caller for group in groups for ticket in group.again),
+            (ticket.caller for line in self.lines.values() for ticket in line.held.values()),
+        )
 
     def stop(self) -> None:
         """Take no new connections; answer new requests that we are stopping."""
-        self.close_doors(only_tcp=True)
         self.dispatch.stop()
+        self.close_doors(only_tcp=True)
 
     def say_goodbye(self) -> None:
-        """Answer what is here and what has come, then say that nothing more will."""
+        """Answer what is here and what has come."""
+        for line in list(self.lines.values()):
+            line.take_all()
         self.dispatch.stop()
+        self.close_doors()
         self.dispatch.give_up()
         for client in list(self.clients):
             client.read()
         self.send()
-        for client in list(self.clients):
-            with contextlib.suppress(OSError):
-                client.sock.shutdown(socket.SHUT_WR)
 
-    def drain(self) -> bool:
-        """Read and drop what clients still send, or closing would destroy answers on their way; False at the end."""
+    def part(self) -> bool:
+        """Part from clients as far as they have taken their answers; False when all are gone."""
         for client in list(self.clients):
-            try:
-                data = client.sock.recv(65_536)
-            except (BlockingIOError, InterruptedError):
-                continue
-            except OSError:
-                data = b""
-            if data:
-                self.drops["sent after the end"] += 1
-            else:
-                self.hang_up(client)
+            client.part()
         return bool(self.clients)
 
     def close(self) -> None:

@@ -20,6 +20,9 @@ class Loop:
 
     def __init__(self) -> None:
         self._handlers: dict[int, Ready] = {}
+        self.room = kernel.descriptor_limit() * 7 // 8
+        """Descriptors that clients may have: what the agent hands over must always find one."""
+
         self._poll: select.epoll | select.poll
         if kernel.is_portable() or not hasattr(select, "epoll"):
             self._poll, self._unit = select.poll(), 1000.0

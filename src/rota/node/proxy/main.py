@@ -20,6 +20,7 @@ from rota.node.pipes import (
     Close,
     Dismiss,
     GiveUp,
+    Gone,
     Idle,
     Listen,
     Overdue,
@@ -29,6 +30,7 @@ from rota.node.pipes import (
     Told,
     Unseated,
     Unserve,
+    Withdraw,
 )
 from rota.node.proxy.front import Front
 from rota.node.proxy.loop import Loop
@@ -49,7 +51,6 @@ class Proxy:
         self._pipe, self._clock = pipe, clock
         self._loop = Loop()
         self._fronts: dict[str, Front] = {}
-        self._seats: dict[int, Front] = {}
         self._born = clock()
         self._is_closing = self._is_leaving = self._told_idle = False
         self._loop.add(pipe.sock.fileno(), self._hear)
@@ -82,13 +83,10 @@ class Proxy:
         for front in self._fronts.values():
             front.say_goodbye()
         ends = self._clock() + LINGER
-        fronts = list(self._fronts.values())
+        fronts = [front for front in self._fronts.values() if front.part()]
         while fronts and self._clock() < ends:
-            fronts = [front for front in fronts if front.drain()]
-            for front in fronts:
-                for client in list(front.clients):
-                    client.flush()
-            time.sleep(0.01)
+            time.sleep(0.005)
+            fronts = [front for front in fronts if front.part()]
 
     # What the agent says
 
@@ -111,16 +109,22 @@ class Proxy:
                 socks = [socket.socket(fileno=self._pipe.fds.popleft()) for _ in range(tcp + udp)]
                 if front := self._fronts.get(service):
                     front.listen(socks[:tcp], socks[tcp:])
+            case Withdraw(service=service):
+                if front := self._fronts.get(service):
+                    front.withdraw()
             case Unserve(service=service):
                 if front := self._fronts.pop(service, None):
+                    front.say_goodbye()
+                    front.part()
                     front.close()
             case TakeSeat():
                 self._take_seat(message, socket.socket(fileno=self._pipe.fds.popleft()))
             case Dismiss(worker=worker):
-                front = self._seats.get(worker)
-                if front is None or not front.dismiss(worker):
-                    self._seats.pop(worker, None)
+                if not any(front.dismiss(worker) for front in self._fronts.values()):
                     self._pipe.send(Unseated(worker))
+            case Gone(worker=worker):
+                for front in self._fronts.values():
+                    front.bury(worker)
             case Close():
                 self._is_closing = True
                 for front in self._fronts.values():
@@ -138,14 +142,12 @@ class Proxy:
         if front is None:
             sock.close()
             return
-        self._seats[seat.worker] = front
         front.take_seat(Line(front, sock, seat.worker, seat.group, seat.generation, seat.capacity, seat.grace))
 
     def _figures(self, number: int, service: str) -> Told:
         front = self._fronts.get(service)
         if front is None:
             return Told(number)
-        self._seats = {worker: each for worker, each in self._seats.items() if worker in each.lines}
         uptime = self._clock() - self._born
         return Told(number, figures(front.dispatch, len(front.clients), front.drops, uptime, time.process_time()))
 

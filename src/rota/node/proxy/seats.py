@@ -36,15 +36,21 @@ class Line(Seat):
         if event & ~WRITE:
             self._read()
 
-    def _read(self) -> None:
+    def take_all(self) -> None:
+        """Take in all that it has said, its end included."""
+        while self._read():
+            pass
+
+    def _read(self) -> bool:
+        """Take in a piece of what it has said; False if there was nothing, or its end."""
         front = self._front
         try:
             data = receive(self.sock)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         if not data:
             front.lost(self)
-            return
+            return False
         dispatch, now = front.dispatch, front.now
         try:
             for number, flags, answer in self._inbox.feed(data):
@@ -55,6 +61,8 @@ class Line(Seat):
                     dispatch.seat_joined(self, now)
         except BadFrame:
             front.lost(self)
+            return False
+        return True
 
     def flush(self) -> None:
         """Send what lies in the outbox, as far as it goes."""

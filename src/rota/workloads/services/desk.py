@@ -37,6 +37,9 @@ Aside = Callable[..., Awaitable[Any]]
 
 _PLAIN = (bytes, str, dict, Reply, NoneType)
 
+_FAILURES = (Exception, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
+"""What a user's function may raise that must not cost the worker; a request's own time limit comes as TimeoutError."""
+
 
 class Desk:
     """Answers requests one after the other, or several at a time if it is called so."""
@@ -135,7 +138,9 @@ class Desk:
                 return await self._result(handler, request, stage), None, None
             async with clock:
                 return await self._result(handler, request, stage), None, None
-        except (Exception, SystemExit) as error:  # an exit of a handler must not cost the worker
+        except _FAILURES as error:
+            if _is_cancelled(error):
+                raise
             self._report(f'service "{self._service}": {stage[0]}', error)
             late = isinstance(error, TimeoutError) and clock is not None and clock.expired()
             return None, error, Ret.DEADLINE if late else Ret.HANDLER_ERROR
@@ -174,14 +179,16 @@ class Desk:
         for function in functions:
             try:
                 await self._call(function, *arguments)
-            except Exception as error:
+            except _FAILURES as error:
+                if _is_cancelled(error):
+                    raise
                 self._report(f'service "{self._service}": {hook}', error)
 
     def _run_now(self, hook: str, functions: Iterable[Function], *arguments: object) -> None:
         for function in functions:
             try:
                 function(*arguments)
-            except Exception as error:
+            except _FAILURES as error:
                 self._report(f'service "{self._service}": {hook}', error)
 
     async def _call(self, function: Function, *arguments: object) -> Any:
@@ -201,6 +208,17 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
         return done.value  # type: ignore[no-any-return]  # what the coroutine returned
     work.close()
     raise Invalid("a function that is not async waited for something; write it with async def")
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Is it we who are to end, and not a user's function that raised what looks so?"""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def _log(where: str, error: BaseException) -> None:

@@ -75,13 +75,17 @@ class Seat:
     """A worker, as dispatch sees it: what it holds, and what is to be sent to it."""
 
     __slots__ = (
-        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "outbox", "worker"
+        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "late", "outbox",
+        "worker",
     )  # fmt: skip
 
     def __init__(self, worker: int, group: int, generation: int, capacity: int = 1, grace: float = 0.0) -> None:
         self.worker, self.group, self.generation = worker, group, generation
         self.capacity, self.grace = capacity, grace
         self.held: dict[int, Ticket] = {}
+        self.late: set[int] = set()
+        """Requests whose time was over before it returned them: until it does, it may be stuck, and gets no others."""
+
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
 
@@ -302,6 +306,8 @@ class Dispatch:
         del seat.held[number]
         ticket.seat = None
         group.done += 1
+        if seat.late:
+            seat.late.discard(number)
         if seat.group == ROUTER:
             self._routed(group, seat, ticket, answer, now)
         else:
@@ -488,7 +494,7 @@ class Dispatch:
                 seat.outbox.append(FINISH)
                 self._touch(seat)
             return
-        if seat.generation != group.active:
+        if seat.generation != group.active or seat.late:
             return
         if group.pending:
             self._fill(group, seat, now)
@@ -515,7 +521,8 @@ class Dispatch:
             self._fail(ticket, Ret.WORKER_LOST)
         group.free.clear()
         for seat in group.seats.values():
-            seat.is_free = seat.generation == group.active and not seat.is_leaving and len(seat.held) < seat.capacity
+            is_able = not (seat.is_leaving or seat.late) and len(seat.held) < seat.capacity
+            seat.is_free = is_able and seat.generation == group.active
             if seat.is_free:
                 group.free.append(seat)
 
@@ -567,10 +574,12 @@ class Dispatch:
             group = self.groups[ticket.group]
             self._take_out(group, ticket)
             group.discarded += 1
-        else:
-            assert ticket.deadline is not None
-            had_its_time = ticket.given + ticket.deadline - ticket.arrived
-            self._graces[ticket.number] = (max(ticket.deadline + seat.grace, had_its_time), seat)
+            return
+        assert ticket.deadline is not None
+        seat.late.add(ticket.number)
+        self._take_from_free(self.groups[seat.group], seat)
+        had_its_time = ticket.given + ticket.deadline - ticket.arrived
+        self._graces[ticket.number] = (max(ticket.deadline + seat.grace, had_its_time), seat)
 
     def _end_graces(self, now: float) -> float | None:
         """Note the workers that have had a request for too long; when to look again."""
