@@ -30,7 +30,7 @@ from rota.sdk.service import Service
 from rota.workloads.context import Client, Reply, Request
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.desk import Desk, drive
-from rota.workloads.services.frames import wire
+from rota.workloads.services.frames import Wire, wire
 from rota.workloads.services.parcels import (
     ADDRESS,
     ANSWERED,
@@ -96,8 +96,8 @@ class _Counter:
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """Answer one request; whatever happens, the last thing sent says that it is done."""
-        last: list[bytes] = []
-        request = self.request(number, parcel, send, last)
+        asked = self.asked(number, parcel, send)
+        request = asked.request
         try:
             drive(self.desk.answer(request))
         except Invalid as error:  # it waited for something, which only async functions may
@@ -106,33 +106,54 @@ class _Counter:
             if self.service.spec.auto_answer_on_fail:
                 request.write(Reply(ret=Ret.HANDLER_ERROR))
         finally:
-            send(returned(number, DONE | ANSWERED, last[0]) if last else returned(number, DONE))
+            send(asked.end())
 
-    def request(self, number: int, parcel: bytes, send: Callable[[bytes], None], last: list[bytes]) -> Request:
-        """The request in a parcel: an answer before its end is sent at once, the one at its end is kept in `last`."""
+    def asked(self, number: int, parcel: bytes, send: Callable[[bytes], None]) -> "_Asked":
+        """The request in a parcel, and the way back for its answer."""
         layout = self._wire
-        frame = parcel[ADDRESS.size :]
+        asked = _Asked(number, parcel, layout, send)
+        frame = asked.frame
         cmd, sn = layout.cmd_and_sn(frame)
+        asked.request = self.desk.request(cmd, sn, frame[layout.size :], self._group, asked)
+        return asked
 
-        def reply(answer: Reply) -> None:
-            packed = layout.reply(frame, answer.ret, answer.body, answer.fields)
-            if len(packed) > LARGEST:
-                raise Invalid(f"cmd {cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
-            if request.is_over:
-                last.append(packed)
-            else:
-                send(returned(number, ANSWERED, packed))
 
-        request = self.desk.request(
-            cmd=cmd,
-            sn=sn,
-            body=layout.body(frame),
-            group=self._group,
-            client=lambda: _client(parcel),
-            send=reply,
-            fields=lambda: layout.read(frame),
-        )
-        return request
+class _Asked:
+    """The door of one request. An answer before the handler's end is sent at once, the one at its end with the end."""
+
+    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send", "frame", "request")
+
+    request: Request
+
+    def __init__(self, number: int, parcel: bytes, layout: Wire, send: Callable[[bytes], None]) -> None:
+        self._number, self._parcel, self._layout, self._send = number, parcel, layout, send
+        self.frame = parcel[ADDRESS.size :]
+        self._last: bytes | None = None
+
+    def reply(self, reply: Reply) -> None:
+        """Send an answer, or keep it for the end."""
+        packed = self._layout.reply(self.frame, reply.ret, reply.body, reply.fields)
+        if len(packed) > LARGEST:
+            cmd = self._layout.cmd_and_sn(self.frame)[0]
+            raise Invalid(f"cmd {cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
+        if self.request.is_over:
+            self._last = packed
+        else:
+            self._send(returned(self._number, ANSWERED, packed))
+
+    def end(self) -> bytes:
+        """The last parcel about it."""
+        if self._last is None:
+            return returned(self._number, DONE)
+        return returned(self._number, DONE | ANSWERED, self._last)
+
+    def client(self) -> Client:
+        """Who asks."""
+        return _client(self._parcel)
+
+    def fields(self) -> dict[str, Any]:
+        """The header of its frame."""
+        return self._layout.read(self.frame)
 
 
 class _Router:
@@ -151,18 +172,9 @@ class _Router:
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """The group in four bytes; nothing if the user's function failed."""
-        frame = parcel[ADDRESS.size :]
-        cmd, sn = self._wire.cmd_and_sn(frame)
-        request = Request(
-            service=self.service.name,
-            cmd=cmd,
-            sn=sn,
-            body=self._wire.body(frame),
-            group=ROUTER,
-            client=lambda: _client(parcel),
-            send=_no_answer,
-            fields=lambda: self._wire.read(frame),
-        )
+        asked = _Asked(number, parcel, self._wire, _no_answer)
+        cmd, sn = self._wire.cmd_and_sn(asked.frame)
+        request = asked.request = Request(self.service.name, cmd, sn, self._wire.body(asked.frame), ROUTER, asked)
         answer = b""
         try:
             answer = int(self._router(request)).to_bytes(4, "big", signed=True)
@@ -321,12 +333,11 @@ class _Looped:
             task.add_done_callback(self._answering.discard)
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
-        last: list[bytes] = []
-        request = self._counter.request(number, parcel, self._send_from_anywhere, last)
+        asked = self._counter.asked(number, parcel, self._send_from_anywhere)
         try:
-            await self._counter.desk.answer(request, None if left == NO_LIMIT else left / 1000)
+            await self._counter.desk.answer(asked.request, None if left == NO_LIMIT else left / 1000)
         finally:
-            self._send(returned(number, DONE | ANSWERED, last[0]) if last else returned(number, DONE))
+            self._send(asked.end())
             self._done += 1
 
     def _send_from_anywhere(self, parcel: bytes) -> None:
@@ -420,5 +431,5 @@ def _client(parcel: bytes) -> Client:
     return Client(socket.inet_ntop(socket.AF_INET, host[:4]), port)
 
 
-def _no_answer(reply: Reply) -> None:
+def _no_answer(parcel: bytes) -> None:
     raise Invalid("a routing function answers nothing; it returns the number of a group")

@@ -1,4 +1,4 @@
-"""What stands on a stage: tasks, and the sink their messages go to.
+"""What stands on a stage: tasks and the sink their messages go to, and clients of services.
 
 A staged task is its own door: what its function emits goes to the stage's sink, and what it saves is kept for the next
 task of the same resource and slot.
@@ -14,7 +14,7 @@ import msgspec
 from rota.model.errors import Invalid
 from rota.sdk.aside import Aside
 from rota.sdk.declared import ResourceKind
-from rota.workloads.context import Call, Message, Stopping, SyncTask, Task, seconds
+from rota.workloads.context import Call, Client, Message, Reply, Stopping, SyncTask, Task, seconds
 from rota.workloads.resources.spec import Resource
 
 DEDUP = timedelta(seconds=30)
@@ -144,6 +144,26 @@ class StagedTask:
 
     def __repr__(self) -> str:
         return f"<StagedTask {self.id}>"
+
+
+class StagedClient:
+    """Who asks a service on a stage, and what it gets back."""
+
+    def __init__(self, client: Client | None = None, fields: dict[str, Any] | None = None) -> None:
+        self.replies: list[Reply] = []
+        self._client, self._fields = client, fields or {}
+
+    def reply(self, reply: Reply) -> None:
+        """Take an answer, as a request's door does."""
+        self.replies.append(reply)
+
+    def client(self) -> Client | None:
+        """Who asks."""
+        return self._client
+
+    def fields(self) -> dict[str, Any]:
+        """The header of its request."""
+        return self._fields
 
 
 class StageStopping(Stopping):

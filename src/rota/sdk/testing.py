@@ -30,7 +30,7 @@ from rota.sdk.aside import Aside, Stuck
 from rota.sdk.attempts import Outcome, captured, execute, logger
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.service import Service
-from rota.sdk.staged import Saved, Sink, StagedTask, StageStopping, StillRunning
+from rota.sdk.staged import Saved, Sink, StagedClient, StagedTask, StageStopping, StillRunning
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.context import Batch, Client, Message, Record, Reply, Run, seconds
 from rota.workloads.jobs import cron
@@ -189,19 +189,12 @@ class Stage:
         self, service: Service, cmd: int, body: object = b"", *, sn: int = 1, client: Client | None = None
     ) -> Reply | None:
         """The reply to a request; None if it got none. What its handler raised is in `errors`."""
-        replies: list[Reply] = []
         desk = self._desk(service)
         handler = service.handlers.get(cmd)
-        request = desk.request(
-            cmd=cmd,
-            sn=sn,
-            body=Message(body).payload,
-            group=handler.spec.group if handler else next(iter(service.spec.groups)),
-            client=client or Client("127.0.0.1", 40000),
-            send=replies.append,
-        )
-        self._do(desk.answer(request))
-        return replies[0] if replies else None
+        group = handler.spec.group if handler else next(iter(service.spec.groups))
+        door = StagedClient(client or Client("127.0.0.1", 40000), {"cmd": cmd, "ret": 0, "sn": sn})
+        self._do(desk.answer(desk.request(cmd, sn, Message(body).payload, group, door)))
+        return door.replies[0] if door.replies else None
 
     def feed(self, stream: Stream[Any, Any], records: Iterable[object], *, partition: int = 0) -> list[Any]:
         """The rows that `stream` makes of these records: values as in a message, or whole `Record`s."""

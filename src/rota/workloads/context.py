@@ -259,42 +259,44 @@ class Reply:
         )
 
 
+class RequestDoor(Protocol):
+    """Where a request came from, and where its answer goes."""
+
+    def reply(self, reply: Reply) -> None:
+        """Send the answer; Invalid if its header has no such field."""
+
+    def client(self) -> Client | None:
+        """Who asks."""
+
+    def fields(self) -> dict[str, Any]:
+        """The header, by name."""
+
+
 class Request:
     """One call of a client."""
 
-    def __init__(
-        self,
-        *,
-        service: str,
-        cmd: int,
-        sn: int,
-        body: bytes,
-        group: int,
-        client: Client | Callable[[], Client] | None,
-        send: Callable[[Reply], None],
-        fields: Callable[[], dict[str, Any]] | None = None,
-    ) -> None:
+    is_answered = False
+    """Has an answer been sent? There is at most one."""
+
+    is_interrupted = False
+    """Did a hook say that the handler is not to run?"""
+
+    is_over = False
+    """Has its handler ended?"""
+
+    def __init__(self, service: str, cmd: int, sn: int, body: bytes, group: int, door: RequestDoor) -> None:
         self.service, self.cmd, self.sn, self.body, self.group = service, cmd, sn, body, group
-        self.is_answered = False
-        """Has an answer been sent? There is at most one."""
-
-        self.is_interrupted = False
-        """Did a hook say that the handler is not to run?"""
-
-        self.is_over = False
-        """Has its handler ended?"""
-
-        self._send, self._client, self._fields = send, client, fields
+        self._door = door
 
     @property
     def client(self) -> Client | None:
         """Who asks."""
-        return self._client() if callable(self._client) else self._client
+        return self._door.client()
 
     @property
     def fields(self) -> dict[str, Any]:
         """The header, by name: for frames that say more than cmd and number."""
-        return self._fields() if self._fields else {"cmd": self.cmd, "ret": 0, "sn": self.sn}
+        return self._door.fields()
 
     def json(self) -> Any:
         """The body, read as JSON."""
@@ -310,7 +312,7 @@ class Request:
         reply = Reply.of(value)
         self.is_answered = True
         try:
-            self._send(reply)
+            self._door.reply(reply)
         except Invalid:  # a field that its frame does not have: nothing was sent
             self.is_answered = False
             raise

@@ -11,6 +11,7 @@ import pytest
 
 from rota.kit import virtual
 from rota.model.errors import Invalid
+from rota.sdk.staged import StagedClient
 from rota.workloads.context import Batch, Message, Record, Reply, Request, Stopping, SyncTask, Task
 
 
@@ -198,7 +199,9 @@ def test_what_a_handler_may_not_return(value):
 
 
 def request(sent, body=b""):
-    return Request(service="logic", cmd=101, sn=7, body=body, group=1, client=None, send=sent.append)
+    client = StagedClient()
+    client.replies = sent
+    return Request("logic", 101, 7, body, 1, client)
 
 
 def test_a_request_is_answered_at_most_once():

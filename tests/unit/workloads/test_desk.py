@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 import pytest
 
 from rota.kit import virtual
+from rota.sdk.staged import StagedClient
 from rota.workloads.context import Reply
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.desk import Desk
@@ -24,7 +25,8 @@ class Asked:
     """Requests at one desk, their replies, and what was reported."""
 
     def __init__(self, handlers, hooks=None, **options):
-        self.replies, self.errors = [], []
+        self.client, self.errors = StagedClient(), []
+        self.replies = self.client.replies
         self.desk = Desk(
             "logic",
             handlers,
@@ -34,7 +36,7 @@ class Asked:
         )
 
     def ask(self, cmd=1, body=b""):
-        asked = self.desk.request(cmd=cmd, sn=1, body=body, group=1, client=None, send=self.replies.append)
+        asked = self.desk.request(cmd, 1, body, 1, self.client)
         virtual.run(self.desk.answer(asked))
         return asked
 
@@ -185,8 +187,7 @@ def test_an_error_after_the_answer_changes_nothing():
 
 def test_without_a_reporter_errors_are_logged(caplog):
     desk = Desk("logic", {1: handler(fail)}, Hooks())
-    replies = []
-    asked = desk.request(cmd=1, sn=1, body=b"", group=1, client=None, send=replies.append)
+    asked = desk.request(1, 1, b"", 1, StagedClient())
     virtual.run(desk.answer(asked))
     assert [record.where for record in caplog.records] == ['service "logic": cmd 1']
     assert caplog.records[0].exc_info is not None
@@ -194,7 +195,7 @@ def test_without_a_reporter_errors_are_logged(caplog):
 
 def test_a_cancelled_request_is_no_error_of_its_handler():
     asked = Asked({1: handler(slow)})
-    made = asked.desk.request(cmd=1, sn=1, body=b"", group=1, client=None, send=asked.replies.append)
+    made = asked.desk.request(1, 1, b"", 1, asked.client)
 
     async def cancel():
         task = asyncio.create_task(asked.desk.answer(made))

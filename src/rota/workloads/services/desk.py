@@ -19,7 +19,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from rota.model.errors import Invalid
-from rota.workloads.context import Client, Reply, Request
+from rota.workloads.context import Reply, Request, RequestDoor
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.frames import BOX, Layout, wire
 from rota.workloads.services.handlers import Function, Handler, Hooks
@@ -72,32 +72,12 @@ class Desk:
         await self._run("close_conn", self._hooks.close_conn)
         await self._run("stop_worker", self._hooks.stop_worker)
 
-    def request(
-        self,
-        *,
-        cmd: int,
-        sn: int,
-        body: bytes,
-        group: int,
-        client: Client | Callable[[], Client] | None,
-        send: Callable[[Reply], None],
-        fields: Callable[[], dict[str, Any]] | None = None,
-    ) -> Request:
-        """A request whose reply goes to `send`, with the hooks around it."""
-        hooks = self._hooks
-        if not (hooks.before_response or hooks.after_response):
-            return Request(
-                service=self._service, cmd=cmd, sn=sn, body=body, group=group, client=client, send=send, fields=fields
-            )
-
-        def respond(reply: Reply) -> None:
-            self._run_now("before_response", hooks.before_response, request, reply)
-            send(reply)
-            self._run_now("after_response", hooks.after_response, request, reply)
-
-        request = Request(
-            service=self._service, cmd=cmd, sn=sn, body=body, group=group, client=client, send=respond, fields=fields
-        )
+    def request(self, cmd: int, sn: int, body: bytes, group: int, door: RequestDoor) -> Request:
+        """A request whose reply goes to `door`, with the hooks around it."""
+        if not (self._hooks.before_response or self._hooks.after_response):
+            return Request(self._service, cmd, sn, body, group, door)
+        hooked = _Hooked(self, door)
+        request = hooked.request = Request(self._service, cmd, sn, body, group, hooked)
         return request
 
     async def answer(self, request: Request, left: float | None = None) -> None:
@@ -184,10 +164,11 @@ class Desk:
                     raise
                 self._report(f'service "{self._service}": {hook}', error)
 
-    def _run_now(self, hook: str, functions: Iterable[Function], *arguments: object) -> None:
-        for function in functions:
+    def around(self, hook: str, request: Request, reply: Reply) -> None:
+        """Run the hooks before or after an answer is sent."""
+        for function in getattr(self._hooks, hook):
             try:
-                function(*arguments)
+                function(request, reply)
             except _FAILURES as error:
                 self._report(f'service "{self._service}": {hook}', error)
 
@@ -198,6 +179,22 @@ class Desk:
             result = function(*arguments)
         # What handlers usually return is told apart first: asking whether it can be awaited takes longer.
         return result if isinstance(result, _PLAIN) or not isawaitable(result) else await result
+
+
+class _Hooked:
+    """A request's door, with the hooks around its answer."""
+
+    request: Request
+
+    def __init__(self, desk: Desk, door: RequestDoor) -> None:
+        self._desk, self._door = desk, door
+        self.client, self.fields = door.client, door.fields
+
+    def reply(self, reply: Reply) -> None:
+        """Send, with the hooks around it."""
+        self._desk.around("before_response", self.request, reply)
+        self._door.reply(reply)
+        self._desk.around("after_response", self.request, reply)
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
