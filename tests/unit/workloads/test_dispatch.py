@@ -353,6 +353,27 @@ def test_after_its_grace_a_worker_is_overdue(client):
     assert bench.dispatch.overdue == [seat]
 
 
+def test_a_worker_that_may_be_stuck_gets_no_others_until_it_returns_what_is_late(client):
+    bench = Bench(routes={1: Route(1, timeout=1.0), 2: Route(1)})
+    stuck, other = bench.worker(capacity=2, grace=0.5), bench.worker(capacity=2, grace=0.5)
+    bench.ask(client, 1)
+    bench.pass_time(1)
+    bench.ask(client, 2, 3, 4, cmd=2)
+    assert (bench.holds(stuck), bench.holds(other)) == ([1], [2, 3])
+    bench.done(stuck)
+    assert bench.holds(stuck) == [4]
+
+
+def test_a_worker_that_got_a_request_late_is_not_taken_for_stuck(client):
+    bench = Bench(routes={1: Route(1, timeout=1.0), 2: Route(1)})
+    bench.ask(client, 1)
+    bench.pass_time(0.9)
+    seat = bench.worker(capacity=2, grace=0.5)
+    bench.pass_time(0.1)
+    bench.ask(client, 2, cmd=2)
+    assert bench.holds(seat) == [1, 2]
+
+
 def test_an_overdue_worker_is_named_again_until_it_is_gone(client):
     bench = timed()
     seat = bench.worker(capacity=2)

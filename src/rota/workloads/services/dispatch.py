@@ -84,7 +84,7 @@ class Seat:
         self.capacity, self.grace = capacity, grace
         self.held: dict[int, Ticket] = {}
         self.late: set[int] = set()
-        """Requests whose time was over before it returned them: until it does, it may be stuck, and gets no others."""
+        """Requests that it has had for too long: until it returns them, it may be stuck, and gets no others."""
 
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
@@ -576,19 +576,25 @@ class Dispatch:
             group.discarded += 1
             return
         assert ticket.deadline is not None
-        seat.late.add(ticket.number)
-        self._take_from_free(self.groups[seat.group], seat)
         had_its_time = ticket.given + ticket.deadline - ticket.arrived
         self._graces[ticket.number] = (max(ticket.deadline + seat.grace, had_its_time), seat)
+        if ticket.given - ticket.arrived <= ticket.deadline - ticket.given:  # most of its time was this worker's
+            self._spare(seat, ticket.number)
 
     def _end_graces(self, now: float) -> float | None:
         """Note the workers that have had a request for too long; when to look again."""
         for number in [number for number, (ends, _) in self._graces.items() if ends <= now]:
             _, seat = self._graces[number]
             self._graces[number] = (now + TELL_AGAIN, seat)
+            self._spare(seat, number)
             if seat not in self.overdue:
                 self.overdue.append(seat)
         return min((ends for ends, _ in self._graces.values()), default=None)
+
+    def _spare(self, seat: Seat, number: int) -> None:
+        """Give a worker nothing more until it has returned this request: it may be stuck."""
+        seat.late.add(number)
+        self._take_from_free(self.groups[seat.group], seat)
 
     # Inside: answers
 
