@@ -452,10 +452,13 @@ class Pipe:
         return self._ready.popleft()
 
     def read(self) -> bool:
-        """Take in what has come, waiting if nothing has; False when the peer is gone."""
+        """Take in what has come, waiting if nothing has; False when the peer is gone, or a descriptor was lost."""
         try:
-            data, fds, _, _ = socket.recv_fds(self.sock, 262_144, 64)
+            data, fds, flags, _ = socket.recv_fds(self.sock, 262_144, 64)
         except OSError:
+            return False
+        if flags & socket.MSG_CTRUNC:  # no room for a descriptor: going on, we would take the next one for it
+            _close(fds)
             return False
         for fd in fds:
             os.set_inheritable(fd, False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import socket
 
 import pytest
@@ -88,3 +89,21 @@ def test_a_pipe_without_a_peer_receives_nothing() -> None:
     pipe.send(Finish())
     assert pipe.receive() is None
     pipe.close()
+
+
+def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
+    ours, theirs = pipes.pair()
+    pipe, spare = Pipe(theirs), os.dup(0)
+    socket.send_fds(ours, [pipes.encode(Finish())], [spare])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(spare)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        assert not pipe.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not pipe.fds
+    pipe.close()
+    ours.close()
