@@ -149,6 +149,7 @@ async def test_thousands_of_idle_connections_cost_the_others_nothing(tmp_path: P
 
 async def test_descriptors_are_kept_back_for_workers(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 2}") as node:
+        await node.at_full_strength()
         resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (256, 256))
         before = _proxy(node)
         os.kill(before, signal.SIGKILL)  # the next one inherits the limit
