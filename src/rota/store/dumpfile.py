@@ -17,6 +17,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from rota.kit.files import fsync_folder
 from rota.model import keys
 from rota.model.errors import Invalid, RotaError
 from rota.model.ids import Key, Revision
@@ -132,17 +133,9 @@ def fresh_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
             Path(beside).replace(path)
         finally:
             Path(beside).unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        fsync_folder(path.parent)
     except OSError as error:
         raise RotaError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Dump:

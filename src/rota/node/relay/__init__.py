@@ -1,0 +1,1 @@
+"""The relay: takes emitted messages, publishes each once, and keeps them on disk while their sink is down."""
