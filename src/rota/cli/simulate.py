@@ -8,6 +8,7 @@ from time import perf_counter
 import click
 
 from rota.sim import election as election_scenario
+from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
 from rota.sim import services as services_scenario
 from rota.sim.run import Verdict, run_seed, run_seeds
@@ -81,6 +82,18 @@ def services(seeds: int, first: int, seed: int | None, broken: str | None) -> No
     Example: rota simulate services --seeds 1000
     """
     _run("services", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(relay_scenario.BROKEN)
+def relay(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Messages from replicas to a sink, while hosts, relays, disks and brokers fail.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate relay --seeds 1000
+    """
+    _run("relay", seeds, first, seed, broken)
 
 
 def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | None) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from rota.kit import virtual
 from rota.sim.election import Election
+from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
 from rota.sim.services import Services
 from rota.sim.world import World
@@ -44,6 +45,7 @@ class Scenario(Protocol):
 
 SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "election": Election,
+    "relay": RelayScenario,
     "resources": Resources,
     "services": Services,
 }

@@ -1,0 +1,319 @@
+"""Scenario: messages on their way from replicas to a sink, with everything going wrong.
+
+Nodes have a host, whose tasks emit, and a relay. The relays run the product's own core; what stands in for sockets,
+disks and broker is simulated here (`sim.relaying`). Replicas of a resource receive the same numbered messages. Faults
+rage, then stop, and so does the emitting. Each seed draws the faults that it has, so that some have none of those that
+may repeat a message. What must hold:
+
+- No message that a host was acked for is missing in the sink at the end, unless the sink rejected it, and none that was
+  emitted by a host that did not die.
+- A message is in the sink twice only if a relay died, the broker broke off, or a move was not planned or not finished.
+- Messages of a resource with one emitter are in order, apart from repeats, unless a relay died or a move was cut short.
+- An exclusive resource's messages are there in the order of their epochs, under the same condition.
+- A relay never has more in its hands than it may.
+- In the end every relay is idle, every outbox and every spool empty, and the window forgotten.
+
+`broken` leaves a safeguard out; the scenario must find each of them.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+from rota.model.ids import NodeId
+from rota.model.relay import RelayMap
+from rota.sim.relaying import (
+    BATCH,
+    LIMITS,
+    OUTBOX,
+    SINKS,
+    UNACKED,
+    Broker,
+    Disk,
+    Fleet,
+    Safeguards,
+    SimHost,
+    SimRelay,
+    SimResource,
+)
+from rota.sim.unguarded import UNGUARDED
+from rota.sim.world import Machine, World
+
+FAULTS_END = 150.0
+EMITTING_END = 165.0
+RECOVERY = 120.0
+LEASE = 10.0
+BROKEN = tuple(UNGUARDED)
+"""What can be broken on purpose."""
+
+
+class RelayScenario:
+    """One run of the scenario."""
+
+    def __init__(self, world: World, broken: str | None) -> None:
+        self._world = world
+        self.terms = self.writes = 0
+        count = world.random.randint(2, 4)
+        self._nodes = [NodeId(f"n{number}") for number in range(count)]
+        resources = [self._resource(number, count) for number in range(world.random.randint(4, 9))]
+        self._fleet = Fleet(world, resources, UNGUARDED[broken] if broken else Safeguards())
+        self._moves = False
+
+    async def run(self) -> None:
+        """The whole story."""
+        world, fleet = self._world, self._fleet
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+        fleet.relay_map = RelayMap(version=1, nodes=tuple(self._nodes))
+        for node in self._nodes:
+            fleet.disks[node] = {sink: Disk(world.random) for sink in SINKS}
+            fleet.relays[node] = world.start(f"relay-{node}", self._run_relay)
+            fleet.hosts[node] = world.start(f"host-{node}", self._run_host)
+        emitting = asyncio.create_task(fleet.emit())
+        watching = asyncio.create_task(self._watch())
+        leading = asyncio.create_task(self._lead())
+        await self._rage()
+        self._heal()
+        await asyncio.sleep(EMITTING_END - world.time)
+        emitting.cancel()
+        await asyncio.sleep(RECOVERY)
+        self._check_drained()
+        self._check_delivered()
+        self._check_repeats()
+        self._check_order()
+        for task in (emitting, watching, leading):
+            task.cancel()
+        await asyncio.gather(emitting, watching, leading, return_exceptions=True)
+        self.writes = sum(len(broker.log) for broker in fleet.brokers.values())
+        self.terms = fleet.relay_map.version
+        await world.end()
+
+    def _resource(self, number: int, nodes: int) -> SimResource:
+        random = self._world.random
+        is_exclusive = number % 4 == 3
+        replicas = 1 if number % 2 else min(nodes, random.randint(2, 3))
+        where = random.sample(self._nodes, replicas)
+        return SimResource(f"r{number}", where, random.choice(SINKS), is_exclusive)
+
+    async def _run_relay(self, machine: Machine) -> None:
+        await SimRelay(self._fleet, NodeId(machine.name.removeprefix("relay-")), machine).run()
+
+    async def _run_host(self, machine: Machine) -> None:
+        await SimHost(self._fleet, NodeId(machine.name.removeprefix("host-")), machine).run()
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something was raised that nobody caught."""
+        self._world.violate(f"{context.get('exception', context['message'])!r}")
+
+    # The leader
+
+    async def _lead(self) -> None:
+        """Leave dead relays out of the map after a while, take them in again, and move resources on purpose."""
+        fleet, random = self._fleet, self._world.random
+        dead_since: dict[NodeId, float] = {}
+        while True:
+            await asyncio.sleep(1.0)
+            nodes = set(fleet.relay_map.nodes)
+            for node, machine in fleet.relays.items():
+                if machine.is_up:
+                    dead_since.pop(node, None)
+                else:
+                    dead_since.setdefault(node, self._world.time)
+            dead = {node for node, since in dead_since.items() if self._world.time - since > LEASE}
+            fleet.members = set(self._nodes) - dead
+            lost = dead & nodes
+            if lost and nodes - lost:
+                fleet.disturb(f"{', '.join(sorted(lost))} left out of the map")
+                self._write_map(nodes - lost, before=())
+            elif not dead_since and not self._is_moving():
+                absent = set(self._nodes) - nodes
+                if absent and self._world.random.random() < 0.2:
+                    self._write_map(nodes | {random.choice(sorted(absent))}, before=fleet.relay_map.nodes)
+                elif self._moves and self._world.time < FAULTS_END and len(nodes) > 1 and random.random() < 0.08:
+                    self._write_map(nodes - {random.choice(sorted(nodes))}, before=fleet.relay_map.nodes)
+
+    def _write_map(self, nodes: set[NodeId], before: tuple[NodeId, ...]) -> None:
+        version = self._fleet.relay_map.version + 1
+        self._world.tell(f"map {version}: {', '.join(sorted(nodes))}")
+        self._fleet.relay_map = RelayMap(version=version, nodes=tuple(sorted(nodes)), before=before)
+
+    def _is_moving(self) -> bool:
+        cores = [relay.core for relay in self._fleet.living]
+        return any(core.is_moving or not core.accepts(self._fleet.relay_map.version) for core in cores)
+
+    # Faults
+
+    async def _rage(self) -> None:
+        random = self._world.random
+        faults: list[Callable[[float], Coroutine[None, None, None]]] = [
+            self._crash_relay, self._crash_host, self._freeze, self._cut, self._outage, self._break, self._slow_disk,
+            self._full_disk, self._pass_on,
+        ]  # fmt: skip
+        drawn = random.sample(faults, random.randint(2, len(faults)))
+        self._moves = random.random() < 0.6
+        running: set[asyncio.Task[None]] = set()
+        while self._world.time < FAULTS_END:
+            task = asyncio.create_task(random.choice(drawn)(random.choice((2.0, 8.0, 25.0, 70.0))))
+            running.add(task)
+            task.add_done_callback(running.discard)
+            await asyncio.sleep(random.uniform(0.5, 15.0))
+        for task in list(running):
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _heal(self) -> None:
+        fleet = self._fleet
+        fleet.cuts.clear()
+        for broker in fleet.brokers.values():
+            broker.wake()
+        for disks in fleet.disks.values():
+            for disk in disks.values():
+                disk.mend()
+        for machine in self._world.machines:
+            if machine.process.is_dead:
+                machine.restart()
+            elif machine.process.group.is_frozen:
+                machine.thaw()
+        self._world.tell("all faults end")
+
+    async def _crash_relay(self, length: float) -> None:
+        """A relay is killed: its window is lost, and whatever it had not acked comes again."""
+        node = self._world.random.choice(self._nodes)
+        machine = self._fleet.relays[node]
+        if machine.is_up:
+            self._fleet.disturb(f"relay-{node} died")
+            await self._crash(machine, length)
+
+    async def _crash_host(self, length: float) -> None:
+        """A host is killed with its outbox."""
+        machine = self._fleet.hosts[self._world.random.choice(self._nodes)]
+        if machine.is_up:
+            await self._crash(machine, length)
+
+    async def _crash(self, machine: Machine, length: float) -> None:
+        machine.crash()
+        self._fleet.break_links(machine.process)
+        await asyncio.sleep(min(length, 30.0))
+        if machine.process.is_dead:
+            machine.restart()
+
+    async def _freeze(self, length: float) -> None:
+        """A process stands still, for less time than it takes to be left out."""
+        machine = self._world.random.choice(self._world.machines)
+        if machine.is_up:
+            machine.freeze()
+            await asyncio.sleep(min(length, LEASE / 2))
+            if machine.process.group.is_frozen and not machine.process.is_dead:
+                machine.thaw()
+
+    async def _cut(self, length: float) -> None:
+        """Two relays cannot reach each other."""
+        pair = frozenset(self._world.random.sample(self._nodes, 2))
+        self._world.tell(f"{' and '.join(sorted(pair))} are cut off from each other")
+        self._fleet.cut(pair)
+        await asyncio.sleep(length)
+        self._fleet.cuts.discard(pair)
+
+    async def _outage(self, length: float) -> None:
+        """A broker says nothing for a while, and forgets nothing; connections stay."""
+        broker = self._any_broker()
+        self._world.tell(f"{broker.name} stands still")
+        broker.is_up = False
+        await asyncio.sleep(length)
+        broker.wake()
+
+    async def _break(self, length: float) -> None:
+        """A broker is killed and comes back with what it had; confirmations under way are lost."""
+        broker = self._any_broker()
+        self._fleet.disturb(f"{broker.name} broke off", keeps_order=True)
+        broker.die()
+        await asyncio.sleep(length)
+        broker.wake()
+
+    async def _slow_disk(self, length: float) -> None:
+        """A disk takes seconds for each trip."""
+        disk = self._any_disk()
+        disk.delay = (0.5, 4.0)
+        await asyncio.sleep(length)
+        disk.mend()
+
+    async def _full_disk(self, length: float) -> None:
+        """A disk takes nothing."""
+        disk = self._any_disk()
+        disk.capacity = 0
+        await asyncio.sleep(length)
+        disk.mend()
+
+    async def _pass_on(self, length: float) -> None:
+        """An exclusive resource goes to another node; the one before does not notice at first."""
+        if chosen := [each for each in self._fleet.resources if each.is_exclusive]:
+            resource = self._world.random.choice(chosen)
+            self._fleet.pass_on(resource, self._world.random.choice(self._nodes))
+
+    def _any_broker(self) -> Broker:
+        return self._fleet.brokers[self._world.random.choice(SINKS)]
+
+    def _any_disk(self) -> Disk:
+        return self._fleet.disks[self._world.random.choice(self._nodes)][self._world.random.choice(SINKS)]
+
+    # The rules
+
+    async def _watch(self) -> None:
+        """A relay's hands are never too full; a batch per line that was under way when it said so is let pass."""
+        while True:
+            await asyncio.sleep(0.5)
+            for relay in self._fleet.living:
+                budgets = 1 + len(relay.core.outlets) + len(relay.core.peers)
+                most = budgets * (LIMITS.messages + LIMITS.window) + 2 * len(self._nodes) * max(UNACKED * BATCH, OUTBOX)
+                if relay.core.held > most:
+                    self._world.violate(f"relay-{relay.node} holds {relay.core.held} messages")
+
+    def _check_drained(self) -> None:
+        fleet = self._fleet
+        for relay in fleet.living:
+            if not relay.core.is_idle:
+                self._world.violate(f"relay-{relay.node} still has {relay.core.held} messages at the end")
+            if left := len(relay.core.window):
+                self._world.violate(f"relay-{relay.node} still remembers {left} messages at the end")
+        for node, disks in fleet.disks.items():
+            for sink, disk in disks.items():
+                if disk.unconfirmed:
+                    self._world.violate(f"the spool of {node} for {sink} still has {disk.unconfirmed} messages")
+        for host in fleet.living_hosts:
+            if host.outbox:
+                self._world.violate(f"host-{host.node} still has {len(host.outbox)} messages without an ack")
+
+    def _check_delivered(self) -> None:
+        fleet = self._fleet
+        arrived = {message.id for broker in fleet.brokers.values() for _, message in broker.log}
+        known = arrived | fleet.rejected
+        if lost := [told for told in fleet.acked.items() if told[0] not in known and told[0] not in fleet.outdated]:
+            self._world.violate(f"{lost[0][1]} was acked and is lost, and {len(lost) - 1} more")
+        if lost := [told for told in fleet.emitted.items() if told[0] not in known and told[0] not in fleet.outdated]:
+            self._world.violate(f"{lost[0][1]} was emitted and is lost, and {len(lost) - 1} more")
+
+    def _check_repeats(self) -> None:
+        for broker in self._fleet.brokers.values():
+            seen: dict[bytes, float] = {}
+            for at, message in broker.log:
+                before = seen.get(message.id)
+                if before is not None and not self._fleet.was_disturbed(before, at):
+                    self._world.violate(f"{message.resource} {message.key} was delivered at {before:.3f} and {at:.3f}")
+                    return
+                seen.setdefault(message.id, at)
+
+    def _check_order(self) -> None:
+        fleet = self._fleet
+        for broker in fleet.brokers.values():
+            firsts: defaultdict[str, dict[bytes, tuple[float, int]]] = defaultdict(dict)
+            for at, message in broker.log:
+                epoch, number = message.key.split(".")
+                firsts[message.resource].setdefault(message.id, (at, int(epoch) * 1_000_000 + int(number)))
+            for resource in fleet.resources:
+                if len(resource.where) > 1:
+                    continue
+                for (before, one), (at, other) in pairwise(firsts[resource.name].values()):
+                    if other < one and not fleet.was_disordered(before, at):
+                        self._world.violate(f"{resource.name}: {other} was delivered at {at:.3f} after {one}")
+                        return

@@ -1,0 +1,701 @@
+"""What stands around the relay's core in the simulator: hosts, links, disks, sinks and brokers.
+
+They do in virtual time what a relay process does with real ones: carry out what the core asks for, and tell it how it
+went. Whatever crosses a border takes a while, in order on each way; what was on its way to a dead process is lost.
+"""
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from random import Random
+from typing import Any
+
+from rota.model.ids import Instant, NodeId
+from rota.model.relay import RelayMap
+from rota.sim.world import Machine, Process, World
+from rota.sinks.port import Message
+from rota.workloads.resources.dedup import Ids, Window
+from rota.workloads.resources.relay.core import Limits, Relay, Shipment
+from rota.workloads.resources.relay.held import Budget, Emission, Held, Line
+from rota.workloads.resources.relay.outlet import Outlet
+from rota.workloads.resources.relay.peers import Peer
+
+SINKS = ("east", "west")
+LIMITS = Limits(messages=120, window=25)
+OUTBOX = 60
+"""Messages that a host keeps at most; tasks wait beyond that."""
+
+NEAR = 20
+BATCH = 8
+UNACKED = 4
+"""Batches of a host that are under way at most."""
+
+POISON = 61
+"""Each so-many-th message of a resource is one that its sink can never deliver."""
+
+BEFORE = 100.0
+"""Seconds for which a disturbance may still show: a relay that died with a full spool drains it when it is back."""
+
+MOMENT = 1e-6
+"""Seconds between two things that must not change places."""
+
+KIND = "room"
+WALL = datetime(2026, 1, 1, tzinfo=UTC)
+NOBODY = contextvars.Context()
+"""Of what belongs to no process: network and brokers."""
+
+
+class Safeguards:
+    """The parts of a relay; `sim.unguarded` has some that lack something."""
+
+    relay: type[Relay] = Relay
+    outlet: type[Outlet] = Outlet
+    window: type[Window[Held]] = Window
+
+    def publishing(self, core: Relay, outlet: Outlet, messages: Sequence[Message]) -> None:
+        """Messages are about to be handed to the sink."""
+
+    def writing(self, core: Relay, outlet: Outlet) -> None:
+        """Messages are about to be written to the spool."""
+
+
+@dataclass
+class SimResource:
+    """A resource, and where its tasks are."""
+
+    name: str
+    where: list[NodeId]
+    sink: str
+    is_exclusive: bool
+    epoch: int = 1
+    number: int = 0
+    emitters: dict[NodeId, int] = field(default_factory=dict)
+    """Node → the epoch that its task has; one that was replaced may not have noticed."""
+
+    def __post_init__(self) -> None:
+        self.ids = Ids(KIND, self.name)
+        self.emitters = dict.fromkeys(self.where, 1)
+
+
+def in_process(process: Process, delay: float, callback: Callable[[], None]) -> None:
+    """Have something happen in a process after a while, if it lives then."""
+
+    def happen() -> None:
+        if not process.is_dead:
+            callback()
+
+    with process.group.enter():
+        asyncio.get_running_loop().call_later(delay, happen)
+
+
+class Link:
+    """A connection between two processes: in order on each way, until it breaks."""
+
+    def __init__(self, world: World, one: Process, other: Process) -> None:
+        self.ends = (one, other)
+        self.is_open = True
+        self.lost: dict[Process, Callable[[], None]] = {}
+        """What each end does when it breaks."""
+
+        self._world = world
+        self._due = {one: 0.0, other: 0.0}
+
+    def send(self, to: Process, callback: Callable[..., None], *args: Any) -> None:
+        """Have `callback` called at the other end, after a while."""
+        self._due[to] = max(self._due[to] + MOMENT, self._world.time + self._world.random.uniform(0.0005, 0.05))
+        self._at(to, self._due[to], partial(self._arrive, callback, args))
+
+    def cut(self) -> None:
+        """Break it; both ends notice."""
+        if self.is_open:
+            self.is_open = False
+            for end, lost in self.lost.items():
+                self._at(end, self._world.time + self._world.random.uniform(0.01, 1.0), lost)
+
+    def _arrive(self, callback: Callable[..., None], args: tuple[Any, ...]) -> None:
+        if self.is_open:
+            callback(*args)
+
+    def _at(self, to: Process, when: float, callback: Callable[[], None]) -> None:
+        in_process(to, when - self._world.time, callback)
+
+
+class Fleet:
+    """All of it, and what is known of every message."""
+
+    def __init__(self, world: World, resources: list[SimResource], safeguards: Safeguards) -> None:
+        self.world, self.resources, self.safeguards = world, resources, safeguards
+        self.relay_map = RelayMap(version=0, nodes=())
+        self.relays: dict[NodeId, Machine] = {}
+        self.hosts: dict[NodeId, Machine] = {}
+        self.disks: dict[NodeId, dict[str, Disk]] = {}
+        self.brokers = {name: Broker(world, name) for name in SINKS}
+        self.running: dict[Process, SimRelay] = {}
+        self.hosting: dict[Process, SimHost] = {}
+        self.links: list[Link] = []
+        self.cuts: set[frozenset[NodeId]] = set()
+        self.members: set[NodeId] = set()
+        """Nodes whose lease has not ended."""
+
+        self.emitted: dict[bytes, str] = {}
+        """By hosts that have not died with them."""
+
+        self.acked: dict[bytes, str] = {}
+        self.rejected: set[bytes] = set()
+        self._disturbances: list[float] = []
+        self._disorders: list[float] = []
+        self._epochs: dict[bytes, tuple[SimResource, int]] = {}
+
+    @property
+    def living(self) -> list["SimRelay"]:
+        """Relays whose process lives."""
+        return [relay for process, relay in self.running.items() if not process.is_dead]
+
+    @property
+    def living_hosts(self) -> list["SimHost"]:
+        """Hosts whose process lives."""
+        return [host for process, host in self.hosting.items() if not process.is_dead]
+
+    @property
+    def outdated(self) -> set[bytes]:
+        """Messages of exclusive tasks that were replaced: they may be refused."""
+        return {name for name, (resource, epoch) in self._epochs.items() if epoch < resource.epoch}
+
+    # What happens
+
+    async def emit(self) -> None:
+        """What resources have to say reaches their tasks, for as long as it is wanted."""
+        random = self.world.random
+        while True:
+            await asyncio.sleep(random.uniform(0.02, 0.25))
+            resource = random.choice(self.resources)
+            resource.number += 1
+            for node, epoch in resource.emitters.items():
+                host = self.hosting.get(self.hosts[node].process)
+                if host is not None and self.hosts[node].is_up and random.random() < 0.97:
+                    delay = random.choice((0.0, 0.01, 0.5)) if len(resource.where) > 1 else 0.0
+                    in_process(self.hosts[node].process, delay, partial(host.emit, resource, epoch, resource.number))
+
+    def message(self, resource: SimResource, epoch: int, number: int, node: NodeId) -> Message:
+        """A message as a task emits it."""
+        key = f"{epoch if resource.is_exclusive else 0}.{number}"
+        name = resource.ids.of(key, b"")
+        if resource.is_exclusive:
+            self._epochs[name] = (resource, epoch)
+        return Message(id=name, kind=KIND, resource=resource.name, payload=b"", node=node, time=WALL, key=key)
+
+    def pass_on(self, resource: SimResource, node: NodeId) -> None:
+        """Give an exclusive resource to another node; relays hear of it later, and so does the node before."""
+        resource.epoch += 1
+        self.world.tell(f"{resource.name} goes to {node} under epoch {resource.epoch}")
+        before = [each for each in resource.emitters if each != node]
+        resource.emitters[node] = resource.epoch
+        for each in before:
+            delay = self.world.random.uniform(0.1, 5.0)
+            asyncio.get_running_loop().call_later(delay, partial(self._notice, resource, each))
+        for relay in self.living:
+            in_process(relay.process, self.world.random.uniform(0.1, 3.0), relay.follow_assignments)
+
+    def _notice(self, resource: SimResource, node: NodeId) -> None:
+        if resource.emitters.get(node, resource.epoch) < resource.epoch:
+            del resource.emitters[node]
+
+    # Links
+
+    def link(self, one: Process, other: Process) -> Link:
+        """A new connection."""
+        self.links = [link for link in self.links if link.is_open]
+        link = Link(self.world, one, other)
+        self.links.append(link)
+        return link
+
+    def break_links(self, process: Process) -> None:
+        """A process died: its connections break, and a host's outbox is lost."""
+        for link in self.links:
+            if process in link.ends:
+                link.cut()
+        if (host := self.hosting.get(process)) is not None:
+            for message_id in host.outbox:
+                self.emitted.pop(message_id, None)
+
+    def cut(self, pair: frozenset[NodeId]) -> None:
+        """Two relays lose each other."""
+        self.cuts.add(pair)
+        processes = {self.relays[node].process for node in pair}
+        for link in self.links:
+            if set(link.ends) == processes:
+                link.cut()
+
+    # Disturbances
+
+    def disturb(self, what: str, *, keeps_order: bool = False) -> None:
+        """Something happened that may repeat messages, and change their order."""
+        self.world.tell(what)
+        self._disturbances.append(self.world.time)
+        if not keeps_order:
+            self._disorders.append(self.world.time)
+
+    def was_disturbed(self, first: float, second: float) -> bool:
+        """May a message have been delivered at both times?"""
+        return any(first - BEFORE <= at <= second for at in self._disturbances)
+
+    def was_disordered(self, first: float, second: float) -> bool:
+        """May what was delivered at these times have changed places?"""
+        return any(first - 200 <= at <= second for at in self._disorders)
+
+
+class SimHost:
+    """A host worker: an outbox that is handed to the relay of its node."""
+
+    def __init__(self, fleet: Fleet, node: NodeId, machine: Machine) -> None:
+        self.node = node
+        self.outbox: dict[bytes, tuple[Emission, float]] = {}
+        """What has no ack, and since when it is there."""
+
+        self._fleet, self._machine = fleet, machine
+        self._process = machine.process
+        self._link: Link | None = None
+        self._line: Line | None = None
+        self._relay: SimRelay | None = None
+        self._sent: deque[tuple[int, list[bytes]]] = deque()
+        self._unsent: deque[bytes] = deque()
+        self._sequence = 0
+        self._may_send = True
+        fleet.hosting[self._process] = self
+
+    async def run(self) -> None:
+        """Look now and then whether there is something to hand over, and somebody to take it."""
+        while True:
+            await asyncio.sleep(self._fleet.world.random.uniform(0.02, 0.2))
+            if self._link is None:
+                self._connect()
+            self._hand_over()
+
+    def emit(self, resource: SimResource, epoch: int, number: int) -> None:
+        """A task emits, unless there is no room: then it waits, and misses what it would have received."""
+        if len(self.outbox) >= OUTBOX:
+            return
+        message = self._fleet.message(resource, epoch, number, self.node)
+        slot = resource.where.index(self.node) if self.node in resource.where else 0
+        if message.id in self.outbox:
+            return
+        emission = Emission(message, resource.sink, slot, epoch, resource.is_exclusive)
+        self.outbox[message.id] = (emission, self._fleet.world.time)
+        self._unsent.append(message.id)
+        self._fleet.emitted[message.id] = f"{resource.name} {message.key}"
+
+    def acked(self, sequence: int) -> None:
+        """The relay has everything up to this batch."""
+        while self._sent and self._sent[0][0] <= sequence:
+            for message_id in self._sent.popleft()[1]:
+                emission, _ = self.outbox.pop(message_id)
+                self._fleet.acked[message_id] = f"{emission.message.resource} {emission.message.key}"
+
+    def may_send(self, may: bool) -> None:
+        """The relay reads this line, or does not."""
+        self._may_send = may
+
+    def _connect(self) -> None:
+        machine = self._fleet.relays[self.node]
+        relay = self._fleet.running.get(machine.process)
+        if relay is None or machine.process.is_dead:
+            return
+        link = self._link = self._fleet.link(self._process, machine.process)
+        line = self._line = Line(self._machine.name)
+        self._relay = relay
+        self._sent.clear()
+        self._unsent = deque(self.outbox)
+        self._sequence, self._may_send = 0, True
+        link.lost = {self._process: self._lost, machine.process: lambda: relay.line_lost(line)}
+        link.send(machine.process, relay.joined, line, link, self._process, self, self._age())
+
+    def _lost(self) -> None:
+        self._link = None
+
+    def _hand_over(self) -> None:
+        while self._link is not None and self._may_send and len(self._sent) < UNACKED:
+            ids = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
+            self._sequence += 1
+            self._sent.append((self._sequence, ids))
+            emissions = [self.outbox[message_id][0] for message_id in ids]
+            assert self._relay is not None
+            assert self._line is not None
+            self._link.send(self._relay.process, self._relay.took, self._line, self._sequence, emissions, self._age())
+            if not self._unsent:  # what was sent last, if only to tell the age
+                break
+
+    def _age(self) -> float | None:
+        return self._fleet.world.time - next(iter(self.outbox.values()))[1] if self.outbox else None
+
+
+class SimRelay:
+    """A relay process around the core."""
+
+    def __init__(self, fleet: Fleet, node: NodeId, machine: Machine) -> None:
+        self.node, self.machine = node, machine
+        self.fleet, self.process = fleet, machine.process
+        guards = fleet.safeguards
+        self.core = guards.relay(node, self.now, LIMITS, guards.window(self.now))
+        self._lines: dict[Line, tuple[Link, Process, SimHost | None]] = {}
+        self._sinks: dict[str, SimSink] = {}
+        self._ways: dict[NodeId, tuple[Link, SimRelay, Line]] = {}
+        self._cut_short = 0
+        self._dice = fleet.world.random
+        fleet.running[self.process] = self
+
+    @property
+    def now(self) -> Instant:
+        """By this machine's clock."""
+        return self.machine.clock.monotonic()
+
+    async def run(self) -> None:
+        """Recover, follow the map, let time pass."""
+        self.follow_assignments()
+        for sink, disk in self.fleet.disks[self.node].items():
+            budget = Budget(LIMITS.messages, LIMITS.bytes)
+            outlet = self.fleet.safeguards.outlet(sink, budget, window=LIMITS.window, near=NEAR)
+            self.core.outlets[sink] = outlet
+            self._sinks[sink] = SimSink(self, outlet, self.fleet.brokers[sink])
+            self.core.recovered(outlet, [message for _, message in disk.recover()], self.now)
+        while True:
+            self._follow_map()
+            self.core.advance(self.now)
+            for each in self._sinks.values():
+                self.core.sink_is(each.outlet, each.is_well)
+            self._retry()
+            self._ping()
+            self.pump()
+            if self.core.moves_cut_short > self._cut_short:
+                self._cut_short = self.core.moves_cut_short
+                self.fleet.disturb(f"{self.node} did not finish a move")
+            await asyncio.sleep(self._dice.uniform(0.1, 0.6))
+
+    def _follow_map(self) -> None:
+        self.core.members_are(self.fleet.members, self.now)
+        if not self.core.accepts(self.fleet.relay_map.version):
+            for line in self.core.map_changed(self.fleet.relay_map, self.now):
+                self._lines[line][0].cut()
+            for link, _, _ in list(self._ways.values()):
+                link.cut()
+
+    def follow_assignments(self) -> None:
+        """Hear of the epochs that exclusive resources have."""
+        for resource in self.fleet.resources:
+            if resource.is_exclusive:
+                self.core.fence(KIND, resource.name, resource.epoch)
+
+    # Lines
+
+    def joined(self, line: Line, link: Link, end: Process, host: "SimHost | None", age: float | None) -> None:
+        """A host or another relay has a line to us."""
+        self._lines[line] = (link, end, host)
+        self.core.join(line, age, self.now)
+
+    def took(self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None) -> None:
+        """A batch came."""
+        self.core.took(line, sequence, emissions, age, self.now)
+        self.pump()
+
+    def line_lost(self, line: Line) -> None:
+        """A line broke."""
+        known = self._lines.pop(line, None)
+        if known is None:
+            return
+        if line.is_open:
+            self.core.line_lost(line, self.now)
+        if known[2] is not None and known[1].is_dead:
+            self.core.host_gone(line.sender)
+        self.pump()
+
+    # Doing what the core asks for
+
+    def pump(self) -> None:
+        """Everything that there is to do now."""
+        while any(touched := self.core.take_touched()):
+            for line in touched.lines:
+                self._tell(line)
+            for outlet in touched.outlets:
+                self._work(outlet)
+            for peer in touched.peers:
+                self._pass_on(peer)
+
+    def _tell(self, line: Line) -> None:
+        known = self._lines.get(line)
+        if known is None:
+            return
+        link, end, host = known
+        if host is not None:
+            link.send(end, host.acked, line.acked)
+            link.send(end, host.may_send, not line.is_stopped)
+        else:
+            sender = self.fleet.running[end]
+            link.send(end, sender.peer_acked, self.node, link, line.acked, line.is_stopped)
+
+    def _work(self, outlet: Outlet) -> None:
+        sink, disk = self._sinks[outlet.sink], self.fleet.disks[self.node][outlet.sink]
+        spent, outlet.spent = outlet.spent, []
+        if spent:
+            disk.confirm(spent)
+            outlet.spool_has_room()
+        if messages := outlet.to_spool(30):
+            disk.append(self, outlet, messages)
+        if most := outlet.to_read():
+            self.core.was_read(outlet, disk.read(most), self.now)
+        if messages := outlet.to_publish(10):
+            self.fleet.safeguards.publishing(self.core, outlet, messages)
+            sink.publish(messages)
+            self.core.sink_is(outlet, outlet.is_up)  # there may be more
+
+    def written(self, outlet: Outlet, first: int | None) -> None:
+        """The disk has what it was to write, or has refused it."""
+        if first is None:
+            self.core.spool_refused(outlet)
+            in_process(self.process, 1.0, lambda: self.core.spool_has_room(outlet))
+        else:
+            self.core.spooled(outlet, first)
+        self.pump()
+
+    # Other relays
+
+    def _pass_on(self, peer: Peer) -> None:
+        if (way := self._ways.get(peer.node)) is None:
+            return
+        link, relay, line = way
+        while (batch := self.core.hand_over(peer, BATCH, self.now)) is not None:
+            link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
+
+    def peer_acked(self, node: NodeId, link: Link, sequence: int, is_stopped: bool) -> None:
+        """Another relay has what we passed on, up to this batch."""
+        if node in self._ways and self._ways[node][0] is link:
+            self.core.acked(self.core.peers[node], sequence)
+            self.pump()
+
+    def _way_lost(self, node: NodeId, link: Link) -> None:
+        if node in self._ways and self._ways[node][0] is link:
+            del self._ways[node]
+            self.core.peer_broke(self.core.peers[node])
+
+    def _ping(self) -> None:
+        """Other relays must know how old the messages are that they may still get."""
+        for node, (link, relay, line) in self._ways.items():
+            batch = self.core.ping(self.core.peer(node), self.now)
+            link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
+
+    def _retry(self) -> None:
+        """Ways to other relays that are missing, and shipments that were not taken."""
+        for node in self.core.map.nodes if self.core.map is not None else ():
+            if node != self.node and node not in self._ways:
+                self._reach(node)
+        for shipment in self.core.shipments:
+            taker = self._reachable(shipment.taker)
+            if taker is not None:
+                link = self.fleet.link(self.process, taker.process)
+                link.send(taker.process, taker.shipped, self, shipment, link)
+
+    def _reachable(self, node: NodeId) -> "SimRelay | None":
+        process = self.fleet.relays[node].process
+        if process.is_dead or frozenset((node, self.node)) in self.fleet.cuts:
+            return None
+        return self.fleet.running.get(process)
+
+    def _reach(self, node: NodeId) -> None:
+        relay = self._reachable(node)
+        if relay is None or self.core.map is None or not relay.core.accepts(self.core.map.version):
+            return
+        peer, process = self.core.peer(node), relay.process
+        link = self.fleet.link(self.process, process)
+        line = Line(self.node, is_peer=True)
+        link.lost = {self.process: lambda: self._way_lost(node, link), process: lambda: relay.line_lost(line)}
+        self._ways[node] = (link, relay, line)
+        self.core.peer_broke(peer)
+        link.send(process, relay.peer_joined, line, link, self, self.core.map.version, self.core.age(peer, self.now))
+
+    def peer_joined(self, line: Line, link: Link, sender: "SimRelay", version: int, age: float | None) -> None:
+        """Another relay wants to pass messages on; not by another map."""
+        if self.core.accepts(version):
+            self.joined(line, link, sender.process, None, age)
+        else:
+            line.is_open = False
+            link.cut()
+
+    def shipped(self, giver: "SimRelay", shipment: Shipment, link: Link) -> None:
+        """Another relay tells what it knows."""
+        if self.core.take_shipment(shipment, self.now):
+            link.send(giver.process, giver.taken, shipment)
+            self.pump()
+
+    def taken(self, shipment: Shipment) -> None:
+        """A shipment has arrived."""
+        if shipment in self.core.shipments:
+            self.core.shipments.remove(shipment)
+
+
+class Broker:
+    """What messages are published to. It forgets nothing, but may stand still, or die and come back."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.log: list[tuple[float, Message]] = []
+        self.is_up = True
+        self.life = 0
+        self._world = world
+        self._waiting: list[tuple[SimSink, int, list[Message]]] = []
+
+    def receive(self, sink: "SimSink", life: int, messages: list[Message]) -> None:
+        """Messages came."""
+        if life != self.life or life != sink.life:
+            return  # on a connection that is no more
+        if not self.is_up:
+            self._waiting.append((sink, life, messages))
+            return
+        outcomes = []
+        for message in messages:
+            is_poison = int(message.key.split(".")[1]) % POISON == 0
+            outcomes.append((message, is_poison))
+            if not is_poison:
+                self.log.append((self._world.time, message))
+        sink.back(life, outcomes)
+
+    def die(self) -> None:
+        """It is killed."""
+        self.is_up = False
+        self.life += 1
+        self._waiting = []
+
+    def wake(self) -> None:
+        """It goes on, or is started again."""
+        self.is_up = True
+        waiting, self._waiting = self._waiting, []
+        for sink, life, messages in waiting:
+            self.receive(sink, life, messages)
+
+
+class SimSink:
+    """A relay's connection to a broker: it sends again what was not confirmed when it broke."""
+
+    def __init__(self, relay: SimRelay, outlet: Outlet, broker: Broker) -> None:
+        self.outlet = outlet
+        self.life = broker.life
+        self._relay, self._broker = relay, broker
+        self._process = relay.process
+        self._world = relay.fleet.world
+        self._unconfirmed: dict[bytes, Message] = {}
+        self._there = self._back = 0.0
+        self._heard = self._world.time
+
+    @property
+    def is_well(self) -> bool:
+        """Has it heard of the broker lately? Reconnects, if it must and can."""
+        if self.life != self._broker.life:
+            if not self._broker.is_up:
+                return False
+            self.life, self._heard = self._broker.life, self._world.time
+            self._send(list(self._unconfirmed.values()))
+        return not self._unconfirmed or self._world.time - self._heard < 2.0
+
+    def publish(self, messages: list[Message]) -> None:
+        """Take messages, in order."""
+        if not self._unconfirmed:
+            self._heard = self._world.time
+        self._unconfirmed.update((message.id, message) for message in messages)
+        self._send(messages)
+
+    def _send(self, messages: list[Message]) -> None:
+        if messages:
+            self._there = max(self._there + MOMENT, self._world.time + self._world.random.uniform(0.001, 0.1))
+            # The network and the broker are nobody's process: what was sent arrives, whoever dies meanwhile.
+            asyncio.get_running_loop().call_at(
+                self._there, partial(self._broker.receive, self, self.life, messages), context=NOBODY
+            )
+
+    def back(self, life: int, outcomes: list[tuple[Message, bool]]) -> None:
+        """The broker tells what became of messages."""
+        self._back = max(self._back + MOMENT, self._world.time + self._world.random.uniform(0.001, 0.1))
+        in_process(self._process, self._back - self._world.time, lambda: self._told(life, outcomes))
+
+    def _told(self, life: int, outcomes: list[tuple[Message, bool]]) -> None:
+        if life != self.life or life != self._broker.life:
+            return
+        self._heard = self._world.time
+        core = self._relay.core
+        for message, is_poison in outcomes:
+            if self._unconfirmed.pop(message.id, None) is None:
+                continue
+            if is_poison:
+                self._relay.fleet.rejected.add(message.id)
+                core.rejected(self.outlet, message, "no queue", self._relay.now)
+            else:
+                core.confirmed(self.outlet, [message], self._relay.now)
+        self._relay.pump()
+
+
+class Disk:
+    """A spool as a disk sees it: what was synced stays, what was half written may stay in part."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._records: dict[int, Message] = {}
+        self._half: tuple[int, list[Message]] | None = None
+        self._last = 0
+        self._unread: deque[int] = deque()
+        self.mend()
+
+    def mend(self) -> None:
+        """Be quick, and have room again."""
+        self.delay = (0.0005, 0.02)
+        self.capacity = 400
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages that are kept."""
+        return len(self._records)
+
+    def recover(self) -> list[tuple[int, Message]]:
+        """What is there after a crash."""
+        if self._half is not None:
+            first, messages = self._half
+            kept = messages[: self._random.randint(0, len(messages))]
+            self._records.update(enumerate(kept, first))
+            self._last = max(self._last, first + len(kept) - 1)
+            self._half = None
+        self._unread = deque(sorted(self._records))
+        return [(sequence, self._records[sequence]) for sequence in self._unread]
+
+    def append(self, relay: SimRelay, outlet: Outlet, messages: list[Message]) -> None:
+        """Write, which takes a while."""
+        fits = len(self._records) + len(messages) <= self.capacity
+        if fits:
+            self._half = (self._last + 1, messages)
+        done = self._written if fits else self._refused
+        relay.fleet.safeguards.writing(relay.core, outlet)
+        in_process(relay.process, self._random.uniform(*self.delay), lambda: done(relay, outlet))
+
+    def _written(self, relay: SimRelay, outlet: Outlet) -> None:
+        assert self._half is not None
+        first, messages = self._half
+        self._half = None
+        self._records.update(enumerate(messages, first))
+        self._unread.extend(range(first, first + len(messages)))
+        self._last = first + len(messages) - 1
+        relay.written(outlet, first)
+
+    def _refused(self, relay: SimRelay, outlet: Outlet) -> None:
+        relay.written(outlet, None)
+
+    def read(self, most: int) -> list[tuple[int, Message]]:
+        """The next that are kept."""
+        found: list[tuple[int, Message]] = []
+        while self._unread and len(found) < most:
+            sequence = self._unread.popleft()
+            if sequence in self._records:
+                found.append((sequence, self._records[sequence]))
+        return found
+
+    def confirm(self, sequences: Sequence[int]) -> None:
+        """These need not be kept."""
+        for sequence in sequences:
+            self._records.pop(sequence, None)

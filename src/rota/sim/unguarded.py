@@ -1,0 +1,102 @@
+"""Relays without one of their safeguards: the scenario must find each of them.
+
+They reach into the relay's insides, because what they leave out is not meant to be left out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from rota.model.ids import Instant
+from rota.model.relay import RelayMap
+from rota.sim.relaying import Safeguards
+from rota.sinks.port import Message
+from rota.workloads.resources.dedup import Excerpt, Tally, Window
+from rota.workloads.resources.relay.core import Relay
+from rota.workloads.resources.relay.held import Batch, Emission, Held, Line, Place
+from rota.workloads.resources.relay.outlet import Outlet
+
+
+class _Confirm(Safeguards):
+    """Acks what the sink has taken and not confirmed."""
+
+    def publishing(self, core: Relay, outlet: Outlet, messages: Sequence[Message]) -> None:
+        for message in messages:
+            core._settle(outlet.under_way[message.id])
+
+
+class _Fsync(Safeguards):
+    """Acks what the disk has not got yet."""
+
+    def writing(self, core: Relay, outlet: Outlet) -> None:
+        for held in outlet._writing:
+            core._settle(held)
+
+
+class _Fate(Safeguards):
+    """Acks a duplicate although nobody knows what becomes of the first copy."""
+
+    class relay(Relay):  # noqa: N801
+        def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
+            if emission.message.id in self.window.reserved:
+                self._done(batch)
+            else:
+                super()._arrive(emission, place, batch, since, now)
+
+
+class _Shipping(Safeguards):
+    """Ships nothing when resources move."""
+
+    class window(Window[Held]):  # noqa: N801
+        def export(self, moves: Callable[[Tally], bool], now: Instant) -> list[Excerpt]:
+            return []
+
+
+class _Holding(Safeguards):
+    """Does not wait for what is shipped."""
+
+    class relay(Relay):  # noqa: N801
+        def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
+            over = super().map_changed(relay_map, now)
+            self._stop_waiting(list(self._waited_for), now)
+            return over
+
+
+class _Horizon(Safeguards):
+    """Forgets after the span, whoever may still hold a copy."""
+
+    class window(Window[Held]):  # noqa: N801
+        def advance(self, now: Instant, oldest: Instant | None = None) -> None:
+            super().advance(now)
+
+
+class _Queueing(Safeguards):
+    """Lets live messages overtake those in the spool."""
+
+    class outlet(Outlet):  # noqa: N801
+        def to_publish(self, most: int) -> list[Message]:
+            if self._queue and self.is_up:
+                self._read.extendleft(reversed(self._queue))
+                self._queue.clear()
+            return super().to_publish(most)
+
+
+class _Epoch(Safeguards):
+    """Listens to exclusive tasks of any epoch."""
+
+    class relay(Relay):  # noqa: N801
+        def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
+            anybody = msgspec.structs.replace(emission, is_exclusive=False)
+            super()._arrive(anybody, place, batch, since, now)
+
+
+UNGUARDED: Mapping[str, Safeguards] = {
+    "confirm": _Confirm(),
+    "fsync": _Fsync(),
+    "fate": _Fate(),
+    "shipping": _Shipping(),
+    "holding": _Holding(),
+    "horizon": _Horizon(),
+    "queueing": _Queueing(),
+    "epoch": _Epoch(),
+}

@@ -1,0 +1,1 @@
+"""The relay's decisions: which message is published, spooled or passed on, and what is acked when."""

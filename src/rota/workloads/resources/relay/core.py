@@ -1,0 +1,622 @@
+"""The relay's core: what becomes of each message that is handed over, and when it is acked.
+
+It knows no socket, disk or broker and reads no clock. Whoever runs it says what happened and when, asks `take_touched`
+where something is to be done, does it (`Line.acked`, `Outlet.to_publish`, `Outlet.to_spool`, `Outlet.to_read`,
+`Peer.take`), and says how it went. The same calls give the same answers, so that the simulator can try them by the
+thousand.
+
+A message meets its copies at the relay that the map names. There the first copy is published and the others wait for
+its fate: confirmed by the sink, on disk, or rejected. Only then are their hand-overs acked, so whoever sent them keeps
+them until they are safe. Elsewhere a message is passed on, and acked when its home has acked it.
+
+When the map changes, what was not begun goes to its new home at once; what was begun ends here. A planned move then
+ships the window: the new home holds messages of that resource back until it knows which of them have been. It does not
+wait for ever, and not for the dead: repeats are then possible, with equal ids.
+
+A line whose messages find no room should not be read until there is room again; `Line.is_stopped` says so. What is
+passed on has room of its own, so that two relays that are full of messages for each other still take them in.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from rota.model.ids import Instant, NodeId
+from rota.model.relay import RelayMap, home
+from rota.sinks.port import Message
+from rota.workloads.resources.dedup import Excerpt, Tally, Window
+from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place
+from rota.workloads.resources.relay.outlet import Outlet
+from rota.workloads.resources.relay.peers import HandOver, Peer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much a relay has in its hands at most."""
+
+    messages: int = 50_000
+    """In memory, for each sink and each other relay."""
+
+    bytes: int = 64 * 2**20
+    """As `messages`."""
+
+    window: int = 1_000
+    """Under way to a sink, or to another relay."""
+
+    hold: float = 30.0
+    """Seconds for which messages are held back for a planned move, at most."""
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipment:
+    """What one relay knows of the resources that another takes over."""
+
+    version: int
+    giver: NodeId
+    taker: NodeId
+    excerpts: tuple[Excerpt, ...]
+    floors: tuple[tuple[str, str, int], ...] = ()
+    """Kind, resource and latest epoch, of exclusive resources."""
+
+
+class Touched(NamedTuple):
+    """Where something is to be done."""
+
+    lines: list[Line]
+    """With a new ack, or that should be read from now on, or not be read."""
+
+    outlets: list[Outlet]
+    """With something to publish, to write, to read or to let go."""
+
+    peers: list[Peer]
+    """With something to hand over."""
+
+
+class Relay:
+    """One node's relay."""
+
+    def __init__(self, node: NodeId, now: Instant, limits: Limits = LIMITS, window: Window[Held] | None = None) -> None:
+        self.node, self.limits = node, limits
+        self.window: Window[Held] = Window(now) if window is None else window
+        self.map: RelayMap | None = None
+        self.outlets: dict[str, Outlet] = {}
+        self.peers: dict[NodeId, Peer] = {}
+        self.lines: list[Line] = []
+        self.rejections: Counter[str] = Counter()
+        """Messages that can never be delivered, by reason."""
+
+        self.published = self.spooled_count = self.passed_on = 0
+        self.moves_cut_short = 0
+        """Planned moves that were not finished: the map changed again, or what was waited for did not come."""
+
+        self.shipments: list[Shipment] = []
+        """To be sent to their takers, until those have taken them or are gone."""
+
+        self._places: dict[tuple[str, str], Place] = {}
+        self._waited_for: dict[str, Instant] = {}
+        """Relays whose shipments have not come → until when they are waited for."""
+
+        self._held_back: deque[Held] = deque()
+        self._backroom = self._budget()
+        self._unfinished: dict[str, int] = {}
+        """Taker → messages of its new resources that have no outcome here."""
+
+        self._absent: dict[str, Instant] = {}
+        """Hosts whose line broke and who have not come back → since when they may hold messages."""
+
+        self._members: frozenset[NodeId] = frozenset()
+        self._absent_peers: dict[str, Instant] = {}
+        """The same of other relays; also of those that have not come yet."""
+
+        self._touched_lines: list[Line] = []
+        self._touched_outlets: list[Outlet] = []
+        self._touched_peers: list[Peer] = []
+
+    # Lines
+
+    def join(self, line: Line, age: float | None, now: Instant) -> None:
+        """Somebody will hand messages over. `age`: as in `took`."""
+        self._absences(line).pop(line.sender, None)
+        line.behind = None if age is None else Instant(now - age)
+        self.lines.append(line)
+
+    def took(self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant) -> None:
+        """A batch came on a line.
+
+        The oldest message that its sender may hold and has no ack for was emitted `age` seconds ago; None: it holds
+        none. Senders tell this at least each second, with an empty batch if they have nothing else: as long as one
+        holds a copy of a message, its id must be remembered.
+        """
+        if not line.is_open:
+            return  # it came on a line that is over; its sender hands it over again
+        since = None if age is None else Instant(now - age)
+        batch = line.take(sequence, len(emissions), since)
+        for emission in emissions:
+            self._route(emission, batch, now if since is None else since, now)
+        self._go_on(line)
+
+    def line_lost(self, line: Line, now: Instant) -> None:
+        """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
+        self._close(line)
+        self._absences(line)[line.sender] = now if line.behind is None else line.behind
+
+    def host_gone(self, sender: str) -> None:
+        """A host will not come back, and neither will what it held."""
+        self._absent.pop(sender, None)
+
+    # The map
+
+    def members_are(self, nodes: Iterable[NodeId], now: Instant) -> None:
+        """The nodes that have relays. Each opens a line to every home, also if it has nothing to pass on.
+
+        One that has not done so may hold messages that others have sent, and the window lasts for it. One that is gone
+        is not waited for, nothing is shipped to it, and what it held will not come.
+        """
+        members = frozenset(nodes) - {self.node}
+        for node in sorted(self._members - members):
+            self._stop_waiting([node], now)
+            self._unfinished.pop(node, None)
+            self.shipments = [shipment for shipment in self.shipments if shipment.taker != node]
+            self._absent_peers.pop(node, None)
+        self._members = members
+        self._expect_peers(now)
+
+    def accepts(self, version: int) -> bool:
+        """Does this relay go by that version of the map? Hand-overs of others are refused."""
+        return self.map is not None and self.map.version == version
+
+    def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
+        """Go by this map from now on. Returns the peers' lines, which are over: they go by another version."""
+        if self.map is not None and relay_map.version <= self.map.version:
+            return []
+        if self._waited_for or self._unfinished:
+            self.moves_cut_short += 1
+        over = [line for line in self.lines if line.is_peer]
+        for line in over:
+            self.line_lost(line, now)
+        self.map = relay_map
+        self._expect_peers(now)
+        self._waited_for = {giver: Instant(now + self.limits.hold) for giver in sorted(relay_map.givers(self.node))}
+        for place in self._places.values():
+            self._locate(place)
+        self._give_back(now)
+        self._plan_shipments(now)
+        return over
+
+    def take_shipment(self, shipment: Shipment, now: Instant) -> bool:
+        """Know from now on what the giver knows; False if it is for another version of the map."""
+        if not self.accepts(shipment.version):
+            return False
+        self.window.take_in(shipment.excerpts, now)
+        for kind, resource, epoch in shipment.floors:
+            self.fence(kind, resource, epoch)
+        self._stop_waiting([shipment.giver], now)
+        return True
+
+    @property
+    def is_moving(self) -> bool:
+        """Is a planned move not finished here? The map should not change before, if it can wait."""
+        return bool(self._waited_for or self._unfinished or self.shipments)
+
+    # Exclusive resources
+
+    def fence(self, kind: str, resource: str, epoch: int) -> None:
+        """The resource's assignment has this epoch: exclusive tasks of earlier ones are not listened to any more."""
+        place = self._place(kind, resource)
+        place.floor = max(place.floor, epoch)
+
+    # Sinks and spools
+
+    def outlet(self, sink: str) -> Outlet:
+        """The outlet for a sink, opened if need be."""
+        outlet = self.outlets.get(sink)
+        if outlet is None:
+            outlet = self.outlets[sink] = Outlet(sink, self._budget(), window=self.limits.window)
+            self._touch_outlet(outlet)
+        return outlet
+
+    def recovered(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
+        """An earlier life left these in the spool: they are safe, and will be published from there."""
+        for message in messages:
+            place = self._place(message.kind, message.resource)
+            place.unpublished += 1
+            outlet.unread += 1
+            self.window.settle(message.id, place.tally, None)
+        self._touch_outlet(outlet)
+
+    def sink_is(self, outlet: Outlet, is_up: bool) -> None:
+        """A sink works, or does not."""
+        outlet.is_up = is_up
+        self._touch_outlet(outlet)
+
+    def confirmed(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
+        """The sink has these."""
+        for message in messages:
+            if (held := outlet.outcome(message.id)) is not None:
+                self.published += 1
+                self._settle(held)
+                self._has_outcome(held.place, now)
+        self._has_room(outlet)
+
+    def rejected(self, outlet: Outlet, message: Message, why: str, now: Instant) -> None:
+        """The sink can never deliver this one. It is counted, and so are its copies, now and later, as duplicates."""
+        if (held := outlet.outcome(message.id)) is not None:
+            self.rejections[why] += 1
+            self._settle(held)
+            self._has_outcome(held.place, now)
+        self._has_room(outlet)
+
+    def spooled(self, outlet: Outlet, first: int) -> None:
+        """The spool has on disk what it was asked to write, numbered from `first`."""
+        for held in outlet.spooled(first):
+            self.spooled_count += 1
+            self._settle(held)
+        self._has_room(outlet)
+
+    def spool_refused(self, outlet: Outlet) -> None:
+        """The disk is full, or fails: messages wait in memory, and their lines with them."""
+        outlet.spool_refused()
+
+    def spool_has_room(self, outlet: Outlet) -> None:
+        """The disk may be tried again."""
+        outlet.spool_has_room()
+        self._touch_outlet(outlet)
+
+    def was_read(self, outlet: Outlet, records: Iterable[tuple[int, Message]], now: Instant) -> None:
+        """The spool has read these back, in order."""
+        outlet.was_read([(sequence, self._from_spool(outlet, message, now)) for sequence, message in records])
+        self._touch_outlet(outlet)
+
+    def spool_lost(self, outlet: Outlet, sequences: Sequence[int], why: str) -> None:
+        """The spool has lost these; they are counted, and nothing more can be done for them."""
+        self.rejections[why] += len(sequences)
+        outlet.lost(sequences)
+        self._touch_outlet(outlet)
+
+    # Other relays
+
+    def peer(self, node: NodeId) -> Peer:
+        """Another relay."""
+        peer = self.peers.get(node)
+        if peer is None:
+            peer = self.peers[node] = Peer(node, self._budget(), window=self.limits.window)
+        return peer
+
+    def hand_over(self, peer: Peer, most: int, now: Instant) -> HandOver | None:
+        """The next batch for a peer, if there is something for it, and room."""
+        return peer.take(most, self.age(peer, now))
+
+    def ping(self, peer: Peer, now: Instant) -> HandOver:
+        """A batch without messages, for a peer that has got none for a second."""
+        return peer.ping(self.age(peer, now))
+
+    def age(self, peer: Peer, now: Instant) -> float | None:
+        """How old the oldest message is that a peer may still get from this node; None if it may get none."""
+        since = min([*self._held_here(), *([peer.since] if peer.since is not None else [])], default=None)
+        return None if since is None else max(0.0, now - since)
+
+    def acked(self, peer: Peer, sequence: int) -> None:
+        """A peer has acked what it was handed, up to this batch."""
+        for held in peer.acked(sequence):
+            self.passed_on += 1
+            self._finish(held)
+        self._resume(peer.budget)
+        self._touch_peer(peer)
+
+    def peer_broke(self, peer: Peer) -> None:
+        """The way to a peer broke, or it went by another map: all goes again."""
+        peer.broke()
+        self._touch_peer(peer)
+
+    # Time
+
+    def advance(self, now: Instant) -> None:
+        """Time has passed: forget what is old, and wait no longer than we should."""
+        elsewhere = [line.behind for line in self.lines if line.is_peer and line.behind is not None]
+        held = [*elsewhere, *self._absent_peers.values(), *self._held_here()]
+        self.window.advance(now, min(held, default=None))
+        if late := [giver for giver, until in self._waited_for.items() if until <= now]:
+            self.moves_cut_short += 1
+            self._stop_waiting(late, now)
+
+    def take_touched(self) -> Touched:
+        """Where something is to be done, each once; it is not told again."""
+        touched = Touched(self._touched_lines, self._touched_outlets, self._touched_peers)
+        self._touched_lines, self._touched_outlets, self._touched_peers = [], [], []
+        for line in touched.lines:
+            line.is_touched = False
+        for outlet in touched.outlets:
+            outlet.is_touched = False
+        for peer in touched.peers:
+            peer.is_touched = False
+        return touched
+
+    @property
+    def is_idle(self) -> bool:
+        """Has everything its fate, and is nothing left in a spool?"""
+        return (
+            not self._held_back
+            and all(outlet.is_idle for outlet in self.outlets.values())
+            and all(peer.is_idle for peer in self.peers.values())
+        )
+
+    @property
+    def held(self) -> int:
+        """Messages in memory."""
+        return sum(budget.messages for budget in self._budgets())
+
+    def tallies(self) -> Mapping[tuple[str, str], Tally]:
+        """What was counted of each resource."""
+        return self.window.tallies
+
+    def drop(self, kind: str, resource: str) -> None:
+        """A resource is gone: let go of its figures, unless something of it is still on its way."""
+        place = self._places.get((kind, resource))
+        if place is not None and not place.unpublished:
+            del self._places[kind, resource]
+            self.window.drop_tally(kind, resource)
+
+    # Inside: who may hold messages
+
+    def _held_here(self) -> list[Instant]:
+        """Since when hosts of this node may hold messages, and since when we hold some back."""
+        behind = [line.behind for line in self.lines if not line.is_peer and line.behind is not None]
+        return [*behind, *self._absent.values(), *(held.since for held in islice(self._held_back, 1))]
+
+    def _absences(self, line: Line) -> dict[str, Instant]:
+        return self._absent_peers if line.is_peer else self._absent
+
+    def _expect_peers(self, now: Instant) -> None:
+        """Other relays have messages for us only while the map names us."""
+        if self.map is None or self.node not in self.map.nodes:
+            self._absent_peers.clear()
+            return
+        here = {line.sender for line in self.lines if line.is_peer}
+        for node in self._members - here:
+            self._absent_peers.setdefault(node, now)
+
+    # Inside: where a message goes
+
+    def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
+        message = emission.message
+        place = self._places.get((message.kind, message.resource)) or self._place(message.kind, message.resource)
+        if place.home == self.node:
+            if place.giver is None or place.giver not in self._waited_for:
+                self._arrive(emission, place, batch, since, now)
+                return
+        elif place.moves_to is not None and (first := self.window.reserved.get(message.id)) is not None:
+            first.join(batch, emission.slot)  # we are not done with the first copy, so this one waits here too
+            return
+        self._send_on(Held(emission, place, batch, since))
+
+    def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
+        """A message at its home."""
+        message_id, tally, window = emission.message.id, place.tally, self.window
+        tally.last = now
+        if emission.is_exclusive:
+            if emission.epoch < place.floor:
+                self.rejections["earlier epoch"] += 1
+                self._done(batch)
+                return
+            place.floor = emission.epoch
+        first = window.reserved.get(message_id)
+        if first is not None:
+            tally.duplicates += 1
+            first.join(batch, emission.slot)
+        elif window.is_known(message_id, emission.slot):
+            tally.duplicates += 1
+            self._done(batch)
+        else:
+            tally.unique += 1
+            held = window.reserved[message_id] = Held(emission, place, batch, since)
+            place.unpublished += 1
+            outlet = self.outlets.get(emission.sink) or self.outlet(emission.sink)
+            outlet.put(held)
+            if not outlet.is_touched:
+                self._touch_outlet(outlet)
+            if outlet.budget.is_full:
+                self._block(batch.line, outlet.budget)
+
+    def _send_on(self, held: Held) -> None:
+        """A message that is not for us, or not yet."""
+        home_node = held.place.home
+        if home_node is None or home_node == self.node:
+            self._held_back.append(held)
+            self._backroom.add(held)
+            budget = self._backroom
+        else:
+            peer = self.peer(NodeId(home_node))
+            peer.put(held)
+            self._touch_peer(peer)
+            budget = peer.budget
+        if budget.is_full:
+            for batch in held.batches:
+                self._block(batch.line, budget)
+
+    def _again(self, held: Held, now: Instant) -> None:
+        """Find a message's way afresh."""
+        place = held.place
+        if place.home == self.node and place.giver not in self._waited_for:
+            for batch in held.batches:
+                self._arrive(held.emission, place, batch, held.since, now)
+        else:
+            self._send_on(held)
+
+    def _place(self, kind: str, resource: str) -> Place:
+        place = self._places.get((kind, resource))
+        if place is None:
+            place = self._places[kind, resource] = Place(self.window.tally(kind, resource))
+            self._locate(place)
+        return place
+
+    def _locate(self, place: Place) -> None:
+        """Find a resource's home in the map."""
+        place.home = place.giver = place.moves_to = None
+        if self.map is not None:
+            kind, resource = place.tally.kind, place.tally.resource
+            place.home = self.map.home(kind, resource)
+            if self._waited_for:
+                place.giver = home(self.map.before, kind, resource)
+
+    def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> Held:
+        # Which replica sent it does not matter any more: it was remembered when it was spooled.
+        place = self._place(message.kind, message.resource)
+        return Held(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now)
+
+    # Inside: moves
+
+    def _give_back(self, now: Instant) -> None:
+        """Everything that was not begun finds its way afresh, in order."""
+        wandering: list[Held] = []
+        for outlet in self.outlets.values():
+            for held in outlet.take_back(lambda held: held.place.home != self.node):
+                self.window.give_back(held.emission.message.id)
+                held.place.unpublished -= 1
+                held.place.tally.unique -= 1
+                wandering.append(held)
+        for peer in self.peers.values():
+            wandering += peer.take_all()
+        wandering += self._take_held_back()
+        for held in wandering:
+            self._again(held, now)
+        for budget in self._budgets():
+            self._resume(budget)
+
+    def _take_held_back(self) -> list[Held]:
+        released = list(self._held_back)
+        self._held_back.clear()
+        for held in released:
+            self._backroom.free(held)
+        return released
+
+    def _stop_waiting(self, givers: Iterable[str], now: Instant) -> None:
+        """Nothing more is expected of these: what was held back for them may go."""
+        was_waiting = [giver for giver in givers if self._waited_for.pop(giver, None) is not None]
+        if was_waiting:
+            for held in self._take_held_back():
+                self._again(held, now)
+            self._resume(self._backroom)
+
+    def _plan_shipments(self, now: Instant) -> None:
+        """Ship what we know to those who take resources over, each when we are done with what we have of them."""
+        assert self.map is not None
+        self.shipments = []
+        self._unfinished = dict.fromkeys(sorted(self.map.takers(self.node)), 0)
+        for place in self._places.values():
+            if place.unpublished and place.home in self._unfinished:
+                place.moves_to = place.home
+                self._unfinished[place.home] += place.unpublished
+        for taker in [taker for taker, count in self._unfinished.items() if not count]:
+            self._ship(NodeId(taker), now)
+
+    def _ship(self, taker: NodeId, now: Instant) -> None:
+        assert self.map is not None
+        del self._unfinished[taker]
+        relay_map, floors = self.map, []
+        for (kind, resource), place in self._places.items():
+            if place.floor and place.home == taker:
+                floors.append((kind, resource, place.floor))
+        excerpts = self.window.export(lambda tally: relay_map.home(tally.kind, tally.resource) == taker, now)
+        self.shipments.append(
+            Shipment(
+                version=relay_map.version,
+                giver=self.node,
+                taker=taker,
+                excerpts=tuple(excerpts),
+                floors=tuple(floors),
+            )
+        )
+
+    def _has_outcome(self, place: Place, now: Instant) -> None:
+        """The sink is done with a message of a resource."""
+        place.unpublished -= 1
+        taker = place.moves_to
+        if taker is None or taker not in self._unfinished:
+            return
+        self._unfinished[taker] -= 1
+        if not place.unpublished:
+            place.moves_to = None
+        if not self._unfinished[taker]:
+            self._ship(NodeId(taker), now)
+
+    # Inside: fates and acks
+
+    def _settle(self, held: Held) -> None:
+        """A message has its fate: remember it, and let all who wait for it know."""
+        if held.is_settled:
+            return
+        held.is_settled = True
+        emission = held.emission
+        self.window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
+        self._finish(held)
+
+    def _finish(self, held: Held) -> None:
+        for batch in held.batches:
+            self._done(batch)
+        held.batches = []
+
+    def _done(self, batch: Batch) -> None:
+        batch.left -= 1
+        if not batch.left:
+            self._go_on(batch.line)
+
+    def _go_on(self, line: Line) -> None:
+        if line.advance() and line.is_open:
+            self._touch_line(line)
+
+    def _close(self, line: Line) -> None:
+        line.is_open = False
+        self.lines.remove(line)
+        for budget in line.blockers:
+            budget.blocked.remove(line)
+        line.blockers.clear()
+
+    # Inside: room
+
+    def _budget(self) -> Budget:
+        return Budget(self.limits.messages, self.limits.bytes)
+
+    def _budgets(self) -> list[Budget]:
+        outlets, peers = self.outlets.values(), self.peers.values()
+        return [self._backroom, *(outlet.budget for outlet in outlets), *(peer.budget for peer in peers)]
+
+    def _block(self, line: Line, budget: Budget) -> None:
+        if line.is_open and budget not in line.blockers:
+            line.blockers.append(budget)
+            budget.blocked.append(line)
+            self._touch_line(line)
+
+    def _has_room(self, outlet: Outlet) -> None:
+        self._resume(outlet.budget)
+        self._touch_outlet(outlet)
+
+    def _resume(self, budget: Budget) -> None:
+        """Let lines be read again, if there is room enough."""
+        if not budget.blocked or not budget.is_low:
+            return
+        for line in budget.blocked:
+            line.blockers.remove(budget)
+            self._touch_line(line)
+        budget.blocked = []
+
+    # Inside: who is touched
+
+    def _touch_line(self, line: Line) -> None:
+        if not line.is_touched:
+            line.is_touched = True
+            self._touched_lines.append(line)
+
+    def _touch_outlet(self, outlet: Outlet) -> None:
+        if not outlet.is_touched:
+            outlet.is_touched = True
+            self._touched_outlets.append(outlet)
+
+    def _touch_peer(self, peer: Peer) -> None:
+        if not peer.is_touched:
+            peer.is_touched = True
+            self._touched_peers.append(peer)

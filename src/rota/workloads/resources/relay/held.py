@@ -1,0 +1,192 @@
+"""What a relay has in its hands: a message, and the hand-overs that wait for it.
+
+A hand-over is one numbered batch of a line. It is acked when each of its messages has its fate, and all batches before
+it are acked. A message waits in one place of the relay at a time; copies of it are not kept, their batches join the
+first one's.
+"""
+
+from collections import deque
+
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.model.ids import Instant
+from rota.sinks.port import Message
+from rota.workloads.resources.dedup import Tally
+
+OVERHEAD = 512
+"""Bytes that a message costs besides its payload, about."""
+
+CROWD = 16
+"""Batches that wait for one message before those of lines that are gone are looked for."""
+
+
+class Emission(msgspec.Struct, frozen=True, array_like=True):
+    """One replica's copy of a message, as hosts and relays hand it over."""
+
+    message: Message
+    sink: str
+    """URL of the sink that it is for."""
+
+    slot: int
+    """Which replica sent it."""
+
+    epoch: int
+    """Of the task that sent it."""
+
+    is_exclusive: bool = False
+    """May only the task of the latest epoch send?"""
+
+
+class Place:
+    """One resource, as a relay sees it."""
+
+    __slots__ = ("floor", "giver", "home", "moves_to", "tally", "unpublished")
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.home: str | None = None
+        """Where its messages meet."""
+
+        self.giver: str | None = None
+        """Whose resource it was in the map before; messages wait until that one has shipped what it knows."""
+
+        self.moves_to: str | None = None
+        """Who has it now, while we are not done with what we still have of it."""
+
+        self.unpublished = 0
+        """Messages that we took in for it, and that the sink has told no outcome of."""
+
+        self.floor = 0
+        """The latest epoch that is known; exclusive tasks of an earlier one are not listened to."""
+
+
+class Budget:
+    """Room for messages in memory, and the lines that are not read for want of it."""
+
+    __slots__ = ("blocked", "bytes", "messages", "most_bytes", "most_messages")
+
+    def __init__(self, most_messages: int, most_bytes: int) -> None:
+        self.most_messages, self.most_bytes = most_messages, most_bytes
+        self.messages = self.bytes = 0
+        self.blocked: list[Line] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Is there no room left?"""
+        return self.messages >= self.most_messages or self.bytes >= self.most_bytes
+
+    @property
+    def is_low(self) -> bool:
+        """Is there so much room that blocked lines may go on?"""
+        return self.messages * 2 <= self.most_messages and self.bytes * 2 <= self.most_bytes
+
+    def add(self, held: "Held") -> None:
+        """A message came."""
+        self.messages += 1
+        self.bytes += held.size
+
+    def free(self, held: "Held") -> None:
+        """A message left."""
+        self.messages -= 1
+        self.bytes -= held.size
+
+
+class Line:
+    """Somebody who hands messages over: a host worker of this node, or another node's relay."""
+
+    __slots__ = (
+        "_batches", "acked", "behind", "blockers", "is_open", "is_peer", "is_touched", "last", "sender"
+    )  # fmt: skip
+
+    def __init__(self, sender: str, *, is_peer: bool = False) -> None:
+        self.sender, self.is_peer = sender, is_peer
+        """The host worker's name, or the node id of the other relay; it comes back under the same one."""
+
+        self.last = self.acked = 0
+        """The last batch that came; the last that is acked, and all before it."""
+
+        self.is_open = True
+        self.is_touched = False
+        self.blockers: list[Budget] = []
+        """What has no room for its messages; while there is one, it should not be read."""
+
+        self.behind: Instant | None = None
+        """Since when it may hold messages that we have not acked, as it said last; None if it holds none."""
+
+        self._batches: deque[Batch] = deque()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Should it not be read at present?"""
+        return bool(self.blockers)
+
+    @property
+    def unacked(self) -> int:
+        """Batches that came and are not acked."""
+        return len(self._batches)
+
+    def take(self, sequence: int, count: int, since: Instant | None) -> "Batch":
+        """A batch came, of so many messages; since when its sender may hold some without an ack."""
+        if sequence <= self.last:
+            raise Invalid(f"{self.sender}: batch {sequence} follows {self.last}; sequences must grow")
+        self.last, self.behind = sequence, since
+        batch = Batch(self, sequence, count)
+        self._batches.append(batch)
+        return batch
+
+    def advance(self) -> bool:
+        """Ack what is complete; whether there is a new ack to send."""
+        before = self.acked
+        while self._batches and not self._batches[0].left:
+            self.acked = self._batches.popleft().sequence
+        return self.acked > before
+
+
+class Batch:
+    """Messages that were handed over together."""
+
+    __slots__ = ("left", "line", "sequence")
+
+    def __init__(self, line: Line, sequence: int, count: int) -> None:
+        self.line, self.sequence = line, sequence
+        self.left = count
+        """Messages without a fate."""
+
+
+class Held:
+    """A message that is on its way."""
+
+    __slots__ = (
+        "batches", "emission", "is_confirmed", "is_read", "is_seconded", "is_settled", "place", "sequence", "since",
+        "size",
+    )  # fmt: skip
+
+    def __init__(self, emission: Emission, place: Place, batch: Batch | None, since: Instant) -> None:
+        self.emission, self.place, self.since = emission, place, since
+        self.size = OVERHEAD + len(emission.message.payload)
+        self.batches: list[Batch] = [] if batch is None else [batch]
+        """Who waits for it; all are told its fate."""
+
+        self.sequence: int | None = None
+        """Its number in the spool, if it is there."""
+
+        self.is_seconded = False
+        """Has another replica sent it too?"""
+
+        self.is_settled = False
+        """Is it safe, or rejected?"""
+
+        self.is_confirmed = False
+        """Has the sink told its outcome?"""
+
+        self.is_read = False
+        """Has it been read back from the spool?"""
+
+    def join(self, batch: Batch, slot: int) -> None:
+        """Another copy came: it shares this one's fate."""
+        if slot != self.emission.slot:
+            self.is_seconded = True
+        if len(self.batches) >= CROWD:  # somebody hands it over again and again, on one line after the other
+            self.batches = [each for each in self.batches if each.line.is_open]
+        self.batches.append(batch)

@@ -1,0 +1,179 @@
+"""An outlet: the messages for one sink, in memory, in the spool and under way.
+
+While the sink works, messages go from the queue to the sink. When it does not, they go to the spool: first those that
+the sink has taken and not confirmed, then the queue, so that the spool has everything in order, whatever dies. Once the
+sink works again the spool is read and published, and live messages queue behind it: in the spool too while there is
+much to read, in memory when the end is near.
+
+A message that is in the spool and that the sink also has under way is not published from the spool; the sink sends it
+again by itself, and tells its outcome once.
+
+It has no effects: whoever owns sink and spool asks what is to be done, does it, and says how it went.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+
+from rota.sinks.port import Message
+from rota.workloads.resources.relay.held import Budget, Held
+
+NEAR = 2_000
+"""Messages left to read from the spool below which live ones wait in memory."""
+
+
+class Outlet:
+    """One sink's messages."""
+
+    def __init__(self, sink: str, budget: Budget, *, window: int, has_spool: bool = True, near: int = NEAR) -> None:
+        self.sink, self.budget = sink, budget
+        self.is_up = True
+        """Does the sink work?"""
+
+        self.is_spool_full = not has_spool
+        self.under_way: dict[bytes, Held] = {}
+        """What the sink has taken, by id, in that order."""
+
+        self.unread = 0
+        """Records of the spool that were not read back."""
+
+        self.spent: list[int] = []
+        """Numbers in the spool of messages that need not be kept there any more; whoever owns it takes them out."""
+
+        self.is_touched = False
+        self._window, self._has_spool, self._near = window, has_spool, near
+        self._queue: deque[Held] = deque()
+        self._read: deque[Held] = deque()
+        self._writing: list[Held] = []
+        self._passed: set[int] = set()
+        """Numbers in the spool of messages that the sink has confirmed before they were read back."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing left to do?"""
+        return not (self._queue or self._read or self._writing or self.under_way or self.unread)
+
+    @property
+    def waiting(self) -> int:
+        """Messages in memory that neither sink nor spool has."""
+        return len(self._queue)
+
+    def put(self, held: Held) -> None:
+        """A message to publish."""
+        self.budget.add(held)
+        self._queue.append(held)
+
+    def take_back(self, leaves: Callable[[Held], bool]) -> list[Held]:
+        """Those in the queue that leave; neither sink nor spool has seen them."""
+        taken = [held for held in self._queue if leaves(held)]
+        if taken:
+            self._queue = deque(held for held in self._queue if not leaves(held))
+            for held in taken:
+                self.budget.free(held)
+        return taken
+
+    # Publishing
+
+    def to_publish(self, most: int) -> list[Message]:
+        """What the sink should take now; it counts as under way from here on."""
+        if not self.is_up:
+            return []
+        is_behind = self._read or self.unread or self._writing
+        source = self._read if is_behind else self._queue
+        room = min(most, self._window - len(self.under_way))
+        messages: list[Message] = []
+        while source and len(messages) < room:
+            held = source[0]
+            message = held.emission.message
+            if message.id in self.under_way:  # of an equal one, long ago: its outcome would be taken for this one's
+                break
+            source.popleft()
+            self.under_way[message.id] = held
+            messages.append(message)
+        return messages
+
+    def outcome(self, message_id: bytes) -> Held | None:
+        """The sink has told what became of a message; None if it is none of ours."""
+        held = self.under_way.pop(message_id, None)
+        if held is None:
+            return None
+        held.is_confirmed = True
+        self.budget.free(held)
+        if held.sequence is not None:
+            self._spend(held, held.sequence)
+        return held
+
+    # The spool
+
+    def to_spool(self, most: int) -> list[Message]:
+        """What the spool should write now; nothing while it is writing."""
+        if self._writing or self.is_spool_full:
+            return []
+        if self.is_up and self.unread + len(self._read) <= self._near:
+            return []
+        # What the sink has must be in the spool before anything that came after it.
+        writing = [held for held in self.under_way.values() if held.sequence is None]
+        while self._queue and len(writing) < most:
+            writing.append(self._queue.popleft())
+        self._writing = writing
+        return [held.emission.message for held in writing]
+
+    def spooled(self, first: int) -> list[Held]:
+        """The spool has them on disk, numbered from `first`; those are returned."""
+        written, self._writing = self._writing, []
+        for sequence, held in enumerate(written, first):
+            held.sequence = sequence
+            self.unread += 1
+            if held.is_confirmed:
+                self._spend(held, sequence)
+            elif held.emission.message.id not in self.under_way:
+                self.budget.free(held)
+        return written
+
+    def spool_refused(self) -> None:
+        """The disk took none of them."""
+        returned = [held for held in self._writing if not held.is_confirmed and not self._is_under_way(held)]
+        self._queue.extendleft(reversed(returned))
+        self._writing = []
+        self.is_spool_full = True
+
+    def spool_has_room(self) -> None:
+        """The disk may be tried again."""
+        self.is_spool_full = not self._has_spool
+
+    def to_read(self) -> int:
+        """How many records the spool should read back now."""
+        if not self.is_up:
+            return 0
+        return max(0, min(self.unread, self._window - len(self.under_way) - len(self._read)))
+
+    def was_read(self, records: Sequence[tuple[int, Held]]) -> None:
+        """The spool has read these back, in order; those that the sink has had already are passed over."""
+        for sequence, held in records:
+            if sequence in self._passed:
+                continue
+            self.unread -= 1
+            known = self.under_way.get(held.emission.message.id)
+            if known is not None and known.sequence == sequence:
+                known.is_read = True
+            else:
+                held.sequence, held.is_read, held.is_settled = sequence, True, True
+                self.budget.add(held)
+                self._read.append(held)
+        if records and self._passed:
+            last = records[-1][0]
+            self._passed = {sequence for sequence in self._passed if sequence > last}
+
+    def lost(self, sequences: Collection[int]) -> None:
+        """The spool cannot read these back."""
+        self.unread -= len(set(sequences) - self._passed)
+        self.spent += sequences
+
+    def _spend(self, held: Held, sequence: int) -> None:
+        """A message need not be kept in the spool; one that was not read back will not be, or is passed over."""
+        self.spent.append(sequence)
+        if not held.is_read:
+            self.unread -= 1
+            self._passed.add(sequence)
+
+    def _is_under_way(self, held: Held) -> bool:
+        return self.under_way.get(held.emission.message.id) is held

@@ -1,0 +1,476 @@
+"""The relay's core: fates, acks, spool, other relays, moves, room."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from rota.model.errors import Invalid
+from rota.model.ids import Instant, NodeId
+from rota.model.relay import RelayMap
+from rota.sinks import Message
+from rota.workloads.resources.relay.core import Limits, Relay, Shipment
+from rota.workloads.resources.relay.held import Emission, Line
+from rota.workloads.resources.relay.outlet import Outlet
+from tests.kit.sinks import message, numbers
+
+T0 = Instant(1000.0)
+HERE, THERE = NodeId("here"), NodeId("there")
+ALONE = RelayMap(version=1, nodes=(HERE,))
+BOTH = RelayMap(version=2, nodes=(HERE, THERE), before=(HERE,))
+SINK = "memory://"
+
+
+def at(seconds: float) -> Instant:
+    return Instant(T0 + seconds)
+
+
+def names(node: NodeId, count: int = 3) -> list[str]:
+    """Resources whose home is `node` while both are there."""
+    return [name for name in map(str, range(100)) if BOTH.home("room", name) == node][:count]
+
+
+MINE, THEIRS = names(HERE)[0], names(THERE)[0]
+
+
+def emission(number: int, resource: str = MINE, *, slot: int = 0, epoch: int = 1, exclusive: bool = False) -> Emission:
+    return Emission(message(number, resource), SINK, slot, epoch, exclusive)
+
+
+class Bench:
+    """A relay with two hosts, and somebody who does what it asks for when told."""
+
+    def __init__(self, relay_map: RelayMap | None = ALONE, limits: Limits | None = None) -> None:
+        self.relay = Relay(HERE, T0, limits or Limits())
+        if relay_map is not None:
+            self.relay.map_changed(relay_map, T0)
+        self.a, self.b = self.line("a"), self.line("b")
+        self.sequence = 0
+
+    def line(self, sender: str, *, is_peer: bool = False) -> Line:
+        line = Line(sender, is_peer=is_peer)
+        self.relay.join(line, None, T0)
+        return line
+
+    def hand(self, line: Line, *emissions: Emission, now: Instant = T0) -> int:
+        self.sequence += 1
+        self.relay.took(line, self.sequence, emissions, 0.0, now)
+        return self.sequence
+
+    @property
+    def outlet(self) -> Outlet:
+        return self.relay.outlet(SINK)
+
+    def publish(self) -> list[Message]:
+        return self.outlet.to_publish(1000)
+
+    def confirm(self, messages: Iterable[Message], now: Instant = T0) -> None:
+        self.relay.confirmed(self.outlet, messages, now)
+
+
+class TestFates:
+    def test_a_message_is_acked_when_the_sink_has_confirmed_it(self) -> None:
+        bench = Bench()
+        batch = bench.hand(bench.a, emission(1), emission(2))
+        published = bench.publish()
+        assert numbers(published) == [1, 2]
+        bench.confirm(published[:1])
+        assert bench.a.acked == 0
+        bench.confirm(published[1:])
+        assert bench.a.acked == batch
+        assert bench.a in bench.relay.take_touched().lines
+
+    def test_acks_come_in_order(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        second = bench.hand(bench.a, emission(2))
+        one, two = bench.publish()
+        bench.confirm([two])
+        assert bench.a.acked == 0
+        bench.confirm([one])
+        assert bench.a.acked == second
+
+    def test_a_duplicate_waits_for_the_first_copy(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1, slot=0))
+        second = bench.hand(bench.b, emission(1, slot=1))
+        published = bench.publish()
+        assert numbers(published) == [1]
+        assert bench.b.acked == 0
+        bench.confirm(published)
+        assert bench.b.acked == second
+
+    def test_a_duplicate_of_a_rejected_one_is_done_with_it(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1, slot=0))
+        second = bench.hand(bench.b, emission(1, slot=1))
+        bench.relay.rejected(bench.outlet, bench.publish()[0], "too large", T0)
+        assert bench.b.acked == second
+        assert bench.relay.rejections == {"too large": 1}
+        third = bench.hand(bench.b, emission(1, slot=1))
+        assert bench.b.acked == third
+        assert bench.publish() == []
+
+    def test_a_late_duplicate_is_acked_at_once_and_goes_nowhere(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        bench.confirm(bench.publish())
+        late = bench.hand(bench.b, emission(1, slot=1))
+        assert bench.b.acked == late
+        assert bench.publish() == []
+        tally = bench.relay.tallies()["room", MINE]
+        assert (tally.unique, tally.duplicates, tally.last) == (1, 1, T0)
+
+    def test_what_a_lost_line_handed_over_is_published_all_the_same(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        bench.relay.line_lost(bench.a, T0)
+        again = bench.line("a")
+        batch = bench.hand(again, emission(1))
+        bench.confirm(bench.publish())
+        assert again.acked == batch
+        assert bench.a not in bench.relay.take_touched().lines
+        assert bench.relay.is_idle
+
+    def test_a_batch_out_of_turn_is_invalid(self) -> None:
+        bench = Bench()
+        bench.relay.took(bench.a, 2, [], None, T0)
+        assert bench.a.acked == 2
+        with pytest.raises(Invalid, match="batch 2 follows 2"):
+            bench.relay.took(bench.a, 2, [], None, T0)
+
+    def test_those_that_come_again_on_line_after_line_do_not_pile_up(self) -> None:
+        bench = Bench()
+        for number in range(100):
+            line = bench.line(f"a{number}")
+            bench.hand(line, emission(1))
+            bench.relay.line_lost(line, T0)
+        assert len(bench.relay.window.reserved[message(1).id].batches) <= 17
+
+
+class TestWindow:
+    def settled(self) -> Bench:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        bench.confirm(bench.publish())
+        return bench
+
+    def advance(self, bench: Bench, seconds: int) -> None:
+        for second in range(seconds):
+            bench.relay.advance(at(second))
+
+    def test_it_is_forgotten_after_a_while(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.a, 10, [], None, T0)
+        self.advance(bench, 60)
+        assert len(bench.relay.window) == 0
+
+    def test_it_lasts_while_a_sender_holds_something_older(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.b, 10, [], 5.0, T0)
+        self.advance(bench, 300)
+        assert len(bench.relay.window) == 1
+
+    def test_it_lasts_while_a_host_is_away_until_it_is_gone(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.a, 10, [], None, T0)
+        bench.relay.line_lost(bench.b, T0)
+        self.advance(bench, 300)
+        assert len(bench.relay.window) == 1
+        bench.relay.host_gone("b")
+        bench.relay.advance(at(301))
+        assert len(bench.relay.window) == 0
+
+    def test_it_lasts_for_a_relay_that_has_not_come_yet(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.a, 10, [], None, T0)
+        bench.relay.members_are([HERE, THERE], T0)
+        self.advance(bench, 300)
+        assert len(bench.relay.window) == 1
+        bench.line(THERE, is_peer=True)
+        bench.relay.advance(at(301))
+        assert len(bench.relay.window) == 0
+
+    def test_a_peer_is_told_how_old_what_our_hosts_hold_is(self) -> None:
+        bench = Bench(BOTH)
+        assert bench.relay.ping(bench.relay.peer(THERE), T0).age is None
+        bench.relay.took(bench.a, 10, [], 40.0, T0)
+        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 42.0
+
+
+class TestExclusive:
+    def test_an_earlier_epoch_is_not_listened_to(self) -> None:
+        bench = Bench()
+        bench.relay.fence("room", MINE, 5)
+        batch = bench.hand(bench.a, emission(1, epoch=4, exclusive=True))
+        assert bench.a.acked == batch
+        assert bench.publish() == []
+        assert bench.relay.rejections == {"earlier epoch": 1}
+
+    def test_a_later_epoch_ends_the_one_before_even_if_we_have_not_heard_of_it(self) -> None:
+        bench = Bench()
+        bench.relay.fence("room", MINE, 5)
+        bench.hand(bench.a, emission(1, epoch=6, exclusive=True), emission(2, epoch=5, exclusive=True))
+        assert numbers(bench.publish()) == [1]
+
+    def test_others_are_not_asked_for_their_epoch(self) -> None:
+        bench = Bench()
+        bench.relay.fence("room", MINE, 5)
+        bench.hand(bench.a, emission(1, epoch=1))
+        assert numbers(bench.publish()) == [1]
+
+
+class TestSpool:
+    def spooled(self, bench: Bench, first: int) -> list[int]:
+        written = numbers(bench.outlet.to_spool(1000))
+        bench.relay.spooled(bench.outlet, first)
+        return written
+
+    def test_while_the_sink_is_down_what_it_has_and_what_waits_goes_to_disk_in_order(self) -> None:
+        bench = Bench(limits=Limits(window=2))
+        batch = bench.hand(bench.a, *(emission(number) for number in range(5)))
+        assert numbers(bench.publish()) == [0, 1]
+        assert bench.outlet.to_spool(1000) == []
+        bench.relay.sink_is(bench.outlet, False)
+        assert bench.publish() == []
+        assert numbers(bench.outlet.to_spool(1000)) == [0, 1, 2, 3, 4]
+        assert bench.outlet.to_spool(1000) == [], "one trip at a time"
+        assert bench.a.acked == 0
+        bench.relay.spooled(bench.outlet, 1)
+        assert bench.a.acked == batch
+
+    def test_the_spool_goes_first_and_what_the_sink_had_is_not_sent_twice(self) -> None:
+        bench = Bench(limits=Limits(window=10))
+        bench.hand(bench.a, emission(0))
+        first = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        bench.hand(bench.a, emission(1), emission(2))
+        assert self.spooled(bench, 1) == [0, 1, 2]
+        bench.relay.sink_is(bench.outlet, True)
+        live = bench.hand(bench.a, emission(3))
+        assert bench.outlet.to_spool(1000) == [], "the end is near"
+        assert bench.publish() == [], "the spool comes first"
+        assert bench.outlet.to_read() == 3
+        bench.relay.was_read(bench.outlet, [(1, first[0]), (2, message(1, MINE)), (3, message(2, MINE))], T0)
+        assert numbers(bench.publish()) == [1, 2]
+        bench.confirm([first[0], message(1, MINE)])
+        assert bench.outlet.spent == [1, 2]
+        assert numbers(bench.publish()) == [3]
+        bench.confirm([message(2, MINE), message(3, MINE)])
+        assert bench.a.acked == live
+        assert bench.relay.is_idle
+
+    def test_confirmed_while_being_written_is_let_go_of(self) -> None:
+        bench = Bench()
+        batch = bench.hand(bench.a, emission(0))
+        published = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        assert numbers(bench.outlet.to_spool(10)) == [0]
+        bench.confirm(published)
+        assert bench.a.acked == batch
+        bench.relay.spooled(bench.outlet, 7)
+        assert bench.outlet.spent == [7]
+        assert bench.outlet.unread == 0
+        assert bench.relay.is_idle
+        assert bench.relay.held == 0
+
+    def test_a_full_disk_puts_messages_back_and_stops_lines(self) -> None:
+        bench = Bench(limits=Limits(messages=4))
+        bench.relay.sink_is(bench.outlet, False)
+        bench.hand(bench.a, emission(0), emission(1))
+        assert len(bench.outlet.to_spool(10)) == 2
+        bench.relay.spool_refused(bench.outlet)
+        assert bench.outlet.to_spool(10) == []
+        bench.hand(bench.a, emission(2), emission(3))
+        assert bench.a.is_stopped
+        assert not bench.b.is_stopped, "it has handed nothing over for this sink"
+        assert bench.a.acked == 0
+        bench.relay.spool_has_room(bench.outlet)
+        assert self.spooled(bench, 1) == [0, 1, 2, 3]
+        assert not bench.a.is_stopped
+        assert bench.relay.held == 0
+
+    def test_what_an_earlier_life_left_is_known_and_published_first(self) -> None:
+        bench = Bench()
+        left = [message(1, MINE), message(2, MINE)]
+        bench.relay.recovered(bench.outlet, left, T0)
+        again = bench.hand(bench.a, emission(1), emission(2))
+        assert bench.a.acked == again
+        bench.hand(bench.a, emission(3))
+        assert bench.publish() == []
+        bench.relay.was_read(bench.outlet, [(1, left[0]), (2, left[1])], T0)
+        assert numbers(bench.publish()) == [1, 2]
+        assert numbers(bench.publish()) == [3]
+
+    def test_what_the_disk_lost_is_counted_and_does_not_block(self) -> None:
+        bench = Bench()
+        bench.relay.recovered(bench.outlet, [message(1, MINE), message(2, MINE)], T0)
+        bench.relay.was_read(bench.outlet, [(1, message(1, MINE))], T0)
+        bench.relay.spool_lost(bench.outlet, [2], "damaged on disk")
+        bench.confirm(bench.publish())
+        assert bench.relay.rejections == {"damaged on disk": 1}
+        assert bench.relay.is_idle
+
+    def test_an_equal_message_long_after_waits_for_the_first_ones_outcome(self) -> None:
+        bench = Bench()
+        bench.relay.recovered(bench.outlet, [message(1, MINE), message(1, MINE)], T0)
+        bench.relay.was_read(bench.outlet, [(1, message(1, MINE)), (2, message(1, MINE))], T0)
+        assert numbers(bench.publish()) == [1]
+        assert bench.publish() == []
+        bench.confirm([message(1, MINE)])
+        assert numbers(bench.publish()) == [1]
+
+
+class TestOtherRelays:
+    def test_a_message_for_another_is_passed_on_and_acked_when_it_is(self) -> None:
+        bench = Bench(BOTH)
+        batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
+        peer = bench.relay.peer(THERE)
+        handed = bench.relay.hand_over(peer, 10, T0)
+        assert handed is not None
+        assert numbers(each.message for each in handed.emissions) == [1, 2]
+        assert bench.publish() == []
+        bench.relay.acked(peer, handed.sequence)
+        assert bench.a.acked == batch
+        assert bench.relay.is_idle
+
+    def test_after_a_break_everything_goes_again_in_order(self) -> None:
+        bench = Bench(BOTH)
+        for number in range(4):
+            bench.hand(bench.a, emission(number, THEIRS))
+        peer = bench.relay.peer(THERE)
+        assert bench.relay.hand_over(peer, 2, T0) is not None
+        bench.relay.peer_broke(peer)
+        handed = bench.relay.hand_over(peer, 10, T0)
+        assert handed is not None
+        assert (handed.sequence, numbers(each.message for each in handed.emissions)) == (1, [0, 1, 2, 3])
+
+    def test_another_version_of_the_map_is_refused(self) -> None:
+        bench = Bench(BOTH)
+        assert bench.relay.accepts(2)
+        assert not bench.relay.accepts(1)
+        assert not bench.relay.accepts(3)
+        assert not Bench(None).relay.accepts(0)
+
+    def test_lines_of_peers_are_over_when_the_map_changes(self) -> None:
+        bench = Bench(BOTH)
+        line = bench.line(THERE, is_peer=True)
+        assert bench.relay.map_changed(RelayMap(version=3, nodes=(HERE, THERE)), T0) == [line]
+        assert not line.is_open
+        bench.relay.took(line, 1, [emission(1)], 0.0, T0)
+        assert bench.publish() == []
+
+    def test_an_older_map_is_not_heard(self) -> None:
+        bench = Bench(BOTH)
+        bench.relay.map_changed(ALONE, T0)
+        assert bench.relay.accepts(2)
+
+    def test_without_a_map_messages_wait(self) -> None:
+        bench = Bench(None)
+        bench.hand(bench.a, emission(1))
+        assert bench.publish() == []
+        bench.relay.map_changed(ALONE, T0)
+        assert numbers(bench.publish()) == [1]
+
+    def test_being_full_for_another_relay_does_not_stop_its_own_line(self) -> None:
+        bench = Bench(BOTH, Limits(messages=2))
+        theirs = bench.line(THERE, is_peer=True)
+        bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
+        bench.relay.took(theirs, 1, [emission(3)], 0.0, T0)
+        assert bench.a.is_stopped
+        assert not theirs.is_stopped
+
+
+class TestMoves:
+    def test_what_was_not_begun_goes_to_its_new_home_and_what_was_ends_here(self) -> None:
+        bench = Bench(limits=Limits(window=1))
+        batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS), emission(3, MINE))
+        begun = bench.publish()
+        bench.relay.map_changed(BOTH, T0)
+        assert bench.relay.is_moving
+        assert bench.relay.shipments == []
+        peer = bench.relay.peer(THERE)
+        handed = bench.relay.hand_over(peer, 10, T0)
+        assert handed is not None
+        assert numbers(each.message for each in handed.emissions) == [2]
+        bench.confirm(begun)
+        [shipment] = bench.relay.shipments
+        assert (shipment.taker, shipment.version) == (THERE, 2)
+        assert [excerpt.ids for excerpt in shipment.excerpts] == [begun[0].id]
+        bench.relay.acked(peer, handed.sequence)
+        bench.confirm(bench.publish())
+        assert bench.a.acked == batch
+
+    def test_a_copy_of_what_was_begun_waits_for_it_here(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1, THEIRS))
+        begun = bench.publish()
+        bench.relay.map_changed(BOTH, T0)
+        copy = bench.hand(bench.b, emission(1, THEIRS, slot=1))
+        assert bench.relay.peer(THERE).is_idle
+        bench.confirm(begun)
+        assert bench.b.acked == copy
+
+    def taker(self) -> Bench:
+        bench = Bench(None)
+        bench.relay.map_changed(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)), T0)
+        return bench
+
+    def shipment(self, *emissions: Emission, floor: int = 0) -> Shipment:
+        giver = Relay(THERE, T0)
+        giver.map_changed(RelayMap(version=1, nodes=(THERE,)), T0)
+        line = Line("host")
+        giver.join(line, None, T0)
+        giver.took(line, 1, emissions, 0.0, T0)
+        if floor:
+            giver.fence("room", MINE, floor)
+        outlet = giver.outlet(SINK)
+        giver.confirmed(outlet, outlet.to_publish(100), T0)
+        giver.map_changed(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)), T0)
+        return giver.shipments[0]
+
+    def test_the_new_home_holds_messages_until_it_knows_which_have_been(self) -> None:
+        bench = self.taker()
+        batch = bench.hand(bench.a, emission(1), emission(2))
+        assert bench.publish() == []
+        assert bench.relay.take_shipment(self.shipment(emission(1)), T0)
+        published = bench.publish()
+        assert numbers(published) == [2]
+        bench.confirm(published)
+        assert bench.a.acked == batch
+        assert not bench.relay.is_moving
+
+    def test_epochs_move_too(self) -> None:
+        bench = self.taker()
+        assert bench.relay.take_shipment(self.shipment(floor=9), T0)
+        bench.hand(bench.a, emission(1, epoch=8, exclusive=True))
+        assert bench.relay.rejections == {"earlier epoch": 1}
+
+    def test_it_does_not_wait_for_ever(self) -> None:
+        bench = self.taker()
+        bench.hand(bench.a, emission(1))
+        bench.relay.advance(at(29))
+        assert bench.publish() == []
+        bench.relay.advance(at(30))
+        assert numbers(bench.publish()) == [1]
+        assert bench.relay.moves_cut_short == 1
+
+    def test_it_does_not_wait_for_the_dead(self) -> None:
+        bench = self.taker()
+        bench.relay.members_are([HERE, THERE], T0)
+        bench.hand(bench.a, emission(1))
+        bench.relay.members_are([HERE], T0)
+        assert numbers(bench.publish()) == [1]
+
+    def test_a_shipment_of_another_version_is_refused(self) -> None:
+        bench = self.taker()
+        bench.relay.map_changed(RelayMap(version=3, nodes=(HERE, THERE)), T0)
+        assert not bench.relay.take_shipment(self.shipment(), T0)
+
+    def test_a_gone_resource_is_let_go_of_when_nothing_of_it_is_left(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        bench.relay.drop("room", MINE)
+        assert ("room", MINE) in bench.relay.tallies()
+        bench.confirm(bench.publish())
+        bench.relay.drop("room", MINE)
+        assert ("room", MINE) not in bench.relay.tallies()
