@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import placement_bench, scale_bench, services_bench, sink_bench, store_bench, watch_bench, wheel_bench
+from benchmarks import (
+    placement_bench,
+    relay_bench,
+    scale_bench,
+    services_bench,
+    sink_bench,
+    store_bench,
+    watch_bench,
+    wheel_bench,
+)
 from benchmarks.clients import Place
 from benchmarks.load import NoCompiler
 from benchmarks.measure import Row
@@ -14,7 +23,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -28,6 +37,7 @@ ALONE = {
     "placement": placement_bench.rows,
     "services": services_bench.rows,
     "sink": sink_bench.rows,
+    "relay": relay_bench.rows,
 }
 """What needs no store."""
 NEEDS = {"sink": "rabbitmq"}

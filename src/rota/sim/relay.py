@@ -43,7 +43,7 @@ from rota.sim.world import Machine, World
 
 FAULTS_END = 150.0
 EMITTING_END = 165.0
-RECOVERY = 120.0
+RECOVERY = 100.0
 LEASE = 10.0
 BROKEN = tuple(UNGUARDED)
 """What can be broken on purpose."""

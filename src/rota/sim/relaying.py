@@ -40,6 +40,7 @@ POISON = 61
 BEFORE = 100.0
 """Seconds for which a disturbance may still show: a relay that died with a full spool drains it when it is back."""
 
+SEVERED = -1
 MOMENT = 1e-6
 """Seconds between two things that must not change places."""
 
@@ -264,6 +265,7 @@ class SimHost:
         self._sent: deque[tuple[int, list[bytes]]] = deque()
         self._unsent: deque[bytes] = deque()
         self._sequence = 0
+        self._told = 0.0
         self._may_send = True
         fleet.hosting[self._process] = self
 
@@ -288,16 +290,13 @@ class SimHost:
         self._unsent.append(message.id)
         self._fleet.emitted[message.id] = f"{resource.name} {message.key}"
 
-    def acked(self, sequence: int) -> None:
-        """The relay has everything up to this batch."""
+    def acked(self, sequence: int, may_send: bool) -> None:
+        """The relay has everything up to this batch, and reads this line, or does not."""
+        self._may_send = may_send
         while self._sent and self._sent[0][0] <= sequence:
             for message_id in self._sent.popleft()[1]:
                 emission, _ = self.outbox.pop(message_id)
                 self._fleet.acked[message_id] = f"{emission.message.resource} {emission.message.key}"
-
-    def may_send(self, may: bool) -> None:
-        """The relay reads this line, or does not."""
-        self._may_send = may
 
     def _connect(self) -> None:
         machine = self._fleet.relays[self.node]
@@ -317,16 +316,20 @@ class SimHost:
         self._link = None
 
     def _hand_over(self) -> None:
-        while self._link is not None and self._may_send and len(self._sent) < UNACKED:
-            ids = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
-            self._sequence += 1
-            self._sent.append((self._sequence, ids))
-            emissions = [self.outbox[message_id][0] for message_id in ids]
-            assert self._relay is not None
-            assert self._line is not None
-            self._link.send(self._relay.process, self._relay.took, self._line, self._sequence, emissions, self._age())
-            if not self._unsent:  # what was sent last, if only to tell the age
-                break
+        while self._unsent and self._link is not None and self._may_send and len(self._sent) < UNACKED:
+            self._send([self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))])
+        if self._link is not None and self._may_send and self._fleet.world.time - self._told >= 1.0:
+            self._send([])
+
+    def _send(self, ids: list[bytes]) -> None:
+        assert self._link is not None
+        assert self._line is not None
+        assert self._relay is not None
+        self._sequence += 1
+        self._told = self._fleet.world.time
+        self._sent.append((self._sequence, ids))
+        emissions = [self.outbox[message_id][0] for message_id in ids]
+        self._link.send(self._relay.process, self._relay.took, self._line, self._sequence, emissions, self._age())
 
     def _age(self) -> float | None:
         return self._fleet.world.time - next(iter(self.outbox.values()))[1] if self.outbox else None
@@ -344,6 +347,7 @@ class SimRelay:
         self._sinks: dict[str, SimSink] = {}
         self._ways: dict[NodeId, tuple[Link, SimRelay, Line]] = {}
         self._cut_short = 0
+        self._pinged = 0.0
         self._dice = fleet.world.random
         fleet.running[self.process] = self
 
@@ -429,8 +433,7 @@ class SimRelay:
             return
         link, end, host = known
         if host is not None:
-            link.send(end, host.acked, line.acked)
-            link.send(end, host.may_send, not line.is_stopped)
+            link.send(end, host.acked, line.acked, not line.is_stopped)
         else:
             sender = self.fleet.running[end]
             link.send(end, sender.peer_acked, self.node, link, line.acked, line.is_stopped)
@@ -481,6 +484,9 @@ class SimRelay:
 
     def _ping(self) -> None:
         """Other relays must know how old the messages are that they may still get."""
+        if self.fleet.world.time - self._pinged < 1.0:
+            return
+        self._pinged = self.fleet.world.time
         for node, (link, relay, line) in self._ways.items():
             batch = self.core.ping(self.core.peer(node), self.now)
             link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
@@ -607,10 +613,14 @@ class SimSink:
     def _send(self, messages: list[Message]) -> None:
         if messages:
             self._there = max(self._there + MOMENT, self._world.time + self._world.random.uniform(0.001, 0.1))
-            # The network and the broker are nobody's process: what was sent arrives, whoever dies meanwhile.
-            asyncio.get_running_loop().call_at(
-                self._there, partial(self._broker.receive, self, self.life, messages), context=NOBODY
-            )
+            # The network and the broker are nobody's process: what was sent may arrive, whoever dies meanwhile.
+            arrive = partial(self._arrive, self.life, messages)
+            asyncio.get_running_loop().call_at(self._there, arrive, context=NOBODY)
+
+    def _arrive(self, life: int, messages: list[Message]) -> None:
+        if self._process.is_dead and self._world.random.random() < 0.5:
+            self.life = SEVERED  # it died with its machine: what comes after this is lost too
+        self._broker.receive(self, life, messages)
 
     def back(self, life: int, outcomes: list[tuple[Message, bool]]) -> None:
         """The broker tells what became of messages."""
