@@ -1,7 +1,5 @@
 """The relay's scenario: clean seeds, and each broken safeguard found."""
 
-import pytest
-
 from rota.sim.run import run_seed, run_seeds
 
 

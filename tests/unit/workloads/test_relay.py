@@ -1,6 +1,7 @@
 """The relay's core: fates, acks, spool, other relays, moves, room."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -444,6 +445,21 @@ class TestMoves:
         assert bench.relay.take_shipment(self.shipment(floor=9), T0)
         bench.hand(bench.a, emission(1, epoch=8, exclusive=True))
         assert bench.relay.rejections == {"earlier epoch": 1}
+
+    def test_what_was_shipped_lasts_for_a_relay_that_was_cut_off_from_the_giver(self) -> None:
+        bench = self.taker()
+        bench.relay.members_are([HERE, THERE, NodeId("third")], T0)
+        bench.line(THERE, is_peer=True)
+        shipped = replace(self.shipment(emission(1)), age=100.0)
+        for second in range(40):
+            bench.relay.advance(at(second / 2))
+        assert bench.relay.take_shipment(shipped, at(20))
+        for second in range(20, 300):
+            bench.relay.advance(at(second))
+        late = bench.line("third", is_peer=True)
+        bench.relay.took(late, 1, [emission(1, slot=1)], 200.0, at(300))
+        assert late.acked == 1
+        assert bench.publish() == []
 
     def test_it_does_not_wait_for_ever(self) -> None:
         bench = self.taker()

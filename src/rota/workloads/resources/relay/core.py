@@ -20,7 +20,6 @@ passed on has room of its own, so that two relays that are full of messages for 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from rota.model.ids import Instant, NodeId
@@ -30,6 +29,7 @@ from rota.workloads.resources.dedup import Excerpt, Tally, Window
 from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import HandOver, Peer
+from rota.workloads.resources.relay.senders import Senders, earliest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,9 @@ class Shipment:
     floors: tuple[tuple[str, str, int], ...] = ()
     """Kind, resource and latest epoch, of exclusive resources."""
 
+    age: float = 0.0
+    """Seconds since when somebody may hold messages that were meant for the giver."""
+
 
 class Touched(NamedTuple):
     """Where something is to be done."""
@@ -86,7 +89,7 @@ class Relay:
         self.map: RelayMap | None = None
         self.outlets: dict[str, Outlet] = {}
         self.peers: dict[NodeId, Peer] = {}
-        self.lines: list[Line] = []
+        self.senders = Senders()
         self.rejections: Counter[str] = Counter()
         """Messages that can never be delivered, by reason."""
 
@@ -106,13 +109,7 @@ class Relay:
         self._unfinished: dict[str, int] = {}
         """Taker → messages of its new resources that have no outcome here."""
 
-        self._absent: dict[str, Instant] = {}
-        """Hosts whose line broke and who have not come back → since when they may hold messages."""
-
         self._members: frozenset[NodeId] = frozenset()
-        self._absent_peers: dict[str, Instant] = {}
-        """The same of other relays; also of those that have not come yet."""
-
         self._touched_lines: list[Line] = []
         self._touched_outlets: list[Outlet] = []
         self._touched_peers: list[Peer] = []
@@ -121,9 +118,7 @@ class Relay:
 
     def join(self, line: Line, age: float | None, now: Instant) -> None:
         """Somebody will hand messages over. `age`: as in `took`."""
-        self._absences(line).pop(line.sender, None)
-        line.behind = None if age is None else Instant(now - age)
-        self.lines.append(line)
+        self.senders.join(line, age, now)
 
     def took(self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant) -> None:
         """A batch came on a line.
@@ -142,12 +137,11 @@ class Relay:
 
     def line_lost(self, line: Line, now: Instant) -> None:
         """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
-        self._close(line)
-        self._absences(line)[line.sender] = now if line.behind is None else line.behind
+        self.senders.lost(line, now)
 
     def host_gone(self, sender: str) -> None:
         """A host will not come back, and neither will what it held."""
-        self._absent.pop(sender, None)
+        self.senders.host_gone(sender)
 
     # The map
 
@@ -162,7 +156,6 @@ class Relay:
             self._stop_waiting([node], now)
             self._unfinished.pop(node, None)
             self.shipments = [shipment for shipment in self.shipments if shipment.taker != node]
-            self._absent_peers.pop(node, None)
         self._members = members
         self._expect_peers(now)
 
@@ -176,7 +169,7 @@ class Relay:
             return []
         if self._waited_for or self._unfinished:
             self.moves_cut_short += 1
-        over = [line for line in self.lines if line.is_peer]
+        over = [line for line in self.senders.lines if line.is_peer]
         for line in over:
             self.line_lost(line, now)
         self.map = relay_map
@@ -193,6 +186,7 @@ class Relay:
         if not self.accepts(shipment.version):
             return False
         self.window.take_in(shipment.excerpts, now)
+        self.senders.absent_since(Instant(now - shipment.age))
         for kind, resource, epoch in shipment.floors:
             self.fence(kind, resource, epoch)
         self._stop_waiting([shipment.giver], now)
@@ -297,7 +291,7 @@ class Relay:
 
     def age(self, peer: Peer, now: Instant) -> float | None:
         """How old the oldest message is that a peer may still get from this node; None if it may get none."""
-        since = min([*self._held_here(), *([peer.since] if peer.since is not None else [])], default=None)
+        since = earliest(self._held_here(), peer.since)
         return None if since is None else max(0.0, now - since)
 
     def acked(self, peer: Peer, sequence: int) -> None:
@@ -317,9 +311,7 @@ class Relay:
 
     def advance(self, now: Instant) -> None:
         """Time has passed: forget what is old, and wait no longer than we should."""
-        elsewhere = [line.behind for line in self.lines if line.is_peer and line.behind is not None]
-        held = [*elsewhere, *self._absent_peers.values(), *self._held_here()]
-        self.window.advance(now, min(held, default=None))
+        self.window.advance(now, earliest(self.senders.since(), self._held_here()))
         if late := [giver for giver, until in self._waited_for.items() if until <= now]:
             self.moves_cut_short += 1
             self._stop_waiting(late, now)
@@ -363,22 +355,14 @@ class Relay:
 
     # Inside: who may hold messages
 
-    def _held_here(self) -> list[Instant]:
-        """Since when hosts of this node may hold messages, and since when we hold some back."""
-        behind = [line.behind for line in self.lines if not line.is_peer and line.behind is not None]
-        return [*behind, *self._absent.values(), *(held.since for held in islice(self._held_back, 1))]
-
-    def _absences(self, line: Line) -> dict[str, Instant]:
-        return self._absent_peers if line.is_peer else self._absent
+    def _held_here(self) -> Instant | None:
+        """Since when hosts of this node may hold messages, or we hold some back."""
+        return earliest(self.senders.since_here(), self._held_back[0].since if self._held_back else None)
 
     def _expect_peers(self, now: Instant) -> None:
         """Other relays have messages for us only while the map names us."""
-        if self.map is None or self.node not in self.map.nodes:
-            self._absent_peers.clear()
-            return
-        here = {line.sender for line in self.lines if line.is_peer}
-        for node in self._members - here:
-            self._absent_peers.setdefault(node, now)
+        is_home = self.map is not None and self.node in self.map.nodes
+        self.senders.expect_peers(self._members if is_home else (), now)
 
     # Inside: where a message goes
 
@@ -529,6 +513,7 @@ class Relay:
                 taker=taker,
                 excerpts=tuple(excerpts),
                 floors=tuple(floors),
+                age=now - (self.senders.since() or now),
             )
         )
 
@@ -568,13 +553,6 @@ class Relay:
     def _go_on(self, line: Line) -> None:
         if line.advance() and line.is_open:
             self._touch_line(line)
-
-    def _close(self, line: Line) -> None:
-        line.is_open = False
-        self.lines.remove(line)
-        for budget in line.blockers:
-            budget.blocked.remove(line)
-        line.blockers.clear()
 
     # Inside: room
 

@@ -142,6 +142,13 @@ class Line:
             self.acked = self._batches.popleft().sequence
         return self.acked > before
 
+    def close(self) -> None:
+        """It is over: nothing comes on it any more, and nothing is told on it."""
+        self.is_open = False
+        for budget in self.blockers:
+            budget.blocked.remove(self)
+        self.blockers.clear()
+
 
 class Batch:
     """Messages that were handed over together."""

@@ -1,0 +1,65 @@
+"""Senders: who hands messages over to a relay, and since when each may hold some without an ack.
+
+As long as anybody may hold a copy of a message, the message must be remembered. Senders say how old the oldest is that
+they hold. Of one whose line broke, what it said last counts until it comes back or is gone. Another relay that has not
+come yet counts from when it should have: one that was cut off from the beginning may hold messages, too.
+"""
+
+from collections.abc import Collection, Iterable
+
+from rota.model.ids import Instant
+from rota.workloads.resources.relay.held import Line
+
+
+class Senders:
+    """Those of one relay."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._absent_hosts: dict[str, Instant] = {}
+        self._absent_peers: dict[str, Instant] = {}
+
+    def join(self, line: Line, age: float | None, now: Instant) -> None:
+        """Somebody is here; the oldest message that it holds is so old, if it holds one."""
+        self._absent(line).pop(line.sender, None)
+        line.behind = None if age is None else Instant(now - age)
+        self.lines.append(line)
+
+    def lost(self, line: Line, now: Instant) -> None:
+        """A line broke."""
+        line.close()
+        self.lines.remove(line)
+        self._absent(line)[line.sender] = now if line.behind is None else line.behind
+
+    def host_gone(self, sender: str) -> None:
+        """A host will not come back."""
+        self._absent_hosts.pop(sender, None)
+
+    def expect_peers(self, peers: Collection[str], now: Instant) -> None:
+        """These other relays have messages for us, and no others."""
+        here = {line.sender for line in self.lines if line.is_peer}
+        self._absent_peers = {peer: self._absent_peers.get(peer, now) for peer in peers if peer not in here}
+
+    def absent_since(self, since: Instant) -> None:
+        """Relays that have not come may hold messages from then on: they had them for another home."""
+        self._absent_peers = {peer: min(since, before) for peer, before in self._absent_peers.items()}
+
+    def since_here(self) -> Instant | None:
+        """Since when hosts of this node may hold messages."""
+        return min([*self._behind(is_peer=False), *self._absent_hosts.values()], default=None)
+
+    def since(self) -> Instant | None:
+        """Since when anybody may hold messages."""
+        elsewhere = [*self._behind(is_peer=True), *self._absent_peers.values()]
+        return earliest(self.since_here(), *elsewhere)
+
+    def _behind(self, *, is_peer: bool) -> Iterable[Instant]:
+        return (line.behind for line in self.lines if line.is_peer == is_peer and line.behind is not None)
+
+    def _absent(self, line: Line) -> dict[str, Instant]:
+        return self._absent_peers if line.is_peer else self._absent_hosts
+
+
+def earliest(*instants: Instant | None) -> Instant | None:
+    """The first of them that there is."""
+    return min((instant for instant in instants if instant is not None), default=None)
