@@ -1,9 +1,9 @@
 """Scenario: messages on their way from replicas to a sink, with everything going wrong.
 
-Nodes have a host, whose tasks emit, and a relay. The relays run the product's own core; what stands in for sockets,
-disks and broker is simulated here (`sim.relaying`). Replicas of a resource receive the same numbered messages. Faults
-rage, then stop, and so does the emitting. Each seed draws the faults that it has, so that some have none of those that
-may repeat a message. What must hold:
+Nodes have a host, whose tasks emit, and a relay. The relays run the product's own core; sockets, disks and brokers are
+simulated (`sim.relaying`, `sim.outside`). Replicas of a resource receive the same numbered messages. Faults rage, then
+stop, and so does the emitting. Each seed draws the faults that it has, so that some have none of those that may repeat
+a message. What must hold:
 
 - No message that a host was acked for is missing in the sink at the end, unless the sink rejected it, and none that was
   emitted by a host that did not die.
@@ -24,14 +24,13 @@ from typing import Any
 
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap
+from rota.sim.outside import Broker, Disk
 from rota.sim.relaying import (
     BATCH,
     LIMITS,
     OUTBOX,
     SINKS,
     UNACKED,
-    Broker,
-    Disk,
     Fleet,
     Safeguards,
     SimHost,
@@ -147,8 +146,8 @@ class RelayScenario:
     async def _rage(self) -> None:
         random = self._world.random
         faults: list[Callable[[float], Coroutine[None, None, None]]] = [
-            self._crash_relay, self._crash_host, self._freeze, self._cut, self._outage, self._break, self._slow_disk,
-            self._full_disk, self._pass_on,
+            self._crash_relay, self._crash_host, self._crash_node, self._freeze, self._cut, self._outage, self._break,
+            self._slow_disk, self._full_disk, self._pass_on,
         ]  # fmt: skip
         drawn = random.sample(faults, random.randint(2, len(faults)))
         self._moves = random.random() < 0.6
@@ -190,6 +189,14 @@ class RelayScenario:
         machine = self._fleet.hosts[self._world.random.choice(self._nodes)]
         if machine.is_up:
             await self._crash(machine, length)
+
+    async def _crash_node(self, length: float) -> None:
+        """A whole machine goes down, relay and host."""
+        node = self._world.random.choice(self._nodes)
+        relay, host = self._fleet.relays[node], self._fleet.hosts[node]
+        if relay.is_up and host.is_up:
+            self._fleet.disturb(f"{node} died")
+            await asyncio.gather(self._crash(relay, length), self._crash(host, length))
 
     async def _crash(self, machine: Machine, length: float) -> None:
         machine.crash()

@@ -501,7 +501,7 @@ class Relay:
     def _ship(self, taker: NodeId, now: Instant) -> None:
         assert self.map is not None
         del self._unfinished[taker]
-        relay_map, floors = self.map, []
+        relay_map, floors, since = self.map, [], self.senders.since()
         for (kind, resource), place in self._places.items():
             if place.floor and place.home == taker:
                 floors.append((kind, resource, place.floor))
@@ -513,7 +513,7 @@ class Relay:
                 taker=taker,
                 excerpts=tuple(excerpts),
                 floors=tuple(floors),
-                age=now - (self.senders.since() or now),
+                age=0.0 if since is None else now - since,
             )
         )
 
