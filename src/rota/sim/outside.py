@@ -24,6 +24,7 @@ SEVERED = -1
 MOMENT = 1e-6
 """Seconds between two things that must not change places."""
 
+QUICK = (0.001, 0.1)
 NOBODY = contextvars.Context()
 """Of what belongs to no process: network and brokers."""
 
@@ -83,6 +84,9 @@ class Broker:
         self.log: list[tuple[float, Message]] = []
         self.is_up = True
         self.life = 0
+        self.delay = QUICK
+        """Seconds until a confirmation is there."""
+
         self._world = world
         self._waiting: list[tuple[SimSink, int, list[Message]]] = []
 
@@ -156,7 +160,7 @@ class SimSink:
 
     def back(self, life: int, outcomes: list[Outcome]) -> None:
         """The broker tells what became of messages."""
-        self._back = max(self._back + MOMENT, self._world.time + self._world.random.uniform(0.001, 0.1))
+        self._back = max(self._back + MOMENT, self._world.time + self._world.random.uniform(*self._broker.delay))
         in_process(self._process, self._back - self._world.time, lambda: self._heard_of(life, outcomes))
 
     def _heard_of(self, life: int, outcomes: list[Outcome]) -> None:

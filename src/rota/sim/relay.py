@@ -24,7 +24,7 @@ from typing import Any
 
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap
-from rota.sim.outside import Broker, Disk
+from rota.sim.outside import QUICK, Broker, Disk
 from rota.sim.relaying import (
     BATCH,
     LIMITS,
@@ -147,7 +147,7 @@ class RelayScenario:
         random = self._world.random
         faults: list[Callable[[float], Coroutine[None, None, None]]] = [
             self._crash_relay, self._crash_host, self._crash_node, self._freeze, self._cut, self._outage, self._break,
-            self._slow_disk, self._full_disk, self._pass_on,
+            self._slow_broker, self._slow_disk, self._full_disk, self._pass_on,
         ]  # fmt: skip
         drawn = random.sample(faults, random.randint(2, len(faults)))
         self._moves = random.random() < 0.6
@@ -165,6 +165,7 @@ class RelayScenario:
         fleet = self._fleet
         fleet.cuts.clear()
         for broker in fleet.brokers.values():
+            broker.delay = QUICK
             broker.wake()
         for disks in fleet.disks.values():
             for disk in disks.values():
@@ -237,6 +238,13 @@ class RelayScenario:
         broker.die()
         await asyncio.sleep(length)
         broker.wake()
+
+    async def _slow_broker(self, length: float) -> None:
+        """A broker takes its time to confirm, and not so much that it would be taken for dead."""
+        broker = self._any_broker()
+        broker.delay = (0.3, 1.5)
+        await asyncio.sleep(length)
+        broker.delay = QUICK
 
     async def _slow_disk(self, length: float) -> None:
         """A disk takes seconds for each trip."""
