@@ -18,7 +18,7 @@ a message. What must hold:
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -53,7 +53,6 @@ class RelayScenario:
 
     def __init__(self, world: World, broken: str | None) -> None:
         self._world = world
-        self.terms = self.writes = 0
         count = world.random.randint(2, 4)
         self._nodes = [NodeId(f"n{number}") for number in range(count)]
         resources = [self._resource(number, count) for number in range(world.random.randint(4, 9))]
@@ -84,9 +83,12 @@ class RelayScenario:
         for task in (emitting, watching, leading):
             task.cancel()
         await asyncio.gather(emitting, watching, leading, return_exceptions=True)
-        self.writes = sum(len(broker.log) for broker in fleet.brokers.values())
-        self.terms = fleet.relay_map.version
         await world.end()
+
+    def counts(self) -> Mapping[str, int]:
+        """What was tried."""
+        delivered = sum(len(broker.log) for broker in self._fleet.brokers.values())
+        return {"relay maps": self._fleet.relay_map.version, "messages delivered": delivered}
 
     def _resource(self, number: int, nodes: int) -> SimResource:
         random = self._world.random
@@ -181,6 +183,7 @@ class RelayScenario:
         """A relay is killed: its window is lost, and whatever it had not acked comes again."""
         node = self._world.random.choice(self._nodes)
         machine = self._fleet.relays[node]
+        await self._until_busy(machine)
         if machine.is_up:
             self._fleet.disturb(f"relay-{node} died")
             await self._crash(machine, length)
@@ -195,9 +198,19 @@ class RelayScenario:
         """A whole machine goes down, relay and host."""
         node = self._world.random.choice(self._nodes)
         relay, host = self._fleet.relays[node], self._fleet.hosts[node]
+        await self._until_busy(relay)
         if relay.is_up and host.is_up:
             self._fleet.disturb(f"{node} died")
             await asyncio.gather(self._crash(relay, length), self._crash(host, length))
+
+    async def _until_busy(self, machine: Machine) -> None:
+        """Wait, not for long, until a relay has reserved messages and not settled them: the worst time to die."""
+        most = self._world.random.randint(1, 6)
+        for _ in range(300):
+            relay = self._fleet.running.get(machine.process)
+            if relay is not None and len(relay.core.window.reserved) >= most:
+                return
+            await asyncio.sleep(0.01)
 
     async def _crash(self, machine: Machine, length: float) -> None:
         machine.crash()

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rota.kit.files import fsync_folder
 from rota.model.errors import Conflict, Invalid
 from rota.sinks.intake import Intake
 from rota.sinks.lines import LinesSink
@@ -74,7 +75,7 @@ class FileWriter:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         size = _whole(file)
         os.ftruncate(file, size)
-        _sync_folder(self._path)
+        fsync_folder(self._path.parent)
         return file, size
 
     def _begin_another(self) -> None:
@@ -124,12 +125,3 @@ def _whole(file: int) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _sync_folder(path: Path) -> None:
-    """Make the file's name durable too."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
