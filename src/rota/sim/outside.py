@@ -24,7 +24,9 @@ SEVERED = -1
 MOMENT = 1e-6
 """Seconds between two things that must not change places."""
 
-QUICK = (0.001, 0.1)
+QUICK, SLOW = (0.001, 0.1), (0.2, 0.9)
+"""Seconds that a message takes to a broker, and its confirmation back; more would be taken for an outage."""
+
 NOBODY = contextvars.Context()
 """Of what belongs to no process: network and brokers."""
 
@@ -85,7 +87,7 @@ class Broker:
         self.is_up = True
         self.life = 0
         self.delay = QUICK
-        """Seconds until a confirmation is there."""
+        """As `QUICK`."""
 
         self._world = world
         self._waiting: list[tuple[SimSink, int, list[Message]]] = []
@@ -148,7 +150,7 @@ class SimSink:
 
     def _send(self, messages: list[Message]) -> None:
         if messages:
-            self._there = max(self._there + MOMENT, self._world.time + self._world.random.uniform(0.001, 0.1))
+            self._there = max(self._there + MOMENT, self._world.time + self._world.random.uniform(*self._broker.delay))
             # The network and the broker are nobody's process: what was sent may arrive, whoever dies meanwhile.
             arrive = partial(self._arrive, self.life, messages)
             asyncio.get_running_loop().call_at(self._there, arrive, context=NOBODY)

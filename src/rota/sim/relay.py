@@ -24,7 +24,7 @@ from typing import Any
 
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap
-from rota.sim.outside import QUICK, Broker, Disk
+from rota.sim.outside import QUICK, SLOW, Broker, Disk
 from rota.sim.relaying import (
     BATCH,
     LIMITS,
@@ -56,7 +56,7 @@ class RelayScenario:
         count = world.random.randint(2, 4)
         self._nodes = [NodeId(f"n{number}") for number in range(count)]
         resources = [self._resource(number, count) for number in range(world.random.randint(4, 9))]
-        self._fleet = Fleet(world, resources, UNGUARDED[broken] if broken else Safeguards())
+        self._fleet = Fleet(world, self._nodes, resources, UNGUARDED[broken] if broken else Safeguards())
         self._moves = False
 
     async def run(self) -> None:
@@ -195,10 +195,14 @@ class RelayScenario:
             await self._crash(machine, length)
 
     async def _crash_node(self, length: float) -> None:
-        """A whole machine goes down, relay and host."""
+        """A whole machine goes down, relay and host, while brokers are slow: much is under way."""
         node = self._world.random.choice(self._nodes)
         relay, host = self._fleet.relays[node], self._fleet.hosts[node]
-        await self._until_busy(relay)
+        for broker in self._fleet.brokers.values():
+            broker.delay = SLOW
+        await asyncio.sleep(self._world.random.uniform(0.5, 2.0))
+        for broker in self._fleet.brokers.values():
+            broker.delay = QUICK
         if relay.is_up and host.is_up:
             self._fleet.disturb(f"{node} died")
             await asyncio.gather(self._crash(relay, length), self._crash(host, length))
@@ -253,9 +257,9 @@ class RelayScenario:
         broker.wake()
 
     async def _slow_broker(self, length: float) -> None:
-        """A broker takes its time to confirm, and not so much that it would be taken for dead."""
+        """A broker takes its time, and not so much that it would be taken for dead."""
         broker = self._any_broker()
-        broker.delay = (0.3, 1.5)
+        broker.delay = SLOW
         await asyncio.sleep(length)
         broker.delay = QUICK
 

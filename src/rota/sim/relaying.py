@@ -74,7 +74,7 @@ class SimResource:
 class Fleet:
     """All of it, and what is known of every message."""
 
-    def __init__(self, world: World, resources: list[SimResource], safeguards: Safeguards) -> None:
+    def __init__(self, world: World, nodes: list[NodeId], resources: list[SimResource], safeguards: Safeguards) -> None:
         self.world, self.resources, self.safeguards = world, resources, safeguards
         self.relay_map = RelayMap(version=0, nodes=())
         self.relays: dict[NodeId, Machine] = {}
@@ -93,6 +93,9 @@ class Fleet:
 
         self.acked: dict[bytes, str] = {}
         self.rejected: set[bytes] = set()
+        self._lags = {node: world.random.choice((0.0, 0.0, 0.2, 0.5)) for node in nodes}
+        """Seconds by which a node's replicas are behind."""
+
         self._disturbances: list[float] = []
         self._disorders: list[float] = []
         self._epochs: dict[bytes, tuple[SimResource, int]] = {}
@@ -124,7 +127,7 @@ class Fleet:
             for node, epoch in resource.emitters.items():
                 host = self.hosting.get(self.hosts[node].process)
                 if host is not None and self.hosts[node].is_up and random.random() < 0.97:
-                    delay = random.choice((0.0, 0.01, 0.5)) if len(resource.where) > 1 else 0.0
+                    delay = self._lags[node] + random.choice((0.0, 0.01, 0.1)) if len(resource.where) > 1 else 0.0
                     in_process(self.hosts[node].process, delay, partial(host.emit, resource, epoch, resource.number))
 
     def message(self, resource: SimResource, epoch: int, number: int, node: NodeId) -> Message:

@@ -1,6 +1,21 @@
 """The relay's scenario: clean seeds, and each broken safeguard found."""
 
+import pytest
+
+from rota.sim.relay import BROKEN
 from rota.sim.run import run_seed, run_seeds
+
+FOUND = {
+    "confirm": "was acked and is lost",
+    "fsync": "was acked and is lost",
+    "fate": "was acked and is lost",
+    "shipping": "was delivered at",
+    "holding": "was delivered at",
+    "horizon": "was delivered at",
+    "queueing": "was delivered at",
+    "epoch": "was delivered at",
+}
+"""What is left out → the words of the rule that finds it."""
 
 
 def test_nothing_acked_is_lost_whatever_happens() -> None:
@@ -11,6 +26,12 @@ def test_nothing_acked_is_lost_whatever_happens() -> None:
     stories = [line for verdict in verdicts for line in verdict.story]
     for fault in ("died", "crashes", "freezes", "cut off", "stands still", "broke off", "goes to"):
         assert any(fault in line for line in stories), f"no seed had: {fault}"
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_missing_safeguard_is_found(broken: str) -> None:
+    found = (violation for seed in range(100) for violation in run_seed(seed, "relay", broken).violations)
+    assert any(FOUND[broken] in violation for violation in found)
 
 
 def test_a_seed_tells_the_same_story() -> None:
