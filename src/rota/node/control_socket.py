@@ -39,7 +39,8 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
                 line = await reader.readline()
             writer.write(msgspec.json.encode(await _reply(line, verbs)) + b"\n")
             await writer.drain()
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, asyncio.CancelledError) as error:
+            # Cancelled is what a reload is when the node stops; asyncio would log this task's end as an error.
             log.debug("control connection ended", extra={"why": str(error)})
         finally:
             calls.discard(task)

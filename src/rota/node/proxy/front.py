@@ -35,6 +35,9 @@ class Front:
         self.clients: OrderedDict[TcpClient, float] = OrderedDict()
         """Connections and when each was last heard of, the longest silent first."""
 
+        self.unaware: set[TcpClient] = set()
+        """Clients that have asked nothing since we are stopping, and so were not told."""
+
         self.lines: dict[int, Line] = {}
         self.drops: Counter[str] = Counter()
         self.buffered = 0
@@ -79,6 +82,8 @@ class Front:
 
     def heard(self, client: TcpClient) -> None:
         """A client asked for something."""
+        if self.unaware:
+            self.unaware.discard(client)
         if self.table.client_timeout is not None:
             self.clients[client] = self.now
             self.clients.move_to_end(client)
@@ -91,6 +96,7 @@ class Front:
             self.drops[why] += 1
         self.loop.remove(client.fd)
         self.clients.pop(client, None)
+        self.unaware.discard(client)
         self.dispatch.caller_gone(client)
         client.let_go()
         client.sock.close()
@@ -186,12 +192,14 @@ class Front:
         """Take no new connections; answer new requests that we are stopping."""
         self.dispatch.stop()
         self.close_doors(only_tcp=True)
+        self.unaware = set(self.clients)
 
     def say_goodbye(self) -> None:
-        """Answer what is here and what has come."""
+        """Answer what is here and what has come; from now on, only that we are stopping."""
+        if not self.dispatch.is_stopping:
+            self.stop()
         for line in list(self.lines.values()):
             line.take_all()
-        self.dispatch.stop()
         self.close_doors()
         self.dispatch.give_up()
         for client in list(self.clients):

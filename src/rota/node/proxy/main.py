@@ -40,8 +40,8 @@ from rota.workloads.services.figures import figures
 TICK = 1.0
 """Seconds between looks at what nobody tells of."""
 
-LINGER = 0.5
-"""Seconds that clients get to take their last answers."""
+LINGER = 0.4
+"""Seconds that clients get to hear that we are stopping, and again to take their last answers."""
 
 
 class Proxy:
@@ -53,35 +53,49 @@ class Proxy:
         self._fronts: dict[str, Front] = {}
         self._born = clock()
         self._is_closing = self._is_leaving = self._told_idle = False
+        self._tidied = clock()
         self._loop.add(pipe.sock.fileno(), self._hear)
 
     def run(self) -> None:
         """Serve until told to end, or until the agent is gone."""
-        loop, fronts, clock = self._loop, self._fronts, self._clock
-        tidied = look_again = clock()
+        look_again = self._clock()
         while not self._is_leaving:
-            events = loop.wait(max(0.0, look_again - clock()))
-            now = clock()
-            for front in fronts.values():
-                front.now = now
-            for ready, event in events:
-                ready(event)
-            look_again = now + TICK
-            for front in fronts.values():
-                if (when := front.send()) is not None and when < look_again:
-                    look_again = when
-            if now - tidied >= TICK:
-                tidied = now
-                for front in fronts.values():
-                    front.tidy()
-            if self._is_closing and not self._told_idle and all(front.dispatch.is_idle for front in fronts.values()):
+            look_again = self._turn(look_again)
+            if self._is_closing and not self._told_idle and self._is_idle():
                 self._told_idle = True
                 self._pipe.send(Idle())
         self._leave()
 
+    def _turn(self, until: float) -> float:
+        """Do what is to be done, waiting for it until then at most; when to look again."""
+        fronts = self._fronts
+        events = self._loop.wait(max(0.0, until - self._clock()))
+        now = self._clock()
+        for front in fronts.values():
+            front.now = now
+        for ready, event in events:
+            ready(event)
+        look_again = now + TICK
+        for front in fronts.values():
+            if (when := front.send()) is not None and when < look_again:
+                look_again = when
+        if now - self._tidied >= TICK:
+            self._tidied = now
+            for front in fronts.values():
+                front.tidy()
+        return look_again
+
+    def _is_idle(self) -> bool:
+        return all(front.dispatch.is_idle for front in self._fronts.values())
+
     def _leave(self) -> None:
+        """Answer what is left, tell those who ask that we are stopping, and part."""
+        self._loop.remove(self._pipe.sock.fileno())
         for front in self._fronts.values():
             front.say_goodbye()
+        ends = self._clock() + LINGER
+        while any(front.unaware for front in self._fronts.values()) and self._clock() < ends:
+            self._turn(ends)
         ends = self._clock() + LINGER
         fronts = [front for front in self._fronts.values() if front.part()]
         while fronts and self._clock() < ends:
