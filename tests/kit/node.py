@@ -74,11 +74,11 @@ def short(run: rota.Run) -> None:
 @app.job()
 def long(run: rota.Run) -> None:
     note("run", run.id, os.getpid())
-    time.sleep(1)
+    time.sleep(3)  # longer than a reload takes on a busy machine
     note("done", run.id, os.getpid())
 
 
-logic = app.service("logic", port=9900, groups={1: 2})
+logic = app.service("logic", port=0, groups={1: 2})
 
 
 @logic.on(101, group=1)

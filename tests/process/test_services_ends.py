@@ -195,7 +195,10 @@ async def test_workers_that_die_again_and_again_leak_nothing(tmp_path: Path) -> 
             await node.until(lambda now, old=victims: now["is_ready"] and not set(old) & set(workers(now, "service")))
             await node.at_full_strength()
             found.append((agent.num_fds(), psutil.Process(proxy).num_fds()))
-        assert found[-1] <= found[0]
+        agents, proxy_fds = zip(*found, strict=True)
+        # A connection more or less, but not one for each of a dozen workers that died.
+        assert agents[-1] <= agents[0] + 3
+        assert proxy_fds[-1] <= proxy_fds[0] + 3
 
 
 async def test_two_reloads_at_once_and_a_stop_during_one_lose_nothing(tmp_path: Path) -> None:
