@@ -200,11 +200,15 @@ class Front:
             self.stop()
         for line in list(self.lines.values()):
             line.take_all()
-        self.close_doors()
         self.dispatch.give_up()
         for client in list(self.clients):
             client.read()
         self.send()
+
+    @property
+    def is_awaited(self) -> bool:
+        """May somebody ask who was not told yet? Of those who send datagrams nobody knows."""
+        return bool(self.unaware) or any(isinstance(door, UdpDoor) for door in self._doors)
 
     def part(self) -> bool:
         """Part from clients as far as they have taken their answers; False when all are gone."""

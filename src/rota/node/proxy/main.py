@@ -94,8 +94,11 @@ class Proxy:
         for front in self._fronts.values():
             front.say_goodbye()
         ends = self._clock() + LINGER
-        while any(front.unaware for front in self._fronts.values()) and self._clock() < ends:
+        while any(front.is_awaited for front in self._fronts.values()) and self._clock() < ends:
             self._turn(ends)
+        for front in self._fronts.values():
+            front.close_doors()
+            front.send()
         ends = self._clock() + LINGER
         fronts = [front for front in self._fronts.values() if front.part()]
         while fronts and self._clock() < ends:
