@@ -94,10 +94,6 @@ class Services:
         """The services of the app."""
         return [service.name for service in self._declared()]
 
-    def ports(self) -> dict[str, tuple[str, ...]]:
-        """Service → where it listens."""
-        return {name: listening.addresses for name, listening in self._listening.items()}
-
     def processes(self) -> list[dict[str, Any]]:
         """Who is who among the proxies."""
         return [{"number": proxy.number, "pid": proxy.pid} for proxy in self._proxies]

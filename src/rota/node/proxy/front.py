@@ -52,6 +52,7 @@ class Front:
             self.clients = OrderedDict.fromkeys(self.clients, self.now)  # nobody listened for their silence yet
         if self._is_withdrawn:
             self._is_withdrawn = self.dispatch.is_stopping = False
+            self.unaware.clear()
         self.table, self.wire = table, wire(table.layout)
         self.dispatch.configure(table, self.now)
 
@@ -60,6 +61,7 @@ class Front:
         self._is_withdrawn = True
         self.dispatch.stop()
         self.close_doors()
+        self.unaware = set(self.clients)
         self.dispatch.configure(msgspec.structs.replace(self.table, groups={}), self.now)
 
     def listen(self, tcp: list[socket.socket], udp: list[socket.socket]) -> None:
@@ -209,6 +211,11 @@ class Front:
     def is_awaited(self) -> bool:
         """May somebody ask who was not told yet? Of those who send datagrams nobody knows."""
         return bool(self.unaware) or any(isinstance(door, UdpDoor) for door in self._doors)
+
+    def shut(self) -> None:
+        """Take no datagram any more, but those that have come; they are answered, too."""
+        self.close_doors()
+        self.send()
 
     def part(self) -> bool:
         """Part from clients as far as they have taken their answers; False when all are gone."""

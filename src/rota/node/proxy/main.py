@@ -97,8 +97,7 @@ class Proxy:
         while any(front.is_awaited for front in self._fronts.values()) and self._clock() < ends:
             self._turn(ends)
         for front in self._fronts.values():
-            front.close_doors()
-            front.send()
+            front.shut()
         ends = self._clock() + LINGER
         fronts = [front for front in self._fronts.values() if front.part()]
         while fronts and self._clock() < ends:
@@ -132,6 +131,7 @@ class Proxy:
             case Unserve(service=service):
                 if front := self._fronts.pop(service, None):
                     front.say_goodbye()
+                    front.shut()
                     front.part()
                     front.close()
             case TakeSeat():
