@@ -6,8 +6,6 @@ too high, whatever its size, and a histogram has a few hundred counters at most.
 
 from collections.abc import Mapping
 
-PARTS = 16
-
 
 class Histogram:
     """Counts of values, by their size."""
