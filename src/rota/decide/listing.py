@@ -66,11 +66,6 @@ class Apply:
     left: tuple[str, ...] = ()
     """Ids that are listed but were added by others: they stay as they are."""
 
-    @property
-    def changes_nothing(self) -> bool:
-        """Are the stored resources as listed?"""
-        return not (self.add or self.change or self.remove)
-
 
 @dataclass(frozen=True)
 class Hold:

@@ -20,9 +20,6 @@ PROTOCOL = b"AMQP\x00\x00\x09\x01"
 MOST_SHORT = 255
 """How many bytes a short text may have: names, routing keys, ids."""
 
-SMALLEST_LIMIT = 4096
-"""The largest frame that every server takes; what a server sends before we agree on more is smaller."""
-
 Value: TypeAlias = "bool | str | Mapping[str, Value]"
 
 
