@@ -13,6 +13,7 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.manifest import CommittedOffset, Manifest
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
 from rota.model.resource import (
     Cordon,
@@ -31,12 +32,14 @@ R = TypeVar("R")
 
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
+    CommittedOffset: 1,
     Cordon: 1,
     Event: 1,
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,
     Listing: 1,
+    Manifest: 1,
     Node: 1,
     NodeStatus: 1,
     Query: 1,

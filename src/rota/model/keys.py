@@ -60,6 +60,12 @@ SLOTS: Key = "/slots/"
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
+STREAM_OFFSETS: Key = "/stream-offsets/"
+"""Up to where each partition of a stream is in its output: one key per stream and partition."""
+
+MANIFESTS: Key = "/stream-manifests/"
+"""What was published of each stream: one key per publish, in the order of time."""
+
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
 
@@ -140,6 +146,26 @@ def assignment(node_id: NodeId, task_id: str) -> Key:
 def assignments(node_id: NodeId) -> Key:
     """Where the tasks of one node are; each key ends in the task's id."""
     return f"{ASSIGNMENTS}{node_id}/"
+
+
+def stream_offsets(stream: str) -> Key:
+    """Where the committed offsets of a stream are."""
+    return f"{STREAM_OFFSETS}{stream}/"
+
+
+def stream_offset(stream: str, partition: int) -> Key:
+    """Up to where one partition of a stream is in its output."""
+    return f"{STREAM_OFFSETS}{stream}/{partition:06d}"
+
+
+def manifests(stream: str) -> Key:
+    """Where the manifests of a stream are."""
+    return f"{MANIFESTS}{stream}/"
+
+
+def manifest(stream: str, id: str) -> Key:
+    """One publish of a stream."""
+    return f"{MANIFESTS}{stream}/{id}"
 
 
 def event(event_id: str) -> Key:
