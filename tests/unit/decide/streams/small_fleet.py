@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.committers.verdict import Turn, judge
-from rota.decide.streams import chain
 from rota.decide.streams.group import Member, Tuning
 from rota.decide.streams.plan import Aims, plan
 from rota.model.ids import NodeId, Revision
-from rota.model.manifest import Range
-from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
+from rota.model.stream import Group, StreamTaskStatus, TaskState
+from rota.workloads.streams.progress import Next, Progress
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TUNING = Tuning(
@@ -29,42 +28,38 @@ TUNING = Tuning(
 class Task:
     """A process that reads what its group says, as far as it has heard."""
 
-    slot: int
-    epoch: Revision
     placed: datetime
     ready: datetime
-    seen: Group
-    """The group's record as it knows it."""
-
+    way: Progress
     is_mute: bool = False
     """Does it go on without ever saying anything?"""
 
     is_stuck: bool = False
-    state: TaskState = TaskState.STARTING
     started: datetime | None = None
-    sequence: int = 0
-    start: dict[int, int] = field(default_factory=dict)
-    offsets: dict[int, int] = field(default_factory=dict)
-    rows: list[tuple[int, int]] = field(default_factory=list)
-    progress: int = 0
-    error: str = ""
-    wants: str = ""
+    rows: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Sequence → what it has read of it."""
+
+    @property
+    def wants(self) -> str:
+        """Why it wants a checkpoint."""
+        return "rows" if len(self.rows.get(self.way.number, ())) > 40 else ""
 
     def status(self, now: datetime) -> StreamTaskStatus:
         """What it says."""
+        way = self.way
         return StreamTaskStatus(
             stream="s",
-            group=self.seen.id,
-            slot=self.slot,
+            group=way.group.id,
+            slot=way.slot,
             node=NodeId("n"),
-            epoch=self.epoch,
-            state=self.state,
+            epoch=way.epoch,
+            state=way.state if self.ready <= now else TaskState.STARTING,
             started=self.started,
-            sequence=self.sequence,
-            offsets=dict(self.offsets),
-            progress=self.progress,
+            sequence=way.number,
+            offsets=dict(way.offsets),
+            progress=way.moves,
             wants_checkpoint=self.wants,
-            error=self.error,
+            error=way.error,
             at=now,
         )
 
@@ -127,8 +122,8 @@ class SmallFleet:
         members: dict[str, list[Member]] = {}
         for (group, slot), task in self.tasks.items():
             status = self.statuses.get((group, slot))
-            known = status if status and status.epoch == task.epoch else None
-            member = Member(slot=slot, epoch=task.epoch, node=NodeId("n"), placed=task.placed, status=known)
+            known = status if status and status.epoch == task.way.epoch else None
+            member = Member(slot=slot, epoch=task.way.epoch, node=NodeId("n"), placed=task.placed, status=known)
             members.setdefault(group, []).append(member)
         made = plan(self.aims, list(self.groups.values()), members, dict(self.committed), self.now)
         self.groups = made.groups
@@ -138,7 +133,7 @@ class SmallFleet:
         for key, task in list(self.tasks.items()):
             group = self.groups.get(key[0])
             dismissal = group.dismissed.get(key[1]) if group else None
-            if group is None or (dismissal and task.epoch <= dismissal.epoch):
+            if group is None or (dismissal and task.way.epoch <= dismissal.epoch):
                 self.orphans.append(self.tasks.pop(key))
         for group in self.groups.values():
             for slot in range(self.replicas):
@@ -146,9 +141,8 @@ class SmallFleet:
                     self._epoch += 1
                     wait = timedelta(seconds=self.chance.choice((0, 1, 2)))
                     is_mute = self.has_faults and self.chance.random() < 0.05
-                    self.tasks[group.id, slot] = Task(
-                        slot, Revision(self._epoch), self.now, self.now + wait, group, is_mute=is_mute
-                    )
+                    way = Progress(slot=slot, epoch=Revision(self._epoch), group=group)
+                    self.tasks[group.id, slot] = Task(self.now, self.now + wait, way, is_mute=is_mute)
 
     def _harm(self) -> None:
         if self.tasks and self.chance.random() < 0.05:
@@ -166,53 +160,34 @@ class SmallFleet:
     # A task's turn
 
     def _turn(self, task: Task) -> None:
-        if task.is_stuck or task.state in (TaskState.FAILED, TaskState.DONE) or self.now < task.ready:
+        way = task.way
+        if task.is_stuck or self.now < task.ready or way.next is Next.END:
             return
-        if task.seen.id in self.groups and self.chance.random() < 0.8:
-            task.seen = self.groups[task.seen.id]
-        group = task.seen
-        if group.phase is Phase.STANDBY:
-            task.state = TaskState.STANDBY
-            return
-        if task.started is None:
+        if self.chance.random() < 0.8:
+            way.heard(self.groups.get(way.group.id))
+        if not way.starts and way.group.starts:
             task.started = self.now
-            task.sequence, task.start = chain.next_offsets(group, self.committed)
-            task.offsets, task.state = dict(task.start), TaskState.READING
-        if task.sequence < len(group.sequences):
-            self._close(task, group.sequences[task.sequence])
-        elif group.phase is Phase.PAUSING:
-            task.state = TaskState.PAUSED
-        elif group.phase is Phase.PUBLISHING:
-            task.state = TaskState.DONE
-        else:
-            task.state = TaskState.READING
-            self._read(task, self.log)
-            task.wants = "rows" if len(task.rows) > 40 else ""
+            way.begin(self.committed)
+        if way.next is Next.READ:
+            self._read(task)
+        if way.closed and self.chance.random() < 0.7:
+            self._publish(task)
 
-    def _read(self, task: Task, until: dict[int, int]) -> None:
-        for partition in task.seen.partitions:
-            at = task.offsets[partition]
-            end = max(at, min(at + self.chance.randint(0, 8), until[partition], self.log[partition]))
-            task.rows += [(partition, offset) for offset in range(at, end)]
-            task.progress += end - at
-            task.offsets[partition] = end
+    def _read(self, task: Task) -> None:
+        way = task.way
+        for partition in way.group.partitions:
+            number, at = way.number, way.offsets[partition]
+            until = self.log[partition] if way.ends is None else min(way.ends[partition], self.log[partition])
+            end = max(at, min(at + self.chance.randint(0, 8), until))
+            task.rows.setdefault(number, []).extend((partition, offset) for offset in range(at, end))
+            way.read(partition, end, end - at)
+            if way.number > number:
+                return
 
-    def _close(self, task: Task, ends: dict[int, int]) -> None:
-        task.state = TaskState.PUBLISHING if task.seen.phase is Phase.PUBLISHING else TaskState.READING
-        if any(task.offsets[partition] > end for partition, end in ends.items()):
-            task.state, task.error = TaskState.FAILED, "it read past what was agreed"
-            return
-        self._read(task, ends)
-        if task.offsets != ends:
-            return
-        ranges = [Range(partition=each, start=task.start[each], end=ends[each]) for each in ends]
-        verdict = judge(self.committed, ranges)
-        if verdict.turn is Turn.BEHIND:
-            task.state, task.error = TaskState.FAILED, verdict.why
+    def _publish(self, task: Task) -> None:
+        [sequence, *_] = task.way.closed
+        verdict = judge(self.committed, sequence.ranges)
         if verdict.turn is Turn.PUBLISHED:
-            self.output += task.rows
-            self.committed |= ends
-        if verdict.turn in (Turn.PUBLISHED, Turn.THERE):
-            task.rows, task.start, task.wants = [], dict(ends), ""
-            task.sequence += 1
-            task.progress += 1
+            self.output += task.rows.get(sequence.number, [])
+            self.committed |= {each.partition: each.end for each in sequence.ranges}
+        task.way.told(sequence, verdict)
