@@ -6,20 +6,15 @@ what nobody asked for. A password never shows: `str(url)` leaves it out, and err
 `store.url` and `sinks.url` say which of the two is meant, and where else a password may come from.
 """
 
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from rota.kit import durations
 from rota.model.errors import Invalid
-
-Password: TypeAlias = Callable[[], str]
-"""Gives the password as it is now; Invalid if it cannot be had."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +142,15 @@ class Options:
         except OSError as error:
             raise self.wrong(f"cannot read {name} {value}: {error.strerror}") from None
 
+    def tls_files(self) -> dict[str, str] | None:
+        """The files that `ca`, `cert` and `key` name, for a driver that reads them itself; None: no TLS.
+
+        It is on by itself when one of them is named, and otherwise by `tls=on`.
+        """
+        given = {name: value for name in ("ca", "cert", "key") if (value := self.text(name))}
+        is_on = self.choice("tls", ("on", "off") if given else ("off", "on")) == "on"
+        return given if is_on else None
+
     def wrong(self, why: str) -> Invalid:
         """The error to raise about this URL."""
         return Invalid(f"{self._url.what} {self._url}: {why}")
@@ -156,33 +160,3 @@ class Options:
         if self._left:
             unknown, known = ", ".join(sorted(self._left)), ", ".join(sorted(self._known))
             raise self.wrong(f"unknown option {unknown}; known are {known}")
-
-
-class OptionsWithPassword(Options):
-    """Options of a URL whose password may stand elsewhere. It is read at each connection: it may change meanwhile."""
-
-    def password(self, default: str = "") -> Password:
-        """From `password_file` or `password_env`, else from the URL."""
-        file, name = self.text("password_file"), self.text("password_env")
-        if file and name:
-            raise self.wrong("password_file= and password_env=; give one of them")
-        if file:
-            return lambda: _from_file(self, Path(file))
-        if name:
-            return lambda: _from_environment(self, name)
-        given = self._url.password or default
-        return lambda: given
-
-
-def _from_file(options: Options, path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError as error:
-        raise options.wrong(f"cannot read password_file {path}: {error.strerror}") from None
-
-
-def _from_environment(options: Options, name: str) -> str:
-    value = os.environ.get(name)
-    if value is None:
-        raise options.wrong(f"there is no variable {name}, which password_env names; set it")
-    return value

@@ -1,12 +1,12 @@
 """Sink URLs: `amqp://user@host/vhost?exchange=rota`, `kafka://host,host/topic`, `file:///path`, `stdout://`.
 
-A password in the URL is visible to whoever can read the app. Better: `?password_file=PATH` or `?password_env=NAME`.
-Both are read at each connection, so that a changed password needs no restart. It never shows in errors and logs
-(`model.url`).
+A password in the URL is visible to whoever can read the app. Better: `?password_file=PATH` or `?password_env=NAME`
+(`model.secrets`). It never shows in errors and logs (`model.url`).
 """
 
+from rota.model import secrets
 from rota.model import url as urls
-from rota.model.url import Password
+from rota.model.secrets import Password
 from rota.model.url import Url as SinkUrl
 
 __all__ = ["DEFAULT_WINDOW", "Options", "Password", "SinkUrl", "parse"]
@@ -20,9 +20,13 @@ def parse(text: str) -> SinkUrl:
     return urls.parse(text, "sink", "amqp://user@host/vhost?exchange=rota or file:///var/lib/messages.jsonl")
 
 
-class Options(urls.OptionsWithPassword):
+class Options(urls.Options):
     """The options of a sink's URL."""
 
     def window(self) -> int:
         """How many messages may be under way."""
         return self.number("window", DEFAULT_WINDOW, least=1)
+
+    def password(self, default: str = "") -> Password:
+        """From `password_file` or `password_env`, else from the URL."""
+        return secrets.password(self._url, self, default)

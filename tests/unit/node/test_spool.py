@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rota.kit import records
 from rota.model.errors import Invalid
-from rota.node.relay import records
 from rota.node.relay.spool import Spool, SpoolRefused
 from rota.sinks import Message
 from tests.kit.sinks import message, messages, numbers

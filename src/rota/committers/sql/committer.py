@@ -18,7 +18,7 @@ from rota.committers.port import Draft, Rows, Swept
 from rota.committers.verdict import Turn, Verdict, judge
 from rota.model.errors import Invalid
 from rota.model.manifest import Offsets, Range
-from rota.model.url import OptionsWithPassword, Url
+from rota.model.url import Options, Url
 
 OFFSETS = "rota_stream_offsets"
 CREATE_OFFSETS = f"""CREATE TABLE IF NOT EXISTS {OFFSETS} (
@@ -176,7 +176,7 @@ async def prepared(database: Database, url: Url, stream: str, table: str) -> Sql
     return SqlCommitter(database, stream, table, columns)
 
 
-def table_of(options: OptionsWithPassword) -> str:
+def table_of(options: Options) -> str:
     """The table that the URL names."""
     table = options.text("table")
     if table is None or not _NAME.fullmatch(table):

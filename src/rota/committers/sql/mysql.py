@@ -15,7 +15,8 @@ from rota.committers.sql.committer import prepared, table_of
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.url import OptionsWithPassword, Password
+from rota.model.secrets import Password, password
+from rota.model.url import Options
 from rota.store.port import Store
 
 PATIENCE = 10.0
@@ -31,12 +32,12 @@ ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
-    options = OptionsWithPassword(url)
-    table, password, tls = table_of(options), options.password(), options.choice("tls", ("off", "on"))
+    options = Options(url)
+    table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     options.done()
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write mysql://user@host:3306/database?table=NAME")
-    database = MysqlDatabase(url, password, tls=tls == "on")
+    database = MysqlDatabase(url, secret, tls=tls == "on")
     await database.refuse_without_transactions(table)
     return await prepared(database, url, stream, table)
 

@@ -14,7 +14,8 @@ from rota.committers.sql.committer import prepared, table_of
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.url import OptionsWithPassword, Password
+from rota.model.secrets import Password, password
+from rota.model.url import Options
 from rota.store.port import Store
 
 PATIENCE = 10.0
@@ -27,15 +28,15 @@ UNFIT = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.U
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
-    options = OptionsWithPassword(url)
-    table, password, tls = table_of(options), options.password(), options.choice("tls", ("off", "on"))
+    options = Options(url)
+    table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     schema = options.text("schema") or "public"
     options.done()
     if not _NAME.fullmatch(schema):
         raise options.wrong(f"schema={schema}; use letters, digits and _")
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write postgresql://user@host:5432/database?table=NAME")
-    return await prepared(PostgresDatabase(url, password, schema, tls=tls == "on"), url, stream, table)
+    return await prepared(PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table)
 
 
 class PostgresDatabase:

@@ -12,7 +12,7 @@ from rota.committers.sql.committer import prepared, table_of
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.model.url import OptionsWithPassword
+from rota.model.url import Options
 from rota.store.port import Store
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ PATIENCE = 10.0
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a file."""
-    options = OptionsWithPassword(url)
+    options = Options(url)
     table = table_of(options)
     options.done()
     path = Path(url.path[1:])
