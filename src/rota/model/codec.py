@@ -27,6 +27,7 @@ from rota.model.resource import (
     SyncRequest,
     Trouble,
 )
+from rota.model.stream import Group, StreamTaskStatus
 
 R = TypeVar("R")
 
@@ -35,6 +36,7 @@ VERSIONS: Mapping[type, int] = {
     CommittedOffset: 1,
     Cordon: 1,
     Event: 1,
+    Group: 1,
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,
@@ -48,6 +50,7 @@ VERSIONS: Mapping[type, int] = {
     Roster: 1,
     SavedState: 1,
     SlotsSet: 1,
+    StreamTaskStatus: 1,
     SyncRequest: 1,
     Trouble: 1,
 }
@@ -79,6 +82,6 @@ def decode(kind: type[R], data: bytes) -> R:
     for step in range(version, VERSIONS[kind]):
         fields = UPGRADES[kind, step](fields)
     try:
-        return msgspec.convert(fields, type=kind)
+        return msgspec.convert(fields, type=kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise Invalid(f"a broken {name} record: {error}") from None

@@ -63,6 +63,12 @@ ASSIGNMENTS: Key = "/assign/"
 STREAM_OFFSETS: Key = "/stream-offsets/"
 """Up to where each partition of a stream is in its output: one key per stream and partition."""
 
+STREAM_GROUPS: Key = "/stream-groups/"
+"""Task groups of streams: one key per stream and group; written by the leader before anybody acts on it."""
+
+STREAM_TASKS: Key = "/stream-tasks/"
+"""What each stream task says of itself: one key per stream, group, slot and epoch, under its node's lease."""
+
 MANIFESTS: Key = "/stream-manifests/"
 """What was published of each stream: one key per publish, in the order of time."""
 
@@ -156,6 +162,16 @@ def stream_offsets(stream: str) -> Key:
 def stream_offset(stream: str, partition: int) -> Key:
     """Up to where one partition of a stream is in its output."""
     return f"{STREAM_OFFSETS}{stream}/{partition:06d}"
+
+
+def stream_group(stream: str, group: str) -> Key:
+    """One task group of a stream."""
+    return f"{STREAM_GROUPS}{stream}/{group}"
+
+
+def stream_task(stream: str, group: str, slot: int, epoch: int) -> Key:
+    """What one stream task says of itself; one that was replaced cannot speak for the one after it."""
+    return f"{STREAM_TASKS}{stream}/{group}/{slot}@{epoch}"
 
 
 def manifests(stream: str) -> Key:

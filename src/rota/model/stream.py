@@ -132,5 +132,11 @@ class StreamTaskStatus:
     dropped: dict[str, int] = field(default_factory=dict)
     """Records that made none, by reason."""
 
+    latest: dict[int, int] = field(default_factory=dict)
+    """Partition → where the source ended when the task last looked: what is between is its lag."""
+
+    trouble: str = ""
+    """Why nothing can be read or published at the moment, if so."""
+
     error: str = ""
     at: datetime
