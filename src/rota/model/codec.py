@@ -13,7 +13,8 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
-from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
+from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
+from rota.model.peers import DutyHeld, NodeHealth, Strikes
 from rota.model.resource import (
     Cordon,
     KindRecord,
@@ -32,12 +33,15 @@ R = TypeVar("R")
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
     Cordon: 1,
+    DutyHeld: 1,
     Event: 1,
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,
     Listing: 1,
     Node: 1,
+    NodeHealth: 1,
+    NodeLoad: 1,
     NodeStatus: 1,
     Query: 1,
     ResourceRecord: 1,
@@ -45,6 +49,7 @@ VERSIONS: Mapping[type, int] = {
     Roster: 1,
     SavedState: 1,
     SlotsSet: 1,
+    Strikes: 1,
     SyncRequest: 1,
     Trouble: 1,
 }

@@ -96,6 +96,19 @@ KINDS: Mapping[str, Kind] = {
         "A node was started with `insecure`: tokens and all else pass in the clear.",
         {"http": "where it answers HTTP", "grpc": "where it answers gRPC"},
     ),
+    "node.offline": Kind(
+        Severity.WARNING,
+        "node {subject} is offline",
+        "Most of the other nodes do not reach a node, or it is not in the fleet any more: it is sent no work.",
+        _WHY,
+    ),
+    "node.online": Kind(Severity.INFO, "node {subject} is online again", "A node that was offline answers.", _WHY),
+    "node.cut_off": Kind(
+        Severity.WARNING,
+        "node {subject} reaches no other node",
+        "A node's checks of all other nodes failed; it takes itself for cut off, and accuses none of them.",
+        _WHY,
+    ),
     "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
     "worker.exited": Kind(
         Severity.WARNING,

@@ -15,6 +15,18 @@ NODES: Key = "/nodes/"
 STATUS: Key = "/node-status/"
 """What each member runs, as it says itself; under that member's lease."""
 
+NODE_LOADS: Key = "/node-load/"
+"""How busy each member is, as it says itself; under that member's lease."""
+
+NODE_HEALTH: Key = "/node-health/"
+"""Whether each node is online, as the others see it; outlives the node."""
+
+STRIKES: Key = "/strikes/"
+"""Failed checks: one key per node and observer, under the observer's lease."""
+
+DUTIES: Key = "/duties/"
+"""Which beat of each duty was claimed last; the number only grows."""
+
 LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
 
@@ -75,6 +87,26 @@ def node(node_id: NodeId) -> Key:
 def status(node_id: NodeId) -> Key:
     """What one member runs."""
     return STATUS + node_id
+
+
+def node_load(node_id: NodeId) -> Key:
+    """How busy one member is."""
+    return NODE_LOADS + node_id
+
+
+def node_health(node_id: NodeId) -> Key:
+    """Whether a node is online."""
+    return NODE_HEALTH + node_id
+
+
+def strikes(node_id: NodeId, observer: NodeId) -> Key:
+    """The failed checks of a node by one other."""
+    return f"{STRIKES}{node_id}/{observer}"
+
+
+def duty(name: str) -> Key:
+    """Which beat of a duty was claimed last."""
+    return DUTIES + name
 
 
 def resource(kind: str, id: str) -> Key:
