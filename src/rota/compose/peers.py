@@ -6,9 +6,11 @@ from contextlib import AbstractAsyncContextManager
 from rota.compose.state import NodeState
 from rota.control.duties import Duties
 from rota.control.health import HealthKeeper
+from rota.control.hooks import Collector, Deliverer
 from rota.model.config import PeersConfig
 from rota.model.link import Whom
 from rota.model.node import Node
+from rota.node.hooks import send
 from rota.node.load import publish_load
 from rota.node.peers import Peers, check_peers
 from rota.node.session import Session
@@ -20,6 +22,7 @@ FEED = "feed"
 """The duty of whoever should be the first to look for work that is due."""
 
 HEALTH = "health"
+HOOKS = "hooks"
 
 
 def live_together(
@@ -31,10 +34,11 @@ def live_together(
     def way(to: Node) -> AbstractAsyncContextManager[Link]:
         return open_link(f"grpc://{to.grpc}", meant=Whom(node=to.id, session=to.session), token=token)
 
+    def score() -> float:
+        return state.meter.load.score
+
     peers = state.peers = Peers(node.id, way)
-    duties = state.duties = Duties(
-        store, node.id, node.session, session.incarnation, clock, lambda: state.meter.load.score
-    )
+    duties = state.duties = Duties(store, node.id, node.session, session.incarnation, clock, score)
     health = HealthKeeper(store, node.id, session.incarnation, clock, config.check_every)
     parts.create_task(publish_load(store, session, state.meter, clock), name="load")
     parts.create_task(peers.follow(store), name="peers")
@@ -42,3 +46,7 @@ def live_together(
     parts.create_task(check_peers(store, session, peers, config, clock, state.journal.tell), name="checks")
     parts.create_task(duties.every(HEALTH, config.check_every, health.tend), name="duty health")
     parts.create_task(duties.keep(FEED, config.beat), name="duty feed")
+    collector = Collector(store, node.id, session.incarnation, clock, config.check_every)
+    parts.create_task(collector.run(), name="collector")
+    parts.create_task(duties.every(HOOKS, config.check_every, collector.hold), name="duty hooks")
+    parts.create_task(Deliverer(store, node.id, session.incarnation, clock, score, send).run(), name="deliverer")

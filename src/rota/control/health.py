@@ -8,17 +8,17 @@ once and is told once, however many nodes believe that it is their turn.
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import count
 from typing import TypeVar
 
 from rota.decide.peers import Verdict, health, is_forgotten, verdicts
 from rota.kit.clock import Clock
-from rota.model import codec, event, keys
+from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.event import KINDS, Severity
 from rota.model.ids import NodeId
 from rota.model.node import Node
 from rota.model.peers import NodeHealth, Standing, Strikes
+from rota.store.events import event_put
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
 from rota.store.records import understood
 
@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_DOOR = Verdict(Standing.ONLINE, "it has no door that others could try")
-FIRST = 500_000
-"""Numbers of events from here on are ours; the node's journal counts from 1."""
 
 
 class HealthKeeper:
@@ -36,7 +34,6 @@ class HealthKeeper:
 
     def __init__(self, store: Store, me: NodeId, incarnation: At, clock: Clock, every: timedelta) -> None:
         self._store, self._me, self._incarnation, self._clock, self._every = store, me, incarnation, clock, every
-        self._numbers = count(FIRST)
 
     async def tend(self, _: int) -> None:
         """Write down who went offline and who came back."""
@@ -71,10 +68,7 @@ class HealthKeeper:
             await self._store.commit(put, expect=[expected, self._incarnation])
             return
         kind = "node.online" if after.is_online else "node.offline"
-        told = event.make(
-            kind, after.node, {"why": after.why}, node=self._me, at=self._clock.wall(), number=next(self._numbers)
-        )
-        also = Put(keys.event(told.id), codec.encode(told))
+        also = event_put(kind, after.node, {"why": after.why}, node=self._me, at=self._clock.wall())
         await self._store.commit(put, also, expect=[expected, Absent(also.key), self._incarnation])
         level = logging.WARNING if KINDS[kind].severity is Severity.WARNING else logging.INFO
         log.log(level, kind.replace(".", " "), extra={"subject": after.node, "why": after.why})

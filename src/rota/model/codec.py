@@ -13,6 +13,7 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
 from rota.model.peers import DutyHeld, NodeHealth, Strikes
 from rota.model.resource import (
@@ -33,8 +34,12 @@ R = TypeVar("R")
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
     Cordon: 1,
+    Delivery: 1,
     DutyHeld: 1,
     Event: 1,
+    Hook: 1,
+    HookCursor: 1,
+    HookStatus: 1,
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,

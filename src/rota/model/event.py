@@ -202,6 +202,19 @@ KINDS: Mapping[str, Kind] = {
         "Somebody cleared the queues of a service; the clients were told.",
         {"dropped": "how many requests"},
     ),
+    "hook.failed": Kind(
+        Severity.ERROR,
+        "hook {subject} failed, and its event is given up",
+        "All tries to deliver an event to a hook failed.",
+        {"event": "the id of the event", "attempts": "how often it was tried", **_WHY},
+    ),
+    "hook.dropped": Kind(
+        Severity.WARNING,
+        "events for hook {subject} were dropped",
+        "More events wait for a hook than it takes in ten minutes.",
+        {"count": "how many"},
+    ),
+    "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

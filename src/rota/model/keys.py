@@ -75,6 +75,21 @@ ASSIGNMENTS: Key = "/assign/"
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
 
+EVENTS_CURSOR: Key = "/events-cursor"
+"""Up to where events have been looked at for hooks. Beside the events, so that one watch shows both in their order."""
+
+EVENTS_AND_CURSOR: Key = "/events"
+"""What that watch is for."""
+
+HOOKS: Key = "/hooks/"
+"""What the fleet does when something happens."""
+
+HOOK_STATUS: Key = "/hook-status/"
+"""What became of each hook's deliveries."""
+
+HOOK_OUTBOX: Key = "/hook-outbox/"
+"""Events on their way to hooks: one key per event and hook."""
+
 CHECK: Key = "/check/"
 """Scratch keys of `rota store check`, under a lease."""
 
@@ -182,3 +197,18 @@ def event(event_id: str) -> Key:
 def incarnation(incarnation_id: str) -> Key:
     """The key that exists for as long as an incarnation lasts."""
     return INCARNATIONS + incarnation_id
+
+
+def hook(name: str) -> Key:
+    """A hook."""
+    return HOOKS + name
+
+
+def hook_status(name: str) -> Key:
+    """What became of a hook's deliveries."""
+    return HOOK_STATUS + name
+
+
+def delivery(delivery_id: str) -> Key:
+    """An event on its way to a hook."""
+    return HOOK_OUTBOX + delivery_id

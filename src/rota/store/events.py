@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import count
 from random import random
 
 from rota.kit.backoff import delays
@@ -46,6 +47,9 @@ FULL = "the buffer was full"
 LARGE = "it was too large"
 PAGE = 1000
 FIRST_LOOK = timedelta(minutes=10)
+_aside = count(500_000)
+"""The numbers of events that no log writes; a log counts from 1."""
+
 LAG = timedelta(milliseconds=100), timedelta(seconds=10)
 """Shortest and longest wait after the store could not be written."""
 
@@ -162,6 +166,12 @@ class EventLog:
         self._sending = left
 
 
+def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime) -> Put:
+    """The write of an event that must happen together with others, and not on the side. Expect its key to be absent."""
+    told = event.make(kind, subject, fields, node=node, at=at, number=next(_aside))
+    return Put(keys.event(told.id), codec.encode(told))
+
+
 @dataclass(frozen=True)
 class Reading:
     """Events, the oldest first, and the revision they were read at: `follow` goes on from there."""
@@ -232,8 +242,8 @@ async def follow_batches(
                         yield after, batch
                     waits = delays(*RETRY, jitter)
         except Compacted:
-            missed, after = await _written_past(store, after)
-            if batch := _matching(missed, kinds, node):
+            missed, after = await written_past(store, after)
+            if batch := _matching([happened for _, happened in missed], kinds, node):
                 yield after, batch
         except Unavailable as error:
             log.debug("following events again", extra={"why": str(error)})
@@ -287,8 +297,8 @@ async def _from(store: Store, revision: Revision, start: datetime | None, wanted
     return found
 
 
-async def _written_past(store: Store, after: Revision) -> tuple[list[Event], Revision]:
-    """The events that were written after a revision and are still there, in that order, and the present revision."""
+async def written_past(store: Store, after: Revision) -> tuple[list[tuple[Revision, Event]], Revision]:
+    """The events that were written after a revision and are still there, each with its own, and the present one."""
     present = await store.revision()
     new: list[Entry] = []
     async with aclosing(_entries(store, None, present)) as entries:
@@ -296,7 +306,7 @@ async def _written_past(store: Store, after: Revision) -> tuple[list[Event], Rev
             if entry.created > after:
                 new.append(entry)
     new.sort(key=lambda entry: (entry.created, entry.key))
-    return [happened for entry in new if (happened := understood(Event, entry, log))], present
+    return [(entry.created, happened) for entry in new if (happened := understood(Event, entry, log))], present
 
 
 async def _entries(store: Store, start: Key | None, at: Revision) -> AsyncGenerator[Entry, None]:

@@ -23,9 +23,7 @@ def test_beats_follow_each_other() -> None:
     assert until(beat, NOW, MINUTE) == timedelta()
 
 
-@pytest.mark.parametrize(
-    ("score", "milliseconds"), [(0, 0), (0.5, 5), (25, 250), (100, 1000), (250, 1000), (-1, 0)]
-)
+@pytest.mark.parametrize(("score", "milliseconds"), [(0, 0), (0.5, 5), (25, 250), (100, 1000), (250, 1000), (-1, 0)])
 def test_who_is_busy_waits(score: float, milliseconds: int) -> None:
     assert wait(score) == timedelta(milliseconds=milliseconds)
 
