@@ -142,11 +142,14 @@ def _verdict(held: Mapping[NodeId, Strikes], observers: Collection[NodeId], ever
         return Verdict(Standing.ONLINE, "everybody reaches it")
     counted = {observer: each for observer, each in held.items() if observer in observers}
     times = moments((at for each in counted.values() for at in each.at), every)
-    who = ", ".join(sorted(held))
-    why = f"{who} did not reach it: {max(held.values(), key=lambda each: each.at[-1]).why}"
+    why = _complaint(", ".join(sorted(held)), max(held.values(), key=lambda each: each.at[-1]).why)
     if times >= ENOUGH and 2 * len(counted) > len(observers):
         return Verdict(Standing.OFFLINE, why)
     return Verdict(Standing.SUSPECT, why)
+
+
+def _complaint(who: str, why: str) -> str:
+    return f"{who} did not reach it: {why}"
 
 
 def moments(times: Iterable[datetime], every: timedelta) -> int:
@@ -173,6 +176,17 @@ def health(
     if not before.is_online and is_up and now - before.since >= calm(len(falls), every):
         return NodeHealth(node=node, is_online=True, since=now, why=BACK, falls=falls)
     return None
+
+
+def shown(health: NodeHealth | None, strikes: Collection[Strikes]) -> Verdict:
+    """How a node stands, for whoever asks: by what was written down of it, and by who complains at the moment."""
+    if health is not None and not health.is_online:
+        return Verdict(Standing.OFFLINE, health.why)
+    if not strikes:
+        return Verdict(Standing.ONLINE, "")
+    last = max(strikes, key=lambda each: each.at)
+    who = ", ".join(sorted(each.observer for each in strikes))
+    return Verdict(Standing.SUSPECT, _complaint(who, last.why))
 
 
 def is_forgotten(health: NodeHealth, is_member: bool, now: datetime) -> bool:
