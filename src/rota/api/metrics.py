@@ -31,6 +31,9 @@ LOAD = Declared("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 
 SHARES = Declared("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
 EXECUTORS = Declared("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
 PEERS = Declared("rota_peers", "gauge", ("standing",), "The other nodes of the fleet, by how this one finds them.")
+HOOKS = Declared(
+    "rota_hook_deliveries_total", "counter", ("outcome",), "Tries of this node to deliver an event to a hook."
+)
 DROPPED = Declared(
     "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
 )
@@ -46,6 +49,7 @@ METRICS: tuple[Declared, ...] = (
     SHARES,
     EXECUTORS,
     PEERS,
+    HOOKS,
     DROPPED,
     *SERVICE_METRICS,
 )
@@ -77,6 +81,9 @@ class Figures:
     peers: Mapping[str, int] = field(default_factory=dict)
     """By standing."""
 
+    hooks: Mapping[str, int] = field(default_factory=dict)
+    """Tries by outcome."""
+
 
 def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
     """A registry with the node's figures and those of its process."""
@@ -106,6 +113,7 @@ class _Figures(Collector):
         yield metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
         yield from _load_metrics(seen.load)
         yield metric(PEERS, (([standing], count) for standing, count in seen.peers.items()))
+        yield metric(HOOKS, (([outcome], count) for outcome, count in seen.hooks.items()))
         yield metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
         yield from service_metrics(seen.services)
 

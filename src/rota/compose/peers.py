@@ -49,4 +49,5 @@ def live_together(
     collector = Collector(store, node.id, session.incarnation, clock, config.check_every)
     parts.create_task(collector.run(), name="collector")
     parts.create_task(duties.every(HOOKS, config.check_every, collector.hold), name="duty hooks")
-    parts.create_task(Deliverer(store, node.id, session.incarnation, clock, score, send).run(), name="deliverer")
+    deliverer = Deliverer(store, node.id, session.incarnation, clock, score, send, state.hook_outcomes)
+    parts.create_task(deliverer.run(), name="deliverer")

@@ -1,6 +1,7 @@
 """What the parts of a running node know of each other, and how it is shown."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,9 @@ class NodeState:
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
+    hook_outcomes: Counter[str] = field(default_factory=Counter)
+    """What came of its tries to deliver events to hooks."""
+
     service_figures: ServiceFigures = field(init=False)
     meter: LoadMeter = field(init=False)
     """How busy it is."""
@@ -123,6 +127,7 @@ class NodeState:
             services=self.service_figures.latest,
             load=self.meter.load,
             peers=self._peers_by_standing(),
+            hooks=dict(self.hook_outcomes),
         )
 
     def _peers_by_standing(self) -> dict[str, int]:

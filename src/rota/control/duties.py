@@ -9,10 +9,10 @@ from rota.decide import duties
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
-from rota.model.ids import Instant, NodeId, Revision, SessionId
+from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
 from rota.model.node import Node
 from rota.model.peers import DutyHeld
-from rota.store.port import Absent, At, Entry, Put, Store
+from rota.store.port import Absent, At, Entry, Expect, Put, Store
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
@@ -91,14 +91,19 @@ class Duties:
             return False
         key = keys.duty(duty)
         claim = DutyHeld(beat=beat, node=self._node, session=self._session)
-        expected = At(key, entry.modified) if entry else Absent(key)
         try:
-            await self._store.commit(Put(key, codec.encode(claim)), expect=[expected, self._incarnation])
+            await self._store.commit(
+                Put(key, codec.encode(claim)), expect=[*self._expected(key, entry), self._incarnation]
+            )
         except Conflict:
             return False
         except Unknown:
             return understood(DutyHeld, await self._store.get(key), log) == claim
         return True
+
+    def _expected(self, key: Key, entry: Entry | None) -> list[Expect]:
+        """That nobody else has claimed meanwhile."""
+        return [At(key, entry.modified) if entry else Absent(key)]
 
     def _unchanged(self, duty: str, entry: Entry | None) -> timedelta:
         """How long this node has seen the record as it is."""

@@ -14,14 +14,16 @@ both, and knows then that it has seen every event before it.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import count
 from typing import TypeAlias
 
 from rota.decide import duties
-from rota.decide.hooks import Taken, claimed, failed, taken
+from rota.decide.hooks import Taken, claimed, failed, taken, wait
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
@@ -48,6 +50,8 @@ BATCH = 90
 """Deliveries of one commit, which has a few other writes."""
 
 TRIES = 5
+COLLECTED, DELIVERED = 600_000, 700_000
+"""Where the numbers of events begin that are told here; each part of a node has its own, so that none repeats."""
 
 
 class Collector:
@@ -60,6 +64,7 @@ class Collector:
         self._cursor: Entry | None = None
         self._position = Revision(0)
         self._writing = asyncio.Lock()
+        self._numbers = count(COLLECTED)
 
     async def hold(self, _: int) -> None:
         """The duty is this node's for one beat, and half of the next one: a gap would cost more than an overlap."""
@@ -134,8 +139,8 @@ class Collector:
             part = taken(present, [event], found.paces, now)
             found.deliveries.extend(part.deliveries)
             found.paces.update(part.paces)
-            for name, count in part.dropped.items():
-                found.dropped[name] = found.dropped.get(name, 0) + count
+            for name, many in part.dropped.items():
+                found.dropped[name] = found.dropped.get(name, 0) + many
         if found.deliveries or found.dropped or (is_gap and hooks):
             await self._write(found, reached)
 
@@ -150,12 +155,16 @@ class Collector:
         while len(writes) > BATCH:
             await self._commit(writes[:BATCH])  # done again they are the same keys, so nothing is doubled
             del writes[:BATCH]
-        for name, count in found.dropped.items():
-            log.warning("hook is too slow, events are dropped", extra={"hook": name, "count": count})
-            writes.append(event_put("hook.dropped", name, {"count": count}, node=self._me, at=self._clock.wall()))
+        for name, many in found.dropped.items():
+            log.warning("hook is too slow, events are dropped", extra={"hook": name, "count": many})
+            writes.append(self._dropped(name, many))
         value = codec.encode(HookCursor(revision=reached, paces=found.paces))
         revision = await self._commit([*writes, Put(keys.EVENTS_CURSOR, value)])
         self._cursor = Entry(keys.EVENTS_CURSOR, value, revision, revision)
+
+    def _dropped(self, hook: str, many: int) -> Put:
+        number = next(self._numbers)
+        return event_put("hook.dropped", hook, {"count": many}, node=self._me, at=self._clock.wall(), number=number)
 
     async def _commit(self, writes: Iterable[Write]) -> Revision:
         key = keys.EVENTS_CURSOR
@@ -168,15 +177,26 @@ class Collector:
 
 
 class Deliverer:
-    """Delivers what is in the outbox, beside all other nodes. `score` gives this node's load score."""
+    """Delivers what is in the outbox, beside all other nodes.
+
+    `score` gives this node's load score; `outcomes` counts what came of its tries.
+    """
 
     def __init__(
-        self, store: Store, me: NodeId, incarnation: At, clock: Clock, score: Callable[[], float], send: Send
+        self,
+        store: Store,
+        me: NodeId,
+        incarnation: At,
+        clock: Clock,
+        score: Callable[[], float],
+        send: Send,
+        outcomes: Counter[str],
     ) -> None:
         self._store, self._me, self._incarnation, self._clock = store, me, incarnation, clock
-        self._score, self._send = score, send
+        self._score, self._send, self._outcomes = score, send, outcomes
         self._outbox: dict[Key, tuple[Entry, Delivery]] = {}
         self._busy: set[Key] = set()
+        self._numbers = count(DELIVERED)
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -209,10 +229,10 @@ class Deliverer:
             now = await self._store.now()
         except Unavailable:
             return RETRY
-        waiting.sort(key=lambda each: (each[1].due, each[0].key))
+        waiting.sort(key=lambda each: (wait(each[1], now), each[0].key))
         for entry, delivery in waiting[: AT_A_TIME - len(self._busy)]:
-            if delivery.due > now:
-                return (delivery.due - now).total_seconds()
+            if left := wait(delivery, now):
+                return left.total_seconds()
             self._busy.add(entry.key)
             parts.create_task(self._try(entry, delivery), name=f"hook {delivery.id}")
         return None
@@ -242,6 +262,7 @@ class Deliverer:
     async def _settle(self, hook: Hook, delivery: Delivery, mine: At, why: str | None) -> None:
         now = await self._store.now()
         again = failed(delivery, hook, now) if why is not None else None
+        self._outcomes["delivered" if why is None else "given up" if again is None else "failed"] += 1
         if again is not None:
             log.info("hook failed, and is tried again", extra={"hook": hook.name, "why": why})
             await self._store.commit(Put(mine.key, codec.encode(again)), expect=[mine, self._incarnation])
@@ -271,7 +292,8 @@ class Deliverer:
         expected: list[Expect] = [mine, At(key, entry.modified) if entry else Absent(key), self._incarnation]
         if why is not None:
             fields: dict[str, Value] = {"event": delivery.event.id, "attempts": delivery.attempts, "why": why}
-            told = event_put("hook.failed", hook.name, fields, node=self._me, at=self._clock.wall())
+            at, number = self._clock.wall(), next(self._numbers)
+            told = event_put("hook.failed", hook.name, fields, node=self._me, at=at, number=number)
             writes.append(told)
             expected.append(Absent(told.key))
         await self._store.commit(*writes, expect=expected)

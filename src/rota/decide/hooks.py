@@ -21,6 +21,9 @@ MARGIN = timedelta(seconds=10)
 """How long after its time-out a try counts as lost: by then its node has died, or was never heard."""
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=2), timedelta(minutes=5)
+FURTHEST = LONGEST_QUEUE + 2 * MINUTE
+"""Nothing is ever put off for longer; a time beyond that is from before the store's clock was set back."""
+
 OWN = "hook."
 """Events about hooks go to none: one that fails would feed itself."""
 
@@ -59,12 +62,20 @@ def taken(hooks: Iterable[Hook], events: Iterable[Event], paces: Mapping[str, da
 def _take(found: Taken, hook: Hook, event: Event, now: datetime) -> None:
     step = MINUTE / hook.per_minute
     pace = max(found.paces.get(hook.name, now), now)
+    if pace - now > FURTHEST:
+        pace = now
     due = max(now, pace - MINUTE + step)
     if due - now > LONGEST_QUEUE:
         found.dropped[hook.name] = found.dropped.get(hook.name, 0) + 1
         return
     found.paces[hook.name] = pace + step
     found.deliveries.append(Delivery(hook=hook.name, event=event, due=due))
+
+
+def wait(delivery: Delivery, now: datetime) -> timedelta:
+    """How long until a delivery is to be tried; not at all if it is due."""
+    ahead = delivery.due - now
+    return ahead if timedelta() < ahead <= FURTHEST else timedelta()
 
 
 def claimed(delivery: Delivery, hook: Hook, node: NodeId, now: datetime) -> Delivery:
@@ -76,5 +87,5 @@ def failed(delivery: Delivery, hook: Hook, now: datetime) -> Delivery | None:
     """The delivery after a try that failed; None if that was the last."""
     if delivery.attempts > hook.retries:
         return None
-    wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(delivery.attempts - 1, 20))
-    return replace(delivery, due=now + wait)
+    pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(delivery.attempts - 1, 20))
+    return replace(delivery, due=now + pause)

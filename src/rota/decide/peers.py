@@ -7,8 +7,8 @@ strikes, and `health` says when a node goes offline or comes back.
 The rules, each against a way in which three plain strikes go wrong (seed 004):
 
 - Strikes are counted by moment, not by observer: a hundred observers that see one blip count it once.
-- More than half of those who look must see it. Where two nodes cannot reach each other and everybody else reaches both,
-  both stay; each of the two leaves the other out by itself.
+- More than half of those who look must see it, at each of three moments. Where two nodes cannot reach each other and
+  everybody else reaches both, both stay; each of the two leaves the other out by itself.
 - Who is struck by all others is heard no more: it is likelier to be the one that is off.
 - Who often falls comes back late, and who came back gets its full share of work only after a while.
 
@@ -140,12 +140,15 @@ def verdicts(members: Members, strikes: Iterable[Strikes], every: timedelta) -> 
 def _verdict(held: Mapping[NodeId, Strikes], observers: Collection[NodeId], every: timedelta) -> Verdict:
     if not held:
         return Verdict(Standing.ONLINE, "everybody reaches it")
-    counted = {observer: each for observer, each in held.items() if observer in observers}
-    times = moments((at for each in counted.values() for at in each.at), every)
     why = _complaint(", ".join(sorted(held)), max(held.values(), key=lambda each: each.at[-1]).why)
-    if times >= ENOUGH and 2 * len(counted) > len(observers):
-        return Verdict(Standing.OFFLINE, why)
-    return Verdict(Standing.SUSPECT, why)
+    counted = [each for observer, each in held.items() if observer in observers]
+    most = len(observers) // 2 + 1
+    if len(counted) < most:
+        return Verdict(Standing.SUSPECT, why)
+    # Who strikes has not had an answer since its first strike. What one saw before most did is between those two.
+    since = sorted(each.at[0] for each in counted)[most - 1]
+    times = moments((at for each in counted for at in each.at if at >= since), every)
+    return Verdict(Standing.OFFLINE if times >= ENOUGH else Standing.SUSPECT, why)
 
 
 def _complaint(who: str, why: str) -> str:
@@ -169,11 +172,11 @@ def health(
     why = verdict.why if verdict else GONE
     if before is None:
         return None if verdict is None else NodeHealth(node=node, is_online=not is_down, since=now, why=why)
-    falls = [at for at in before.falls if now - at < MEMORY]
+    falls = _lately(before.falls, now)
     if before.is_online and is_down:
         return NodeHealth(node=node, is_online=False, since=now, why=why, falls=[*falls, now])
     is_up = verdict is not None and verdict.standing is Standing.ONLINE
-    if not before.is_online and is_up and now - before.since >= calm(len(falls), every):
+    if not before.is_online and is_up and _elapsed(before.since, now) >= calm(len(falls), every):
         return NodeHealth(node=node, is_online=True, since=now, why=BACK, falls=falls)
     return None
 
@@ -208,8 +211,17 @@ def weight(health: NodeHealth | None, now: datetime, ramp: timedelta) -> float:
         return 1.0
     if not health.is_online:
         return 0.0
-    falls = sum(now - at < MEMORY for at in health.falls)
+    falls = len(_lately(health.falls, now))
     if not falls or not ramp:
         return 1.0
-    grown: float = (now - health.since) / (ramp * 2.0 ** min(falls - 1, 5))
+    grown: float = _elapsed(health.since, now) / (ramp * 2.0 ** min(falls - 1, 5))
     return min(1.0, max(LEAST, grown))
+
+
+def _lately(falls: Iterable[datetime], now: datetime) -> list[datetime]:
+    return [at for at in falls if _elapsed(at, now) < MEMORY]
+
+
+def _elapsed(since: datetime, now: datetime) -> timedelta:
+    """How long ago something was; very long if it seems to be still to come, for then the clock was set back."""
+    return now - since if since <= now else timedelta.max

@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import count
 from random import random
 
 from rota.kit.backoff import delays
@@ -47,9 +46,6 @@ FULL = "the buffer was full"
 LARGE = "it was too large"
 PAGE = 1000
 FIRST_LOOK = timedelta(minutes=10)
-_aside = count(500_000)
-"""The numbers of events that no log writes; a log counts from 1."""
-
 LAG = timedelta(milliseconds=100), timedelta(seconds=10)
 """Shortest and longest wait after the store could not be written."""
 
@@ -166,9 +162,12 @@ class EventLog:
         self._sending = left
 
 
-def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime) -> Put:
-    """The write of an event that must happen together with others, and not on the side. Expect its key to be absent."""
-    told = event.make(kind, subject, fields, node=node, at=at, number=next(_aside))
+def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime, number: int) -> Put:
+    """The write of an event that must happen together with others, and not on the side.
+
+    A node's log counts its events from 1; `number` should lie far from there, and the key be expected to be absent.
+    """
+    told = event.make(kind, subject, fields, node=node, at=at, number=number)
     return Put(keys.event(told.id), codec.encode(told))
 
 

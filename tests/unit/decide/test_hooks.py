@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.decide.hooks import LONGEST_WAIT, claimed, failed, taken, wants
+from rota.decide.hooks import LONGEST_WAIT, claimed, failed, taken, wait, wants
 from rota.model import event
 from rota.model.event import Event
 from rota.model.hook import Delivery, Hook
@@ -92,3 +92,12 @@ def test_no_wait_is_longer_than_five_minutes() -> None:
     again = failed(tired, hook(retries=100), NOW)
     assert again is not None
     assert again.due == NOW + LONGEST_WAIT
+
+
+def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
+    day = timedelta(days=1)
+    found = taken([hook()], [happened()], {"mail": NOW + day}, NOW)
+    assert [each.due for each in found.deliveries] == [NOW]
+    assert wait(Delivery(hook="mail", event=happened(), due=NOW + day), NOW) == timedelta()
+    assert wait(Delivery(hook="mail", event=happened(), due=NOW + SECOND), NOW) == SECOND
+    assert wait(Delivery(hook="mail", event=happened(), due=NOW - SECOND), NOW) == timedelta()

@@ -96,7 +96,19 @@ def test_a_new_life_begins_without_strikes() -> None:
         pytest.param("abc", [strikes("b", "a", 0, 10)], Standing.SUSPECT, id="two strikes are not three"),
         pytest.param("ab", [strikes("b", "a", 0, 10, 20)], Standing.OFFLINE, id="three by the only observer"),
         pytest.param(
-            "abc", [strikes("b", "a", 0, 10, 20), strikes("b", "c", 3)], Standing.OFFLINE, id="three, seen by most"
+            "abc", [strikes("b", "a", 0, 10, 20), strikes("b", "c", 3, 13)], Standing.SUSPECT, id="most saw it twice"
+        ),
+        pytest.param(
+            "abc",
+            [strikes("b", "a", 0, 10, 20), strikes("b", "c", 103, 113, 123)],
+            Standing.OFFLINE,
+            id="most saw it three times",
+        ),
+        pytest.param(
+            "abcd",
+            [strikes("b", "a", 0, 10, 20), strikes("b", "c", 500), strikes("b", "d", 501)],
+            Standing.SUSPECT,
+            id="an old quarrel adds nothing to a blip",
         ),
         pytest.param(
             "abc", [strikes("b", "a", 0, 10, 20)], Standing.SUSPECT, id="one link is cut, and others reach it"
@@ -115,9 +127,9 @@ def test_a_new_life_begins_without_strikes() -> None:
         ),
         pytest.param(
             "abcd",
-            [strikes("b", "a", 0), strikes("b", "c", 10), strikes("b", "d", 20)],
+            [strikes("b", "a", 0), strikes("b", "c", 1, 11), strikes("b", "d", 21)],
             Standing.OFFLINE,
-            id="three moments, each seen by another",
+            id="three moments, seen by several together",
         ),
         pytest.param("ab", [strikes("b", "a", 0, 10, 20, session="b0")], Standing.ONLINE, id="of an earlier life"),
         pytest.param("ab", [strikes("b", "z", 0, 10, 20)], Standing.ONLINE, id="of one who left"),
@@ -248,3 +260,11 @@ def test_the_share_of_work(before: NodeHealth | None, expected: float) -> None:
 
 def test_without_a_ramp_who_is_back_gets_all() -> None:
     assert weight(known(True, 3), NOW, timedelta()) == 1.0
+
+
+def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
+    ahead = known(False, 4, ago=-86_400)
+    after = health(ahead, B, ONLINE, NOW, EVERY)
+    assert after is not None
+    assert after.is_online
+    assert weight(known(True, 4, ago=-86_400), NOW, timedelta(minutes=5)) == 1.0
