@@ -19,7 +19,7 @@ from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, introspection, operations, watching, wire
+from rota.api import crawler, hooks, introspection, operations, watching, wire
 from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
@@ -253,6 +253,10 @@ async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
     return wire.to_nodes(await operations.list_nodes(call.store))
 
 
+async def _idlest(call: Call, _: pb.IdlestRequest) -> pb.IdlestAnswer:
+    return wire.to_idlest(await operations.idlest_node(call.store))
+
+
 async def _cordon(call: Call, request: pb.CordonRequest) -> pb.CordonAnswer:
     return wire.to_cordon(await operations.cordon_node(call.store, call.clock, request.node, request.why))
 
@@ -300,6 +304,31 @@ async def _watch_events(
             yield [wire.to_happened(one) for one in batch or ()]
 
 
+# Hooks
+
+
+async def _hooks(call: Call, _: pb.ListHooksRequest) -> pb.HookList:
+    return pb.HookList(hooks=[wire.to_hook(view) for view in await hooks.list_hooks(call.store)])
+
+
+async def _create_hook(call: Call, request: pb.CreateHookRequest) -> pb.Hook:
+    return wire.to_hook(await hooks.create_hook(call.store, call.clock, wire.from_hook(request)))
+
+
+async def _enable_hook(call: Call, request: pb.EnableHookRequest) -> pb.EnableHookAnswer:
+    changed = await hooks.enable_hook(call.store, request.name, request.enabled)
+    return pb.EnableHookAnswer(name=changed.name, enabled=changed.enabled)
+
+
+async def _delete_hook(call: Call, request: pb.DeleteHookRequest) -> pb.DeleteHookAnswer:
+    return pb.DeleteHookAnswer(name=(await hooks.delete_hook(call.store, request.name)).name)
+
+
+async def _try_hook(call: Call, request: pb.TestHookRequest) -> pb.TestHookAnswer:
+    trial = await hooks.try_hook(call.store, call.clock, request.name)
+    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=trial.error)
+
+
 # The master of seed 001
 
 
@@ -328,12 +357,18 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.Why": Method("why_resource", _why_resource),
     "rota.v1.Resources.WhySource": Method("why_source", _why_source),
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
+    "rota.v1.Nodes.Idlest": Method("idlest_node", _idlest),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
     "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
     "rota.v1.Events.List": Method("read_events", _events),
     "rota.v1.Events.Watch": Stream("watch_events", _watch_events),
+    "rota.v1.Hooks.List": Method("list_hooks", _hooks),
+    "rota.v1.Hooks.Create": Method("create_hook", _create_hook, conflict=grpc.StatusCode.ALREADY_EXISTS),
+    "rota.v1.Hooks.Enable": Method("enable_hook", _enable_hook),
+    "rota.v1.Hooks.Delete": Method("delete_hook", _delete_hook),
+    "rota.v1.Hooks.Test": Method("try_hook", _try_hook),
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
 }

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, openapi, operations, sse, watching
+from rota.api import calls, crawler, hooks, openapi, operations, sse, watching
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
 from rota.api.schema import ResourceView
@@ -129,6 +129,10 @@ async def _nodes(call: Call) -> Response:
     return calls.json(await operations.list_nodes(call.store))
 
 
+async def _idlest(call: Call) -> Response:
+    return calls.json(await operations.idlest_node(call.store))
+
+
 async def _cordon(call: Call) -> Response:
     why = (await _fields(call, "why")).get("why") or ""
     if not isinstance(why, str):
@@ -195,6 +199,33 @@ async def _watch_events(call: Call) -> Response:
     return EventStream(_told(call.watches.each(coming), _happened))
 
 
+async def _hooks(call: Call) -> Response:
+    return calls.json({"hooks": await hooks.list_hooks(call.store)})
+
+
+async def _create_hook(call: Call) -> Response:
+    made = await hooks.create_hook(call.store, call.clock, await calls.body(call.request))
+    return calls.json(made, HTTPStatus.CREATED, {"location": f"/v1/hooks/{quote(made.name, safe='')}"})
+
+
+async def _enable_hook(call: Call) -> Response:
+    name, fields = call.path["name"], await _fields(call, "enabled")
+    if not isinstance(fields.get("enabled"), bool):
+        raise Invalid(f'hook "{name}": enabled must be true or false, and is all that can change')
+    changed = await hooks.enable_hook(call.store, name, bool(fields["enabled"]))
+    return calls.json({"name": name, "enabled": changed.enabled})
+
+
+async def _delete_hook(call: Call) -> Response:
+    await hooks.delete_hook(call.store, call.path["name"])
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def _try_hook(call: Call) -> Response:
+    await _fields(call)
+    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"]))
+
+
 def _happened(one: Happened) -> Told:
     if one.event is None:
         return Told(What.SYNCED, {"revision": one.resume}, one.resume)
@@ -219,6 +250,7 @@ ENDPOINTS = (
     Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
     Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
     Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
+    Endpoint("GET", "/v1/nodes/idlest", "idlest_node", _idlest),
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
@@ -226,6 +258,11 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+    Endpoint("GET", "/v1/hooks", "list_hooks", _hooks),
+    Endpoint("POST", "/v1/hooks", "create_hook", _create_hook),
+    Endpoint("PATCH", "/v1/hooks/{name}", "enable_hook", _enable_hook),
+    Endpoint("DELETE", "/v1/hooks/{name}", "delete_hook", _delete_hook),
+    Endpoint("POST", "/v1/hooks/{name}/test", "try_hook", _try_hook),
     Endpoint("GET", "/v1/events/watch", "watch_events", _watch_events, ("kind", "node", "limit", "after")),
 )
 

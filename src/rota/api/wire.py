@@ -12,12 +12,14 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from rota.api.hooks import HookView
 from rota.api.pb import api_pb2 as pb
-from rota.api.schema import CHANGEABLE, NodeList, NodeView, ResourcePage, ResourceView, Why
+from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
+from rota.model.node import NodeLoad
 from rota.model.resource import Cordon, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
@@ -48,6 +50,15 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
             raise Invalid(f"{name} is both changed and reset; choose one")
         changes[name] = None
     return changes
+
+
+def from_hook(request: pb.CreateHookRequest) -> dict[str, object]:
+    """The fields of a new hook; those that are empty are left out."""
+    fields: dict[str, object] = _given(request, "retries", "per_minute", "enabled")
+    fields |= {name: value for name in ("name", "url") if (value := getattr(request, name))}
+    fields |= {name: list(value) for name in ("events", "command") if (value := getattr(request, name))}
+    timeout = from_duration(request, "timeout")
+    return fields if timeout is None else {**fields, "timeout": timeout}
 
 
 def given(request: Message, name: str) -> Any:
@@ -144,6 +155,37 @@ def to_nodes(listed: NodeList) -> pb.NodeList:
     return pb.NodeList(nodes=[_node(view) for view in listed.nodes], as_of=_timestamp(listed.as_of))
 
 
+def to_idlest(found: IdlestNode) -> pb.IdlestAnswer:
+    """The node that has least to do."""
+    return pb.IdlestAnswer(
+        node=found.node,
+        score=found.score,
+        executors_free=found.executors_free,
+        http=found.http,
+        grpc=found.grpc,
+        as_of=_timestamp(found.as_of),
+    )
+
+
+def to_hook(view: HookView) -> pb.Hook:
+    """A hook, and what became of its deliveries."""
+    return pb.Hook(
+        name=view.name,
+        events=view.events,
+        url=view.url,
+        command=view.command,
+        timeout=_span(view.timeout),
+        retries=view.retries,
+        per_minute=view.per_minute,
+        enabled=view.enabled,
+        created=_timestamp(view.created),
+        waiting=view.waiting,
+        delivered=view.status.delivered,
+        failed=view.status.failed,
+        error=view.status.error,
+    )
+
+
 def to_cordon(cordon: Cordon) -> pb.CordonAnswer:
     """Since when and why a node gets no new tasks."""
     return pb.CordonAnswer(node=cordon.node, since=_timestamp(cordon.since), why=cordon.why)
@@ -224,6 +266,19 @@ def _node(view: NodeView) -> pb.Node:
         version=view.version,
         not_understood=view.not_understood,
         configured_slots=view.configured_slots,
+        load=_load(view.load) if view.load else None,
+        standing=view.standing,
+        standing_why=view.standing_why,
+    )
+
+
+def _load(load: NodeLoad) -> pb.NodeLoad:
+    return pb.NodeLoad(
+        score=load.score,
+        cpu=load.cpu,
+        memory=load.memory,
+        executors=load.executors,
+        executors_used=load.executors_used,
     )
 
 

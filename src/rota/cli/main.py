@@ -17,6 +17,7 @@ from rota.model.errors import RotaError
 COMMANDS = {
     "config": "Show the settings that count here.",
     "events": "Show what happened in the fleet.",
+    "hooks": "Say what the fleet does when something happens.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
     "reload": "Have nodes on this machine take in new code.",

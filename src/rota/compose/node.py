@@ -17,6 +17,7 @@ from typing import Any
 from rota import __version__
 from rota.api.health import Health
 from rota.compose.doors import open_doors, reload, verbs
+from rota.compose.peers import live_together
 from rota.compose.state import NodeState
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
@@ -28,7 +29,15 @@ from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    LogConfig,
+    NodeConfig,
+    PeersConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+)
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
@@ -84,6 +93,7 @@ class Settings:
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
     supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
+    peers: PeersConfig = field(default_factory=PeersConfig)
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
 
@@ -108,7 +118,8 @@ class _Node:
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
-        self._gate = _gate(token.find(config.token, folder.path))
+        found = token.find(config.token, folder.path)
+        self._gate, self._token = _gate(found), found.text
         state.declared = Declarations(settings.resources)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
@@ -127,7 +138,10 @@ class _Node:
                 state.journal.tell("node.insecure", state.id, **state.doors)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
             async with asyncio.TaskGroup() as parts:
-                running = [parts.create_task(self._turn(), name="progress")]
+                running = [
+                    parts.create_task(self._turn(), name="progress"),
+                    parts.create_task(state.meter.run(), name="load"),
+                ]
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
@@ -233,6 +247,7 @@ class _Node:
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
+                live_together(parts, state, store, session, self._settings.peers, self._token)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
@@ -241,7 +256,7 @@ class _Node:
                 else:
                     await asyncio.Event().wait()
         finally:
-            state.session = None
+            state.session = state.peers = state.duties = None
             if state.runtime is not None:
                 state.runtime.end_session()
 

@@ -1,6 +1,7 @@
 """What the parts of a running node know of each other, and how it is shown."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +10,15 @@ from rota.api.metrics import Figures
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
+from rota.control.duties import Duties
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.model.peers import Standing
 from rota.node.admin import Admins
 from rota.node.journal import Journal
+from rota.node.load import LoadMeter
+from rota.node.peers import Peers
 from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
@@ -32,6 +37,12 @@ class NodeState:
 
     runtime: Runtime | None = None
     """None if it runs no app."""
+
+    peers: Peers | None = None
+    """The other nodes, while it is in the fleet."""
+
+    duties: Duties | None = None
+    """Its part in the fleet's chores, while it is in the fleet."""
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
@@ -54,10 +65,21 @@ class NodeState:
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
+    hook_outcomes: Counter[str] = field(default_factory=Counter)
+    """What came of its tries to deliver events to hooks."""
+
     service_figures: ServiceFigures = field(init=False)
+    meter: LoadMeter = field(init=False)
+    """How busy it is."""
 
     def __post_init__(self) -> None:
+        self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
+
+    def executors(self) -> tuple[int, int]:
+        """How many executors it has, and how many of them are used."""
+        runtime = self.runtime
+        return (runtime.executors, runtime.executors - runtime.attempts.free) if runtime else (0, 0)
 
     @property
     def session_id(self) -> SessionId | None:
@@ -81,6 +103,7 @@ class NodeState:
             "term": self.term.number if self.term else None,
             "is_ready": self.is_ready,
             "is_draining": runtime is not None and runtime.is_draining,
+            "load": self.meter.load,
             "doors": dict(self.doors),
             "work": runtime.status() if runtime else None,
             "processes": runtime.processes() if runtime else None,
@@ -102,4 +125,19 @@ class NodeState:
             leads=self.term is not None,
             lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
             services=self.service_figures.latest,
+            load=self.meter.load,
+            peers=self._peers_by_standing(),
+            hooks=dict(self.hook_outcomes),
         )
+
+    def _peers_by_standing(self) -> dict[str, int]:
+        """The other nodes, by how this one finds them."""
+        found = dict.fromkeys(Standing, 0)
+        if peers := self.peers:
+            for node in peers.members:
+                health = peers.health.get(node)
+                if health and not health.is_online:
+                    found[Standing.OFFLINE] += 1
+                else:
+                    found[Standing.SUSPECT if node in peers.ledger.strikes else Standing.ONLINE] += 1
+        return {str(standing): count for standing, count in found.items()}

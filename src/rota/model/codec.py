@@ -13,8 +13,10 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.manifest import CommittedOffset, Manifest
-from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
+from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
+from rota.model.peers import DutyHeld, NodeHealth, Strikes
 from rota.model.resource import (
     Cordon,
     KindRecord,
@@ -35,14 +37,21 @@ VERSIONS: Mapping[type, int] = {
     Assignment: 1,
     CommittedOffset: 1,
     Cordon: 1,
+    Delivery: 1,
+    DutyHeld: 1,
     Event: 1,
     Group: 1,
+    Hook: 1,
+    HookCursor: 1,
+    HookStatus: 1,
     Incarnation: 1,
     KindRecord: 1,
     Leader: 1,
     Listing: 1,
     Manifest: 1,
     Node: 1,
+    NodeHealth: 1,
+    NodeLoad: 1,
     NodeStatus: 1,
     Query: 1,
     ResourceRecord: 1,
@@ -51,6 +60,7 @@ VERSIONS: Mapping[type, int] = {
     SavedState: 1,
     SlotsSet: 1,
     StreamTaskStatus: 1,
+    Strikes: 1,
     SyncRequest: 1,
     Trouble: 1,
 }

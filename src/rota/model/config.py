@@ -200,6 +200,29 @@ class SupervisorConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeersConfig(Section):
+    """How nodes look after each other. All nodes of a fleet should have the same."""
+
+    table: ClassVar[str] = "peers"
+    prefix: ClassVar[str] = "peers_"
+
+    check_every: timedelta = timedelta(seconds=10)
+    """How often a node checks whether the others answer; three failures make one offline."""
+
+    beat: timedelta = timedelta(minutes=1)
+    """How often the chores of the fleet come up that one node does for all."""
+
+    ramp: int = 5
+    """Beats after which a node that was offline gets its full share of work again; 0: at once."""
+
+    def __post_init__(self) -> None:
+        for name in ("check_every", "beat"):
+            if not timedelta(milliseconds=100) <= getattr(self, name) <= timedelta(hours=1):
+                raise Invalid(f"peers.{name} is {getattr(self, name)}; it must be from 100 ms to 1 h")
+        _check_count("peers.ramp", self.ramp, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogConfig(Section):
     """What a node says on stderr."""
 
@@ -257,6 +280,7 @@ SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
     SupervisorConfig,
+    PeersConfig,
     LogConfig,
     EventsConfig,
     RetentionConfig,

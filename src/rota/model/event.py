@@ -96,6 +96,19 @@ KINDS: Mapping[str, Kind] = {
         "A node was started with `insecure`: tokens and all else pass in the clear.",
         {"http": "where it answers HTTP", "grpc": "where it answers gRPC"},
     ),
+    "node.offline": Kind(
+        Severity.WARNING,
+        "node {subject} is offline",
+        "Most of the other nodes do not reach a node, or it is not in the fleet any more: it is sent no work.",
+        _WHY,
+    ),
+    "node.online": Kind(Severity.INFO, "node {subject} is online again", "A node that was offline answers.", _WHY),
+    "node.cut_off": Kind(
+        Severity.WARNING,
+        "node {subject} reaches no other node",
+        "A node's checks of all other nodes failed; it takes itself for cut off, and accuses none of them.",
+        _WHY,
+    ),
     "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
     "worker.exited": Kind(
         Severity.WARNING,
@@ -189,6 +202,19 @@ KINDS: Mapping[str, Kind] = {
         "Somebody cleared the queues of a service; the clients were told.",
         {"dropped": "how many requests"},
     ),
+    "hook.failed": Kind(
+        Severity.ERROR,
+        "hook {subject} failed, and its event is given up",
+        "All tries to deliver an event to a hook failed.",
+        {"event": "the id of the event", "attempts": "how often it was tried", **_WHY},
+    ),
+    "hook.dropped": Kind(
+        Severity.WARNING,
+        "events for hook {subject} were dropped",
+        "More events wait for a hook than it takes in ten minutes.",
+        {"count": "how many"},
+    ),
+    "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

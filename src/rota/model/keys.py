@@ -15,6 +15,18 @@ NODES: Key = "/nodes/"
 STATUS: Key = "/node-status/"
 """What each member runs, as it says itself; under that member's lease."""
 
+NODE_LOADS: Key = "/node-load/"
+"""How busy each member is, as it says itself; under that member's lease."""
+
+NODE_HEALTH: Key = "/node-health/"
+"""Whether each node is online, as the others see it; outlives the node."""
+
+STRIKES: Key = "/strikes/"
+"""Failed checks: one key per node and observer, under the observer's lease."""
+
+DUTIES: Key = "/duties/"
+"""Which beat of each duty was claimed last; the number only grows."""
+
 LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
 
@@ -75,6 +87,21 @@ MANIFESTS: Key = "/stream-manifests/"
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
 
+EVENTS_CURSOR: Key = "/events-cursor"
+"""Up to where events have been looked at for hooks. Beside the events, so that one watch shows both in their order."""
+
+EVENTS_AND_CURSOR: Key = "/events"
+"""What that watch is for."""
+
+HOOKS: Key = "/hooks/"
+"""What the fleet does when something happens."""
+
+HOOK_STATUS: Key = "/hook-status/"
+"""What became of each hook's deliveries."""
+
+HOOK_OUTBOX: Key = "/hook-outbox/"
+"""Events on their way to hooks: one key per event and hook."""
+
 CHECK: Key = "/check/"
 """Scratch keys of `rota store check`, under a lease."""
 
@@ -87,6 +114,26 @@ def node(node_id: NodeId) -> Key:
 def status(node_id: NodeId) -> Key:
     """What one member runs."""
     return STATUS + node_id
+
+
+def node_load(node_id: NodeId) -> Key:
+    """How busy one member is."""
+    return NODE_LOADS + node_id
+
+
+def node_health(node_id: NodeId) -> Key:
+    """Whether a node is online."""
+    return NODE_HEALTH + node_id
+
+
+def strikes(node_id: NodeId, observer: NodeId) -> Key:
+    """The failed checks of a node by one other."""
+    return f"{STRIKES}{node_id}/{observer}"
+
+
+def duty(name: str) -> Key:
+    """Which beat of a duty was claimed last."""
+    return DUTIES + name
 
 
 def resource(kind: str, id: str) -> Key:
@@ -192,3 +239,18 @@ def event(event_id: str) -> Key:
 def incarnation(incarnation_id: str) -> Key:
     """The key that exists for as long as an incarnation lasts."""
     return INCARNATIONS + incarnation_id
+
+
+def hook(name: str) -> Key:
+    """A hook."""
+    return HOOKS + name
+
+
+def hook_status(name: str) -> Key:
+    """What became of a hook's deliveries."""
+    return HOOK_STATUS + name
+
+
+def delivery(delivery_id: str) -> Key:
+    """An event on its way to a hook."""
+    return HOOK_OUTBOX + delivery_id

@@ -19,6 +19,7 @@ from rota.model.link import (
     Start,
     Verb,
 )
+from rota.node.load import LoadMeter
 from rota.node.pipes import Attempt
 from rota.node.runtime import Runtime
 
@@ -27,9 +28,16 @@ class LinkHandler:
     """The node's end of the link."""
 
     def __init__(
-        self, node: NodeId, session: Callable[[], SessionId | None], runtime: Runtime | None, slots: int, clock: Clock
+        self,
+        node: NodeId,
+        session: Callable[[], SessionId | None],
+        runtime: Runtime | None,
+        slots: int,
+        meter: LoadMeter,
+        clock: Clock,
     ) -> None:
-        self._node, self._session, self._runtime, self._slots, self._clock = node, session, runtime, slots, clock
+        self._node, self._session, self._runtime, self._slots = node, session, runtime, slots
+        self._meter, self._clock = meter, clock
 
     def presence(self) -> Presence:
         """Who we are, and how busy."""
@@ -71,12 +79,11 @@ class LinkHandler:
         raise Invalid(f"node {self._node} keeps no log of {attempt}")
 
     def _load(self) -> Load:
-        runtime = self._runtime
-        most = runtime.executors if runtime else 0
+        load = self._meter.load
         return Load(
-            score=0.0,
+            score=load.score,
             slots=self._slots,
-            slots_used=len(runtime.tasks.orders) if runtime else 0,
-            executors=most,
-            executors_used=most - runtime.attempts.free if runtime else 0,
+            slots_used=len(self._runtime.tasks.orders) if self._runtime else 0,
+            executors=load.executors,
+            executors_used=load.executors_used,
         )

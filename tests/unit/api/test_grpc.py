@@ -616,6 +616,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "rota.v1.Events",
+            "rota.v1.Hooks",
             "rota.v1.Nodes",
             "rota.v1.Resources",
         ]

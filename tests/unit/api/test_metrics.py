@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rota import __version__
 from rota.api.families import Declared
 from rota.api.metrics import METRICS, Figures, registry
+from rota.model.node import NodeLoad
 from tests.kit.process import ROOT
 from tests.kit.services import MemoryServices
 
@@ -17,6 +18,9 @@ FIGURES = Figures(
     events_dropped={"the buffer was full": 7},
     leads=True,
     lease_safe_s=6.5,
+    load=NodeLoad(score=41.5, cpu=0.5, memory=0.25, executors=8, executors_used=2),
+    peers={"online": 2, "suspect": 1, "offline": 0},
+    hooks={"delivered": 3},
 )
 
 
@@ -34,6 +38,11 @@ def test_figures_are_written_as_samples() -> None:
         'rota_events_dropped_total{reason="the buffer was full"} 7.0',
         "rota_leader 1.0",
         "rota_lease_safe_seconds 6.5",
+        "rota_load_score 41.5",
+        'rota_load_share{part="cpu"} 0.5',
+        'rota_executors{state="free"} 6.0',
+        'rota_peers{standing="suspect"} 1.0',
+        'rota_hook_deliveries_total{outcome="delivered"} 3.0',
         f'rota_build_info{{version="{__version__}"}} 1.0',
     ]:
         assert line in text.splitlines()
