@@ -14,6 +14,7 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
+from rota.model.relay import RelayMap, RelayStatus
 from rota.model.resource import (
     Cordon,
     KindRecord,
@@ -40,6 +41,8 @@ VERSIONS: Mapping[type, int] = {
     Node: 1,
     NodeStatus: 1,
     Query: 1,
+    RelayMap: 1,
+    RelayStatus: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,

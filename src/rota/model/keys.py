@@ -60,6 +60,12 @@ SLOTS: Key = "/slots/"
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
+RELAY_MAP: Key = "/relay/map"
+"""Which relay the messages of a resource meet at; written by the leader."""
+
+RELAY_STATUS: Key = "/relay/status/"
+"""How each node's relay is, as it says itself; under that node's lease."""
+
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
 
@@ -140,6 +146,11 @@ def assignment(node_id: NodeId, task_id: str) -> Key:
 def assignments(node_id: NodeId) -> Key:
     """Where the tasks of one node are; each key ends in the task's id."""
     return f"{ASSIGNMENTS}{node_id}/"
+
+
+def relay_status(node_id: NodeId) -> Key:
+    """How a node's relay is."""
+    return RELAY_STATUS + node_id
 
 
 def event(event_id: str) -> Key:
