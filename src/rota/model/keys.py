@@ -60,6 +60,9 @@ SLOTS: Key = "/slots/"
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
+RELAY: Key = "/relay/"
+"""Everything about relays."""
+
 RELAY_MAP: Key = "/relay/map"
 """Which relay the messages of a resource meet at; written by the leader."""
 
