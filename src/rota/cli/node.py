@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from rota.cli import logs, settings
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    LogConfig,
+    NodeConfig,
+    RelayConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+)
 from rota.model.errors import Invalid
 
 
@@ -47,6 +55,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,
+        relay=settings.resolve(RelayConfig, given).config,
         supervisor=settings.resolve(SupervisorConfig, given).config,
         resources=lambda: settings.resources(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},

@@ -108,6 +108,9 @@ class RelayStatus:
     is_moving: bool = False
     """Is a planned move not finished here?"""
 
+    is_leaving: bool = False
+    """Does its node stop? Then it wants to be left out of the map, and to hand over first."""
+
     lines: int = 0
     """Workers and other relays that hand messages over to it."""
 
@@ -118,7 +121,7 @@ class RelayStatus:
     """Messages that other relays have taken over."""
 
     refused: dict[str, int] = field(default_factory=dict)
-    """Reason → messages that were not taken on: of an earlier epoch, too large for the spool, damaged there."""
+    """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
 
     sinks: tuple[SinkStatus, ...] = ()
 
