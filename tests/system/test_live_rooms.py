@@ -77,7 +77,7 @@ async def test_the_platform_cuts_and_forgets_connections_and_writes_down_who_was
     port, log = free_port(), tmp_path / "sent.jsonl"
     flags = ["--port", port, "--rooms", 2, "--rate", 50, "--cuts", 3, "--silences", 3, "--log", log]
     with Process([sys.executable, EXAMPLE / "live_platform.py", *flags], tmp_path / "platform.out") as platform:
-        await eventually(lambda: platform.lines())
+        await eventually(platform.lines)
         url = f"ws://127.0.0.1:{port}/rooms"
         async with connect(url) as asking:
             assert json.loads(await asking.recv()) == ["room-0", "room-1"]

@@ -3,7 +3,8 @@
 Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
 as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
 
-Counters count since the node's process began; those of services since their proxy did.
+Counters count since the node's process began; those of services since their proxy did, those of the relay
+since its process did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,9 @@ from prometheus_client.registry import Collector
 
 from rota import __version__
 from rota.api.families import Declared, metric
+from rota.api.relay_metrics import RELAY_METRICS, relay_metrics
 from rota.api.service_metrics import SERVICE_METRICS, service_metrics
+from rota.model.relay import RelayStatus
 from rota.model.service import ServiceStat
 
 BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
@@ -30,7 +33,9 @@ DROPPED = Declared(
     "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
 )
 
-METRICS: tuple[Declared, ...] = (BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED, *SERVICE_METRICS)
+METRICS: tuple[Declared, ...] = (
+    BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED, *SERVICE_METRICS, *RELAY_METRICS,
+)  # fmt: skip
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
 
@@ -54,6 +59,9 @@ class Figures:
     lease_safe_s: float = 0.0
     services: Mapping[str, ServiceStat | None] = field(default_factory=dict)
     """By name; None for one that does not answer."""
+
+    relay: RelayStatus | None = None
+    """None if this node has no relay, or it does not answer."""
 
 
 def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
@@ -84,3 +92,4 @@ class _Figures(Collector):
         yield metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
         yield metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
         yield from service_metrics(seen.services)
+        yield from relay_metrics(seen.relay)

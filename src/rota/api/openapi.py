@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, operations, watching
+from rota.api import crawler, operations, relays, watching
 from rota.api.calls import Endpoint
 from rota.api.schema import NodeList, ResourcePage, ResourceView, Why
 from rota.model.event import Event
+from rota.model.relay import ResourceTally
 from rota.model.resource import Cordon, KindRecord, WantedResource
 
 _RECORDS = (
     ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, KindRecord, Event, crawler.NodeSpec,
+    relays.RelayList, ResourceTally,
 )  # fmt: skip
 
 _ANSWERS: dict[str, str] = {
@@ -30,6 +32,8 @@ _ANSWERS: dict[str, str] = {
     "why_node": "Why",
     "why_source": "Why",
     "add_resource": "NodeSpec",
+    "list_relays": "RelayList",
+    "count_messages": "ResourceTally",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
@@ -98,7 +102,9 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = next(getattr(module, name) for module in (operations, watching, crawler) if hasattr(module, name))
+    function = next(
+        getattr(module, name) for module in (operations, watching, relays, crawler) if hasattr(module, name)
+    )
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],

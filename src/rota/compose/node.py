@@ -19,6 +19,7 @@ from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.compose.doors import open_doors, reload, verbs
 from rota.compose.state import NodeState
+from rota.compose.tallies import FleetTallies
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.leader import Candidate
@@ -124,6 +125,7 @@ class _Node:
         self._new_token = token.make(folder.path) if config.token is None else None
         shown = token.find(config.token, folder.path)
         self._gate = _gate(shown)
+        state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
         self._relay_place: RelayPlace | None = None
         if config.app is not None and config.role.may_work:

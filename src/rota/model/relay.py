@@ -91,6 +91,11 @@ class SinkStatus:
     last_error: str = ""
     """Why it is down, or was last."""
 
+    @property
+    def is_down(self) -> bool:
+        """Can it not be published to?"""
+        return self.state == SinkState.DOWN
+
 
 @dataclass(frozen=True, kw_only=True)
 class RelayStatus:
