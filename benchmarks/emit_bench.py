@@ -145,7 +145,6 @@ class Talk:
 async def _talking(folder: Path, server: RabbitMQ) -> AsyncIterator[Talk]:
     """A node with all its talkers connected."""
     rabbit.make_queue(server.port, "rota-talk")
-    folder.mkdir()
     environ = {
         "TALK_SOCKET": str(folder / "talk.sock"),
         "TALK_SINK": f"amqp://127.0.0.1:{server.port}?exchange=rota-talk",

@@ -97,12 +97,13 @@ def compare(log: Iterable[str], arrivals: Iterable[tuple[Name, str]]) -> Verdict
 
 
 def make_queue(url: str) -> None:
-    """A durable queue that gets every message."""
+    """A durable queue that gets every message, empty."""
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
         channel.exchange_declare(EXCHANGE, "topic", durable=True)
         channel.queue_declare(EXCHANGE, durable=True)
         channel.queue_bind(EXCHANGE, EXCHANGE, "#")
+        channel.queue_purge(EXCHANGE)
 
 
 def take(url: str) -> Iterator[tuple[Name, str]]:
@@ -120,7 +121,7 @@ def main() -> None:
     """Compare, and tell."""
     parser = argparse.ArgumentParser(description="Compare what the platform sent with what RabbitMQ got.")
     parser.add_argument("log", type=Path, nargs="?", default=Path("sent.jsonl"))
-    parser.add_argument("--make-queue", action="store_true", help="only make the queue")
+    parser.add_argument("--make-queue", action="store_true", help="only make the queue, or empty it")
     parser.add_argument("--amqp", default="amqp://guest:guest@127.0.0.1", help="where the queue is")
     parser.add_argument("--json", action="store_true", help="for programs")
     asked = parser.parse_args()
