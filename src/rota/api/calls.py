@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -42,6 +43,7 @@ class Call:
     clock: Clock
     request: Request
     watches: Watches
+    tallies: Tallies
 
     @property
     def path(self) -> dict[str, str]:

@@ -19,11 +19,12 @@ from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, hooks, introspection, operations, watching, wire
+from rota.api import crawler, hooks, introspection, operations, relays, watching, wire
 from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
+from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway
 from rota.kit.clock import Clock
@@ -45,6 +46,8 @@ class Call:
     clock: Clock
     remaining: timedelta | None
     """How long the caller still waits; None: for ever."""
+
+    tallies: Tallies
 
     def bounded(self, wait: timedelta) -> timedelta:
         """A wait that ends in time for the caller."""
@@ -72,19 +75,24 @@ class Stream:
 
 
 def handlers(
-    store: Callable[[], Store | None], clock: Clock, health: Health, stopping: asyncio.Event, watches: Watches
+    store: Callable[[], Store | None],
+    clock: Clock,
+    health: Health,
+    stopping: asyncio.Event,
+    watches: Watches,
+    tallies: Tallies,
 ) -> list[grpc.GenericRpcHandler]:
     """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams.
 
-    `watches` keeps those of the operations.
+    `watches` keeps those of the operations; `tallies` asks relays.
     """
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
             case Stream() as stream:
-                return _stream_handler(described, stream, store, clock, watches)
+                return _stream_handler(described, stream, store, clock, watches, tallies)
             case method:
-                return _handler(described, method, store, clock)
+                return _handler(described, method, store, clock, tallies)
 
     offered = [
         grpc.method_handlers_generic_handler(
@@ -118,7 +126,7 @@ def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway 
 
 
 def _handler(
-    described: MethodDescriptor, method: Method, store: Callable[[], Store | None], clock: Clock
+    described: MethodDescriptor, method: Method, store: Callable[[], Store | None], clock: Clock, tallies: Tallies
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
@@ -126,7 +134,7 @@ def _handler(
         request = read(kind, content)
         present = _present(store)
         left = None if remaining is None else timedelta(seconds=remaining)
-        return write(await method.answer(Call(present, clock, left), request))
+        return write(await method.answer(Call(present, clock, left, tallies), request))
 
     async def handle(content: bytes, context: Context) -> bytes:
         return await guarded(context, answer(content, context.time_remaining()), method.conflict)
@@ -140,11 +148,12 @@ def _stream_handler(
     store: Callable[[], Store | None],
     clock: Clock,
     watches: Watches,
+    tallies: Tallies,
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, context: Context) -> None:
-        call = Call(_present(store), clock, None)
+        call = Call(_present(store), clock, None, tallies)
         async with aclosing(stream.answer(call, watches, read(kind, content))) as batches:
             async for batch in batches:
                 for message in batch:
@@ -238,6 +247,10 @@ async def _kinds(call: Call, _: pb.ListKindsRequest) -> pb.KindList:
     return wire.to_kinds(await operations.list_kinds(call.store))
 
 
+async def _messages(call: Call, request: pb.CountMessagesRequest) -> pb.ResourceTally:
+    return wire.to_tally(await relays.count_messages(call.store, call.tallies, request.kind, request.id))
+
+
 async def _why_resource(call: Call, request: pb.WhyResourceRequest) -> pb.WhyAnswer:
     return wire.to_why(await operations.why_resource(call.store, request.kind, request.id))
 
@@ -255,6 +268,10 @@ async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
 
 async def _idlest(call: Call, _: pb.IdlestRequest) -> pb.IdlestAnswer:
     return wire.to_idlest(await operations.idlest_node(call.store))
+
+
+async def _relays(call: Call, request: pb.ListRelaysRequest) -> pb.RelayList:
+    return wire.to_relays(await relays.list_relays(call.store, node=wire.given(request, "node")))
 
 
 async def _cordon(call: Call, request: pb.CordonRequest) -> pb.CordonAnswer:
@@ -356,12 +373,14 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.ListKinds": Method("list_kinds", _kinds),
     "rota.v1.Resources.Why": Method("why_resource", _why_resource),
     "rota.v1.Resources.WhySource": Method("why_source", _why_source),
+    "rota.v1.Resources.CountMessages": Method("count_messages", _messages),
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
     "rota.v1.Nodes.Idlest": Method("idlest_node", _idlest),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
     "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
+    "rota.v1.Relays.List": Method("list_relays", _relays),
     "rota.v1.Events.List": Method("read_events", _events),
     "rota.v1.Events.Watch": Stream("watch_events", _watch_events),
     "rota.v1.Hooks.List": Method("list_hooks", _hooks),

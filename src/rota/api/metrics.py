@@ -3,7 +3,8 @@
 Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
 as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
 
-Counters count since the node's process began; those of services since their proxy did.
+Counters count since the node's process began; those of services since their proxy did, those of the relay
+since its process did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +16,10 @@ from prometheus_client.registry import Collector
 
 from rota import __version__
 from rota.api.families import Declared, metric
+from rota.api.relay_metrics import RELAY_METRICS, relay_metrics
 from rota.api.service_metrics import SERVICE_METRICS, service_metrics
 from rota.model.node import NodeLoad
+from rota.model.relay import RelayStatus
 from rota.model.service import ServiceStat
 
 BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
@@ -52,6 +55,7 @@ METRICS: tuple[Declared, ...] = (
     HOOKS,
     DROPPED,
     *SERVICE_METRICS,
+    *RELAY_METRICS,
 )
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
@@ -83,6 +87,8 @@ class Figures:
 
     hooks: Mapping[str, int] = field(default_factory=dict)
     """Tries by outcome."""
+    relay: RelayStatus | None = None
+    """None if this node has no relay, or it does not answer."""
 
 
 def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
@@ -114,6 +120,7 @@ class _Figures(Collector):
         yield from _load_metrics(seen.load)
         yield metric(PEERS, (([standing], count) for standing, count in seen.peers.items()))
         yield metric(HOOKS, (([outcome], count) for outcome, count in seen.hooks.items()))
+        yield from relay_metrics(seen.relay)
         yield metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
         yield from service_metrics(seen.services)
 

@@ -9,16 +9,20 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, hooks, operations, watching
+from rota.api import crawler, hooks, operations, relays, watching
 from rota.api.calls import Endpoint
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
 from rota.model.event import Event
+from rota.model.relay import ResourceTally
 from rota.model.resource import Cordon, KindRecord, WantedResource
 
 _RECORDS = (
     ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, KindRecord, Event,
-    hooks.HookView, hooks.HookTrial, crawler.NodeSpec,
+    hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
 )  # fmt: skip
+
+_MODULES = (operations, watching, relays, hooks, crawler)
+"""Where operations are."""
 
 _ANSWERS: dict[str, str] = {
     "list_resources": "ResourcePage",
@@ -34,6 +38,8 @@ _ANSWERS: dict[str, str] = {
     "why_node": "Why",
     "why_source": "Why",
     "add_resource": "NodeSpec",
+    "list_relays": "RelayList",
+    "count_messages": "ResourceTally",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
@@ -117,7 +123,7 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = next(getattr(module, name) for module in (operations, watching, crawler, hooks) if hasattr(module, name))
+    function = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],

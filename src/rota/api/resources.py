@@ -14,9 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, hooks, openapi, operations, sse, watching
+from rota.api import calls, crawler, hooks, openapi, operations, relays, sse, watching
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
+from rota.api.relays import Tallies
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watches import Watches
@@ -28,8 +29,11 @@ from rota.store.port import Store
 T = TypeVar("T")
 
 
-def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) -> list[Route]:
-    """The routes; `store` gives the store, or None while this node has none. `watches` keeps those that go on."""
+def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches, tallies: Tallies) -> list[Route]:
+    """The routes; `store` gives the store, or None while this node has none. `watches` keeps those that go on.
+
+    `tallies` asks relays.
+    """
     table = (*ENDPOINTS, *crawler.ENDPOINTS)
     found: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
@@ -40,7 +44,7 @@ def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) ->
 
     return [
         *(
-            Route(path, _handler(methods, store, clock, watches), methods=list(methods), name=path)
+            Route(path, _handler(methods, store, clock, watches, tallies), methods=list(methods), name=path)
             for path, methods in found.items()
         ),
         Route("/openapi.json", description),
@@ -48,7 +52,11 @@ def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) ->
 
 
 def _handler(
-    methods: Mapping[str, Endpoint], store: Callable[[], Store | None], clock: Clock, watches: Watches
+    methods: Mapping[str, Endpoint],
+    store: Callable[[], Store | None],
+    clock: Clock,
+    watches: Watches,
+    tallies: Tallies,
 ) -> Callable[[Request], Awaitable[Response]]:
     """What answers every method of one path."""
 
@@ -59,7 +67,7 @@ def _handler(
         present = store()
         if present is None:
             raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-        return await endpoint.answer(Call(present, clock, request, watches))
+        return await endpoint.answer(Call(present, clock, request, watches, tallies))
 
     return handle
 
@@ -118,6 +126,10 @@ async def _delete(call: Call) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
+async def _messages(call: Call) -> Response:
+    return calls.json(await relays.count_messages(call.store, call.tallies, call.path["kind"], call.path["id"]))
+
+
 async def _kinds(call: Call) -> Response:
     return calls.json({"kinds": await operations.list_kinds(call.store)})
 
@@ -131,6 +143,10 @@ async def _nodes(call: Call) -> Response:
 
 async def _idlest(call: Call) -> Response:
     return calls.json(await operations.idlest_node(call.store))
+
+
+async def _relays(call: Call) -> Response:
+    return calls.json(await relays.list_relays(call.store, node=call.request.query_params.get("node")))
 
 
 async def _cordon(call: Call) -> Response:
@@ -248,12 +264,14 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/resources/{kind}/{id}", "get_resource", _get),
     Endpoint("PATCH", "/v1/resources/{kind}/{id}", "update_resource", _update),
     Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
+    Endpoint("GET", "/v1/resources/{kind}/{id}/messages", "count_messages", _messages),
     Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
     Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
     Endpoint("GET", "/v1/nodes/idlest", "idlest_node", _idlest),
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
+    Endpoint("GET", "/v1/relays", "list_relays", _relays, ("node",)),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),

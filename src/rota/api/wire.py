@@ -14,12 +14,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api.hooks import HookView
 from rota.api.pb import api_pb2 as pb
+from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
 from rota.model.node import NodeLoad
+from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkStatus
 from rota.model.resource import Cordon, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
@@ -214,6 +216,39 @@ def to_happened(one: Happened) -> pb.Happened:
     return pb.Happened(event=_event(one.event) if one.event else None, resume=one.resume)
 
 
+def to_relays(listed: RelayList) -> pb.RelayList:
+    """Every relay."""
+    return pb.RelayList(
+        relays=[_relay(view) for view in listed.relays],
+        map=_relay_map(listed.map) if listed.map else None,
+        as_of=_timestamp(listed.as_of),
+    )
+
+
+def to_tally(tally: ResourceTally) -> pb.ResourceTally:
+    """What was counted of a resource's messages."""
+    return pb.ResourceTally(
+        kind=tally.kind,
+        resource=tally.resource,
+        unique=tally.unique,
+        duplicates=tally.duplicates,
+        seen_by_one=tally.seen_by_one,
+        last_s=tally.last_s,
+    )
+
+
+def from_tally(told: pb.ResourceTally) -> ResourceTally:
+    """The same, as another node answered it."""
+    return ResourceTally(
+        kind=told.kind,
+        resource=told.resource,
+        unique=told.unique,
+        duplicates=told.duplicates,
+        seen_by_one=told.seen_by_one,
+        last_s=given(told, "last_s"),
+    )
+
+
 def to_events(reading: Reading) -> pb.EventList:
     """What happened."""
     return pb.EventList(events=[_event(event) for event in reading.events], revision=reading.revision)
@@ -279,6 +314,49 @@ def _load(load: NodeLoad) -> pb.NodeLoad:
         memory=load.memory,
         executors=load.executors,
         executors_used=load.executors_used,
+    )
+
+
+def _relay(view: RelayView) -> pb.Relay:
+    return pb.Relay(
+        node=view.node,
+        is_home=view.is_home,
+        status=_relay_status(view.status) if view.status else None,
+        age_s=view.age_s,
+        not_understood=view.not_understood,
+    )
+
+
+def _relay_map(relay_map: RelayMap) -> pb.RelayMap:
+    return pb.RelayMap(version=relay_map.version, nodes=relay_map.nodes, before=relay_map.before)
+
+
+def _relay_status(status: RelayStatus) -> pb.RelayStatus:
+    return pb.RelayStatus(
+        address=status.address,
+        since=_timestamp(status.since),
+        map_version=status.map_version,
+        is_moving=status.is_moving,
+        lines=status.lines,
+        window=status.window,
+        passed_on=status.passed_on,
+        refused=status.refused,
+        sinks=[_sink(sink) for sink in status.sinks],
+    )
+
+
+def _sink(sink: SinkStatus) -> pb.SinkStatus:
+    return pb.SinkStatus(
+        sink=sink.sink,
+        state=sink.state,
+        published=sink.published,
+        confirmed=sink.confirmed,
+        rejected=sink.rejected,
+        waiting=sink.waiting,
+        spool_messages=sink.spool_messages,
+        spool_bytes=sink.spool_bytes,
+        spool_limit=sink.spool_limit,
+        last_error=sink.last_error,
     )
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "hooks": "Say what the fleet does when something happens.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
+    "relay": "Show how messages leave the fleet, and wait until all have left.",
     "reload": "Have nodes on this machine take in new code.",
     "resources": "Add, change and look at the resources that the fleet keeps covered.",
     "rollback": "Have nodes on this machine go back to the code before.",

@@ -16,12 +16,15 @@ from typing import Any
 
 from rota import __version__
 from rota.api.health import Health
+from rota.api.listen import address_of, bind
 from rota.compose.doors import open_doors, reload, verbs
 from rota.compose.peers import live_together
 from rota.compose.state import NodeState
+from rota.compose.tallies import FleetTallies
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.leader import Candidate
+from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
 from rota.control.sources import query_sources
@@ -34,9 +37,11 @@ from rota.model.config import (
     LogConfig,
     NodeConfig,
     PeersConfig,
+    RelayConfig,
     RetentionConfig,
     RuntimeConfig,
     SupervisorConfig,
+    split_address,
 )
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
@@ -46,6 +51,8 @@ from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
 from rota.node.pipes import Order
 from rota.node.queries import answer_queries
+from rota.node.relay.fleet import join_relays
+from rota.node.relay.hold import RelayPlace
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
@@ -89,6 +96,7 @@ class Settings:
 
     node: NodeConfig
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    relay: RelayConfig = field(default_factory=RelayConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
@@ -118,18 +126,25 @@ class _Node:
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
-        found = token.find(config.token, folder.path)
-        self._gate, self._token = _gate(found), found.text
+        shown = token.find(config.token, folder.path)
+        self._gate, self._token = _gate(shown), shown.text
+        state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
+        self._relay_place: RelayPlace | None = None
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
-            state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+            place = self._relay_place = _relay_place(settings, folder, shown)
+            state.runtime = Runtime(
+                target, settings.runtime, clock, state.journal.tell, folder.path / "stacks", relay=place
+            )
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
+            if self._relay_place is not None:
+                up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
                 open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
@@ -247,6 +262,8 @@ class _Node:
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
+                    if runtime.relay is not None:
+                        parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 live_together(parts, state, store, session, self._settings.peers, self._token)
                 if node.role.may_lead:
                     candidate = Candidate(
@@ -272,6 +289,7 @@ class _Node:
                 duties.create_task(query_sources(term, self._clock), name="sources")
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
                 duties.create_task(declared, name="declared")
+                duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
@@ -282,6 +300,22 @@ class _Node:
 def _gate(found: token.Token) -> Gate:
     """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
     return Gate((known(found.text, Access.NODE),), found.where)
+
+
+def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> RelayPlace:
+    """The relay's door, on the host of the node link, whether or not there will be a relay."""
+    config = settings.node
+    host = config.grpc.rpartition(":")[0]
+    door = bind(f"{host}:{settings.relay.port}", "port in [relay]")
+    port = split_address(address_of(door))[1]
+    return RelayPlace(
+        config=settings.relay,
+        folder=folder.path / "relay",
+        door=door,
+        address=f"{config.advertised}:{port}",
+        token=shown.text,
+        log=settings.log,
+    )
 
 
 class _Work:

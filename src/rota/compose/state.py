@@ -7,6 +7,7 @@ from typing import Any
 
 from rota import __version__
 from rota.api.metrics import Figures
+from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
@@ -15,6 +16,7 @@ from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import Standing
+from rota.model.relay import ResourceTally
 from rota.node.admin import Admins
 from rota.node.journal import Journal
 from rota.node.load import LoadMeter
@@ -62,6 +64,9 @@ class NodeState:
     watches: Watches = field(default_factory=Watches)
     """Who watches the fleet at its doors."""
 
+    tallies: Tallies = field(init=False)
+    """Asks what was counted of a resource's messages."""
+
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
@@ -90,6 +95,10 @@ class NodeState:
     def is_ready(self) -> bool:
         """Is it in the fleet, with all its workers there?"""
         return self.session is not None and (self.runtime is None or self.runtime.is_ready)
+
+    async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
+        """What its relay has counted of a resource's messages; empty if that is nothing."""
+        return await self.runtime.relay_tallies(kind, resource) if self.runtime else ()
 
     def show(self) -> dict[str, Any]:
         """The node as it sees itself."""
@@ -128,6 +137,7 @@ class NodeState:
             load=self.meter.load,
             peers=self._peers_by_standing(),
             hooks=dict(self.hook_outcomes),
+            relay=runtime.relay.status if runtime and runtime.relay else None,
         )
 
     def _peers_by_standing(self) -> dict[str, int]:

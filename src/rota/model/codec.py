@@ -17,6 +17,7 @@ from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.manifest import CommittedOffset, Manifest
 from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
 from rota.model.peers import DutyHeld, NodeHealth, Strikes
+from rota.model.relay import RelayMap, RelayStatus
 from rota.model.resource import (
     Cordon,
     KindRecord,
@@ -54,6 +55,8 @@ VERSIONS: Mapping[type, int] = {
     NodeLoad: 1,
     NodeStatus: 1,
     Query: 1,
+    RelayMap: 1,
+    RelayStatus: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NewType, TypeAlias
 
+from rota.model import url as urls
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.model.node import Role
@@ -183,6 +184,51 @@ class RuntimeConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RelayConfig(Section):
+    """How a node's relay takes emitted messages to their sinks."""
+
+    table: ClassVar[str] = "relay"
+    prefix: ClassVar[str] = "relay_"
+
+    sink: Url | None = None
+    """Where messages of resources go whose kind declares no sink: amqp://…, kafka://…, file:///…"""
+
+    port: int = 0
+    """Where the other nodes' relays reach this one, on the host of grpc; 0 takes any free port."""
+
+    spool_bytes: Size = Size(2**30)
+    """How much each sink's spool may take on disk; when it is full, emit waits."""
+
+    window: int = 1000
+    """How many messages may be under way to a sink, or to another relay; so many may come twice after a break."""
+
+    held_messages: int = 50_000
+    """How many messages the relay has in memory for each sink and each other relay."""
+
+    held_bytes: Size = Size(64 * 2**20)
+    """How much memory they may take."""
+
+    outbox_messages: int = 10_000
+    """How many messages a worker keeps until they are acked; when there are more, emit waits."""
+
+    outbox_bytes: Size = Size(16 * 2**20)
+    """How much memory they may take."""
+
+    flush: timedelta = timedelta(seconds=2)
+    """How long a worker that is to end waits for its last messages to be acked."""
+
+    def __post_init__(self) -> None:
+        if self.sink is not None:
+            urls.parse(self.sink, "relay.sink", "amqp://user@host/vhost?exchange=rota")
+        if not 0 <= self.port <= 65535:
+            raise Invalid(f"relay.port is {self.port}; ports are 0 to 65535")
+        for name in ("spool_bytes", "window", "held_messages", "held_bytes", "outbox_messages", "outbox_bytes"):
+            _check_count(f"relay.{name}", getattr(self, name), least=1)
+        if self.flush < timedelta():
+            raise Invalid(f"relay.flush is {self.flush}; it must not be below zero")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SupervisorConfig(Section):
     """How the leader places work. The leader's own settings count."""
 
@@ -279,6 +325,7 @@ class RetentionConfig(Section):
 SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
+    RelayConfig,
     SupervisorConfig,
     PeersConfig,
     LogConfig,

@@ -181,6 +181,37 @@ KINDS: Mapping[str, Kind] = {
         "A proxy ended without being asked to: its clients' connections are gone, its sockets are not.",
         {"pid": "its process"},
     ),
+    "relay.exited": Kind(
+        Severity.WARNING,
+        "the relay of {subject} exited, and is started again",
+        "A relay ended without being asked to; what was not acked is handed over again.",
+        {"pid": "its process"},
+    ),
+    "relay.mapped": Kind(
+        Severity.INFO,
+        "relay map {subject} is in force",
+        "The messages of some resources meet at another relay.",
+        {"nodes": "whose relays they meet at", "before": "whose it was; none: nobody is waited for", **_TERM},
+    ),
+    "relay.unsent": Kind(
+        Severity.WARNING,
+        "worker {subject} ended with messages that the relay had not acked",
+        "What a worker's tasks emitted last may be lost, unless another replica emitted it too.",
+        {"count": "how many messages"},
+    ),
+    "sink.down": Kind(
+        Severity.WARNING,
+        "sink {subject} takes no messages; they are kept on disk",
+        "A relay cannot publish to a sink.",
+        _WHY,
+    ),
+    "sink.up": Kind(Severity.INFO, "sink {subject} takes messages again", "A relay can publish again.", {}),
+    "sink.rejected": Kind(
+        Severity.ERROR,
+        "sink {subject} rejects messages, which are dropped and counted",
+        "Messages can never be delivered for this reason. Told once for each reason while a relay lives.",
+        _WHY,
+    ),
     "service.listening": Kind(
         Severity.INFO, "service {subject} listens", "A service got its addresses.", {"at": "where it listens"}
     ),

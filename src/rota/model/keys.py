@@ -83,6 +83,14 @@ STREAM_TASKS: Key = "/stream-tasks/"
 
 MANIFESTS: Key = "/stream-manifests/"
 """What was published of each stream: one key per publish, in the order of time."""
+RELAY: Key = "/relay/"
+"""Everything about relays."""
+
+RELAY_MAP: Key = "/relay/map"
+"""Which relay the messages of a resource meet at; written by the leader."""
+
+RELAY_STATUS: Key = "/relay/status/"
+"""How each node's relay is, as it says itself; under that node's lease."""
 
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
@@ -229,6 +237,11 @@ def manifests(stream: str) -> Key:
 def manifest(stream: str, id: str) -> Key:
     """One publish of a stream."""
     return f"{MANIFESTS}{stream}/{id}"
+
+
+def relay_status(node_id: NodeId) -> Key:
+    """How a node's relay is."""
+    return RELAY_STATUS + node_id
 
 
 def event(event_id: str) -> Key:

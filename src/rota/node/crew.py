@@ -29,7 +29,7 @@ from rota.node import kernel
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, describe, start_process
-from rota.node.pipes import Beat, Brief, Channel, Deadline, Finish, Registered, StartFailed, pair
+from rota.node.pipes import Beat, Brief, Channel, Deadline, Emitting, Finish, Registered, StartFailed, pair
 from rota.node.posts import CANARY, Post
 from rota.node.stacks import Stacks
 from rota.node.vigil import Vigil
@@ -96,6 +96,9 @@ class Crew:
 
         self.witnesses: list[Witness] = []
         self.switch: Switch | None = None
+        self.emitting = Emitting()
+        """How workers hand messages over to the relay."""
+
         self.generations, self.policy = generations, policy
         self._config, self._clock, self._tell, self._stacks = config, clock, tell, stacks
         self._vigil = Vigil(config, clock, tell)
@@ -300,6 +303,7 @@ class Crew:
             order=post.order,
             deadline=self._deadline,
             beat=self._vigil.beat,
+            emitting=self.emitting,
         )
 
     def _drain(self, worker: Worker, why: str) -> None:

@@ -12,6 +12,7 @@ from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
+from tests.unit.api.test_relays import count
 from tests.unit.api.test_resources_http import Caller
 
 LOOKER, OPERATOR = "rota_looker", "rota_operator"
@@ -21,7 +22,7 @@ ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.EN
 
 def calling(token: str) -> Caller:
     clock = HandClock()
-    routes = resources.routes(lambda: None, clock, Watches())
+    routes = resources.routes(lambda: None, clock, Watches(), count)
     return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
 
 

@@ -10,6 +10,7 @@ from rota.api.metrics import METRICS, Figures, registry
 from rota.model.node import NodeLoad
 from tests.kit.process import ROOT
 from tests.kit.services import MemoryServices
+from tests.unit.api.test_relays import RELAY
 
 FIGURES = Figures(
     workers={("echo", "ready"): 3, ("echo", "starting"): 1},
@@ -87,6 +88,30 @@ async def test_the_figures_of_services_are_samples_too() -> None:
     assert [(group, quantile) for group, quantile, _ in quantiles] == [("1", "0.5"), ("1", "0.9"), ("1", "0.99")]
     assert 0.02 <= float(quantiles[0][2]) <= 0.0213
     assert float(quantiles[2][2]) >= 9
+
+
+def test_the_figures_of_the_relay_are_samples_too() -> None:
+    text = scrape(Figures(relay=RELAY))
+    for line in [
+        "rota_relay_up{} 1.0",
+        "rota_relay_map_version{} 4.0",
+        "rota_relay_moving{} 0.0",
+        "rota_relay_lines{} 3.0",
+        "rota_relay_window{} 40.0",
+        "rota_relay_passed_on_total{} 5.0",
+        'rota_relay_refused_total{reason="an earlier epoch"} 2.0',
+        'rota_sink_up{sink="amqp://box"} 0.0',
+        'rota_sink_published_total{sink="amqp://box"} 30.0',
+        'rota_sink_confirmed_total{sink="amqp://box"} 20.0',
+        'rota_sink_rejected_total{reason="no queue",sink="amqp://box"} 1.0',
+        'rota_sink_waiting{sink="amqp://box"} 2.0',
+        'rota_spool_messages{sink="amqp://box"} 7.0',
+        'rota_spool_bytes{sink="amqp://box"} 700.0',
+        'rota_spool_limit_bytes{sink="amqp://box"} 1000000.0',
+    ]:
+        assert line in sorted_labels(text)
+    assert "rota_relay_up 0.0" in scrape(Figures()).splitlines()
+    assert "rota_sink_up{" not in scrape(Figures())
 
 
 def sorted_labels(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, hooks, idempotency, operations, watching
+from rota.api import crawler, hooks, idempotency, operations, relays, watching
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -685,7 +685,7 @@ def test_every_operation_says_what_it_needs() -> None:
     assert governing == {"create_hook", "delete_hook"}
     public = {
         name
-        for module in (operations, watching, crawler, hooks)
+        for module in (operations, watching, relays, hooks, crawler)
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith("watch_"))
         and not name.startswith("_")

@@ -25,6 +25,7 @@ from rota.store.events import EventLog
 from tests.kit.waiting import eventually
 from tests.unit.api.test_http import GATE, TOKEN
 from tests.unit.api.test_operations import CLOCK, create, declare, settle
+from tests.unit.api.test_relays import count
 
 
 @pytest.fixture(params=["memory://", "sqlite"])
@@ -189,7 +190,7 @@ async def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def opened(store: Store, open: Watches) -> AsyncIterator[int]:
     """The port of a door."""
-    routes = resources.routes(lambda: store, CLOCK, open)
+    routes = resources.routes(lambda: store, CLOCK, open, count)
     app = door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK)
     with bind("127.0.0.1:0") as sock:
         serving = asyncio.create_task(serve(sock, app))

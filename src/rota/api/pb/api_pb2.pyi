@@ -414,6 +414,130 @@ class SlotsAnswer(_message.Message):
     slots: int
     def __init__(self, node: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
 
+class ListRelaysRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class RelayList(_message.Message):
+    __slots__ = ("relays", "map", "as_of")
+    RELAYS_FIELD_NUMBER: _ClassVar[int]
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    relays: _containers.RepeatedCompositeFieldContainer[Relay]
+    map: RelayMap
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, relays: _Optional[_Iterable[_Union[Relay, _Mapping]]] = ..., map: _Optional[_Union[RelayMap, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RelayMap(_message.Message):
+    __slots__ = ("version", "nodes", "before")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    before: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., before: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Relay(_message.Message):
+    __slots__ = ("node", "is_home", "status", "age_s", "not_understood")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    IS_HOME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    NOT_UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    is_home: bool
+    status: RelayStatus
+    age_s: int
+    not_understood: str
+    def __init__(self, node: _Optional[str] = ..., is_home: _Optional[bool] = ..., status: _Optional[_Union[RelayStatus, _Mapping]] = ..., age_s: _Optional[int] = ..., not_understood: _Optional[str] = ...) -> None: ...
+
+class RelayStatus(_message.Message):
+    __slots__ = ("address", "since", "map_version", "is_moving", "lines", "window", "passed_on", "refused", "sinks")
+    class RefusedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_MOVING_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PASSED_ON_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SINKS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    since: _timestamp_pb2.Timestamp
+    map_version: int
+    is_moving: bool
+    lines: int
+    window: int
+    passed_on: int
+    refused: _containers.ScalarMap[str, int]
+    sinks: _containers.RepeatedCompositeFieldContainer[SinkStatus]
+    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: _Optional[bool] = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ...) -> None: ...
+
+class SinkStatus(_message.Message):
+    __slots__ = ("sink", "state", "published", "confirmed", "rejected", "waiting", "spool_messages", "spool_bytes", "spool_limit", "last_error")
+    class RejectedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    state: str
+    published: int
+    confirmed: int
+    rejected: _containers.ScalarMap[str, int]
+    waiting: int
+    spool_messages: int
+    spool_bytes: int
+    spool_limit: int
+    last_error: str
+    def __init__(self, sink: _Optional[str] = ..., state: _Optional[str] = ..., published: _Optional[int] = ..., confirmed: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ..., spool_messages: _Optional[int] = ..., spool_bytes: _Optional[int] = ..., spool_limit: _Optional[int] = ..., last_error: _Optional[str] = ...) -> None: ...
+
+class CountMessagesRequest(_message.Message):
+    __slots__ = ("kind", "id")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    id: str
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
+class ResourceTally(_message.Message):
+    __slots__ = ("kind", "resource", "unique", "duplicates", "seen_by_one", "last_s")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    SEEN_BY_ONE_FIELD_NUMBER: _ClassVar[int]
+    LAST_S_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    resource: str
+    unique: int
+    duplicates: int
+    seen_by_one: int
+    last_s: float
+    def __init__(self, kind: _Optional[str] = ..., resource: _Optional[str] = ..., unique: _Optional[int] = ..., duplicates: _Optional[int] = ..., seen_by_one: _Optional[int] = ..., last_s: _Optional[float] = ...) -> None: ...
+
 class WhyResourceRequest(_message.Message):
     __slots__ = ("kind", "id")
     KIND_FIELD_NUMBER: _ClassVar[int]
