@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
+from rota.decide import cron as crons
 from rota.workloads.checks import Check
-from rota.workloads.jobs import cron as crons
 
 KIND = "job"
 COMMAND = "command"
