@@ -164,6 +164,7 @@ class App:
         after: After | None = None,
         labels: Mapping[str, str] | None = None,
         jitter: Duration | None = None,
+        process: bool = False,
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     @checked("job")
@@ -183,8 +184,12 @@ class App:
         after: After | None = None,
         labels: Mapping[str, str] | None = None,
         jitter: Duration | None = None,
+        process: bool = False,
     ) -> Any:
-        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand."""
+        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand.
+
+        With `process` each attempt has a process of its own: what it leaks or breaks ends with it.
+        """
         options = {
             "name": name,
             "cron": cron,
@@ -197,6 +202,7 @@ class App:
             "after": after,
             "labels": labels,
             "jitter": jitter,
+            "process": process,
         }
         return _decorate(function, lambda it: self._register_job("job", self.jobs, Job(it, options)))
 
