@@ -1,8 +1,14 @@
 """Cron expressions and due times. Pure: time is an argument.
 
 An expression has five fields (minute hour day month weekday), or six with the second first; `L`, `5#2`, names of days
-and months, and `@daily` and its like are understood. In a time zone with summer time a due time in the gap comes at its
-end, and one in the repeated hour comes once; `*/30` and the like go on through both.
+and months, and `@daily` and its like are understood.
+
+Where clocks change, a fixed time of day (its minute and hour do not begin with `*`) comes when the clock first shows
+it: in the hour that comes twice once, and in the gap, where the clock never does, at the gap's end. What goes by `*`
+comes whenever the clock shows it.
+
+The parser is only asked about clocks that never change. It knows zones too, but it steps through them by whole hours,
+and loses times where clocks change by half of one (Lord Howe) or in the middle of one (Chatham).
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +35,7 @@ _FIELDS = {  # as the parser calls them: as people do, what they may hold, and w
     "month": ("month", "months are 1-12 or JAN-DEC", 2),
     "day-of-week": ("weekday", "weekdays are 0-7 or SUN-SAT, with 5L for the last Friday and 5#2 for the second", 1),
 }
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -54,8 +61,59 @@ def normal(text: str) -> str:
 
 def due_times(expression: str, tz: str, after: datetime) -> Iterator[datetime]:
     """The due times later than `after`, in UTC, for ever."""
-    for due in CronSim(expression, after.astimezone(ZoneInfo(tz))):
-        yield due.astimezone(UTC)
+    minute, hour = expression.split()[-5:-3]
+    rule = _whenever_shown if minute.startswith("*") or hour.startswith("*") else _first_shown
+    return rule(expression, ZoneInfo(tz), after.astimezone(UTC))
+
+
+def _first_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """When the clock first shows a time that matches, or something later."""
+    last = after
+    for wall in CronSim(expression, after.astimezone(zone).replace(tzinfo=None, fold=0)):
+        due = wall.replace(tzinfo=zone).astimezone(UTC)
+        if due.astimezone(zone).replace(tzinfo=None) != wall:  # no clock shows it
+            before = due - _DAY
+            due = _change(zone, _offset(zone, before), before, due) or due
+        if due > last:
+            yield due
+            last = due
+
+
+def _whenever_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Each time the clock shows a time that matches: one stretch of an equal offset after the other."""
+    moment, offset = after, _offset(zone, after)
+    while True:
+        change = None
+        for wall in CronSim(expression, (moment + offset).replace(tzinfo=None)):
+            due = wall.replace(tzinfo=UTC) - offset
+            change = _change(zone, offset, moment, due)
+            if change is not None:
+                break
+            yield due
+            moment = due
+        if change is None:  # there is no such day within fifty years
+            return
+        moment, offset = change - _SECOND, _offset(zone, change)
+
+
+def _change(zone: ZoneInfo, offset: timedelta, after: datetime, until: datetime) -> datetime | None:
+    """The first second past `after`, and up to `until`, at which the clock has another offset; None if there is none."""
+    while after < until:
+        step = min(after + _DAY, until)
+        if _offset(zone, step) != offset:
+            break
+        after = step
+    else:
+        return None
+    same, other = after.replace(microsecond=0), step
+    while other - same > _SECOND:
+        middle = same + (other - same) // (2 * _SECOND) * _SECOND
+        same, other = (same, middle) if _offset(zone, middle) != offset else (middle, other)
+    return other
+
+
+def _offset(zone: ZoneInfo, moment: datetime) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta()
 
 
 def ticks(every: timedelta, after: datetime) -> Iterator[datetime]:

@@ -20,6 +20,8 @@ import msgspec
 
 from rota.model.ids import NodeId, Revision, SessionId
 
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
+
 
 class Origin(StrEnum):
     """Where a job comes from."""
@@ -236,7 +238,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     retries_left: int = 0
     lost_left: int = 0
-    """How many times it may be lost and tried again without that counting as an attempt."""
+    """How many times it may be lost and tried again for nothing; negative: when it is lost, that is its end."""
 
     not_before: datetime | None = None
     """It waits until then: jitter, or the back-off of a retry."""
@@ -331,8 +333,17 @@ def order(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
 
 def run_id(job: str, due: datetime, more: str = "") -> str:
     """The id of a run; without `more`, that of the due time itself, of which there is one."""
-    stamp = due.astimezone(UTC).strftime("%Y%m%dT%H%M%S.") + f"{due.microsecond // 1000:03d}Z"
+    stamp = due.astimezone(UTC).strftime(_STAMP)[:-4] + "Z"  # to the millisecond
     return f"{job}/{stamp}-{more}" if more else f"{job}/{stamp}"
+
+
+def time_of(run: str) -> datetime | None:
+    """The due time that a run's id, or its key, ends in; None if it is no run's."""
+    stamp = run.rpartition("/")[2].partition("-")[0]
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def job_of(run: str) -> str:
