@@ -97,7 +97,7 @@ def _whenever_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterato
 
 
 def _change(zone: ZoneInfo, offset: timedelta, after: datetime, until: datetime) -> datetime | None:
-    """The first second past `after`, and up to `until`, at which the clock has another offset; None if there is none."""
+    """The first second past `after`, up to `until`, at which the clock has another offset; None if there is none."""
     while after < until:
         step = min(after + _DAY, until)
         if _offset(zone, step) != offset:

@@ -14,13 +14,16 @@ Pure. `control.jobs` commits the bindings and tells the nodes.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import RunRecord, WantedJob
 
 UNKNOWN_JOB = "its job is gone"
 NOBODY = "no node takes part in jobs; start one with an app, or wait"
+
+SET_BACK = timedelta(minutes=1)
+"""If a run is so much younger than nothing, the store's clock was set back, and its waits mean nothing any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +116,8 @@ def misfit(job: WantedJob, member: Member) -> str:
 
 
 def is_ready(run: RunRecord, now: datetime) -> bool:
-    """Does a pending run wait for nothing but a node?"""
-    return run.not_before is None or run.not_before <= now
+    """Does a pending run wait for nothing but a node? (One that is made later than now has outlived a clock.)"""
+    return run.not_before is None or run.not_before <= now or now < run.created - SET_BACK
 
 
 def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:

@@ -90,6 +90,7 @@ def test_a_run_waits_for_its_moment():
     held = RunRecord(id="a/b", job="a", due=NOW, cause=Cause.SCHEDULE, created=NOW, not_before=NOW)
     assert is_ready(held, NOW)
     assert not is_ready(held, NOW - timedelta(seconds=1))
+    assert is_ready(held, NOW - timedelta(days=1)), "the store's clock was set back"
 
 
 @given(
