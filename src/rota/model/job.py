@@ -314,7 +314,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-def order(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
+def order_for(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
     """What to tell the node that a run is bound to."""
     return RunOrder(
         run=run.id,

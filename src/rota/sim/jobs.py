@@ -17,9 +17,10 @@ without expecting the run; the scenario must find both.
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from rota.control.jobs import verbs
@@ -27,7 +28,7 @@ from rota.control.jobs.owner import Outcomes
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import OldRuns
 from rota.control.jobs.writing import Step, Writer
-from rota.decide.jobs.due import times
+from rota.decide.jobs.due import decided, times
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
@@ -59,6 +60,9 @@ TTL = timedelta(seconds=10)
 EXECUTORS = 4
 FAULTS_END = 180.0
 RECOVERY = 2 * TTL.total_seconds() + 60
+STANDSTILL = timedelta(minutes=2)
+"""A job that is due every minute or more often is decided further than this before now."""
+
 SKEW = timedelta(minutes=5)
 BROKEN = ("cursor", "owner")
 """What can be broken on purpose."""
@@ -87,7 +91,10 @@ class SimRuns:
     def free(self) -> int:
         return self.executors - len(self._running)
 
-    def start(self, order: RunOrder, ended: Callable[[Outcome], None]) -> str:
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        return [self._start(order, partial(ended, order)) for order in orders]
+
+    def _start(self, order: RunOrder, ended: Callable[[Outcome], None]) -> str:
         if order.run in self._running:
             return "it runs already"
         if self.free < 1:
@@ -340,9 +347,9 @@ class Jobs:
         """Without faults the newest due time of each job is decided."""
         now = self.world.store_clock.wall()
         for name, record in self._records().items():
-            cursor = self._cursor(name)
-            if record.spec.is_timed and (cursor is None or cursor.upto is None or cursor.upto < now - 2 * TTL * 6):
-                self.world.violate(f"{name} stands still at {cursor.upto if cursor else None}, and it is {now}")
+            upto = decided(record, self._cursor(name))
+            if record.spec.is_timed and upto < now - STANDSTILL:
+                self.world.violate(f"{name} stands still at {upto}, and it is {now}")
 
     def _check_settled(self) -> None:
         for run in self._live.values():

@@ -29,7 +29,7 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order
+from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order_for
 from rota.store.port import At, Entry
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class Runs(Protocol):
     def free(self) -> int:
         """How many more attempts would be accepted."""
 
-    def start(self, order: RunOrder, ended: Callable[[Outcome], None]) -> str:
-        """Begin an attempt, once for each epoch; the reason if it is refused, else nothing."""
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        """Begin attempts, each once for each epoch: for each the reason if it is refused, else nothing."""
 
     def interrupt(self, run: str, attempt: int, why: str) -> bool:
         """End an attempt; False if it does not run here."""
@@ -149,34 +149,40 @@ class Owner:
     def _most_ahead(self) -> int:
         return min(MOST_AHEAD, int(AHEAD * self._runs.executors / self._pace))
 
-    def begin(self, told: RunOrder) -> str:
-        """Begin an attempt that is bound to this session, or soon; the reason if it is refused, else nothing."""
-        mine = self._mine.get(told.run)
-        if mine is not None and mine.order.epoch == told.epoch:
-            return ""
-        live = self._view.live.get(told.run)
-        if self._view.revision >= told.epoch and not is_at(live, self._node, self._session, told.epoch):
-            return "it is not bound to this node any more"
-        if self._runs.free < 1 and len(self._ahead) < self._most_ahead:
-            self._ahead.append((told, self._clock.monotonic()))
-        elif why := self._start(told):
-            return why
-        self._mine[told.run] = _Mine(told, self._clock.monotonic())
-        return ""
+    def begin(self, told: Sequence[RunOrder]) -> list[str]:
+        """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
+        reasons = [self._objection(order) for order in told]
+        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._has(order)]
+        refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
+        for order in fresh:
+            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < self._most_ahead:
+                self._ahead.append((order, self._clock.monotonic()))
+                refused[order.run] = ""
+            if not refused[order.run]:
+                self._mine[order.run] = _Mine(order, self._clock.monotonic())
+        return [why or refused.get(order.run, "") for order, why in zip(told, reasons, strict=True)]
 
-    def _start(self, told: RunOrder) -> str:
+    def _has(self, order: RunOrder) -> bool:
+        mine = self._mine.get(order.run)
+        return mine is not None and mine.order.epoch == order.epoch
+
+    def _objection(self, order: RunOrder) -> str:
+        live = self._view.live.get(order.run)
+        if self._view.revision >= order.epoch and not is_at(live, self._node, self._session, order.epoch):
+            return "it is not bound to this node any more"
+        return "" if self._may_act() else f"node {self._node} does not know whether its lease still lasts"
+
+    def _start(self, orders: Sequence[RunOrder]) -> list[str]:
         if not self._may_act():
-            return f"node {self._node} does not know whether its lease still lasts"
+            return ["the lease may be over"] * len(orders)
         outcomes, session = self._outcomes, self._session
-        return self._runs.start(told, lambda outcome: outcomes.add(Ended(told, session, outcome)))
+        return self._runs.start_many(orders, lambda order, outcome: outcomes.add(Ended(order, session, outcome)))
 
     def _ended(self, ended: Ended) -> None:
         """An attempt has ended: its executor gets the next one."""
         self._pace += 0.1 * (max(ended.outcome.seconds, 0.0005) - self._pace)
-        while self._ahead and self._runs.free > 0:
-            told, _ = self._ahead.popleft()
-            if why := self._start(told):
-                self._refused.append((told, why))
+        while self._ahead and not self._start([self._ahead[0][0]])[0]:
+            self._ahead.popleft()
         self.has_room()
 
     async def run(self) -> None:
@@ -210,8 +216,8 @@ class Owner:
         self._untold = {key: self._untold.get(key, now) for key in untold}
         ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
         takes = [_step(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
-        for step, revision in (await self._writer.write(takes)).items():
-            self._begin_taken(step.about, revision)
+        for step in await self._writer.write(takes):
+            self._begin_taken(step.about)
         await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
 
     def _may_take(self, live: Live) -> bool:
@@ -222,10 +228,10 @@ class Owner:
             return live.run.stop
         return "" if live.run.job in self._view.jobs else "its job is gone"
 
-    def _begin_taken(self, live: Live, revision: Revision) -> None:
+    def _begin_taken(self, live: Live) -> None:
         known = self._view.jobs.get(live.run.job)
         if known is not None:
-            why = self.begin(order(live.run, known.record.spec, live.epoch))
+            (why,) = self.begin([order_for(live.run, known.record.spec, live.epoch)])
             if why:
                 log.info("run not taken", extra={"run": live.run.id, "why": why})
 

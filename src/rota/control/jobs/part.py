@@ -93,7 +93,8 @@ class JobsPart:
     def dispatch(self, start: Start) -> Accepted | Refused:
         """Another node tells of a run that is bound to this one."""
         order = order_of(start)
-        if why := self.owner.begin(order):
+        (why,) = self.owner.begin([order])
+        if why:
             return Refused(why=why)
         return Accepted(reservation=f"{self.me.id}/{order.run}/{order.attempt}")
 

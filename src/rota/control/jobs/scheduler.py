@@ -31,7 +31,7 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobCursor, RunRecord, RunState, WantedJob, order
+from rota.model.job import JobCursor, RunRecord, RunState, order_for
 from rota.model.node import Node
 from rota.store.follow import follow_all
 from rota.store.port import Absent, At, Expect, Store
@@ -286,24 +286,22 @@ class Scheduler:
     # Telling
 
     def _tell_all(self, written: Mapping[Step, Revision]) -> None:
-        remote: list[Bound] = []
+        here: list[Bound] = []
+        elsewhere: list[Bound] = []
         for step, revision in written.items():
             told: _Told = step.about
             for run in told.bound:
-                bound = Bound(Live(run, revision), order(run, self._spec(run.job), revision))
-                if run.session != self._me.session:
-                    remote.append(bound)
-                elif why := self._owner.begin(bound.order):
-                    self._telling.refused.append((bound.live, why))
-                    self._news.set()
+                bound = Bound(Live(run, revision), order_for(run, self._view.jobs[run.job].record.spec, revision))
+                (here if run.session == self._me.session else elsewhere).append(bound)
             if told.claim is not None:
                 self._tell_missed(told.claim)
             if told.lost is not None:
                 self._tell("run.lost", told.lost.id, node=told.lost.node, attempt=told.lost.attempt)
-        self._telling.tell(remote)
-
-    def _spec(self, name: str) -> WantedJob:
-        return self._view.jobs[name].record.spec
+        for bound, why in zip(here, self._owner.begin([bound.order for bound in here]), strict=True):
+            if why:
+                self._telling.refused.append((bound.live, why))
+                self._news.set()
+        self._telling.tell(elsewhere)
 
     def _tell_missed(self, claim: Claim) -> None:
         for run in claim.runs:
