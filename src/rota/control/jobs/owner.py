@@ -54,6 +54,7 @@ ENDS = 40
 RETRY = 0.5
 """Seconds to wait for a store that is away."""
 
+FAILURES = frozenset({RunState.FAILED, RunState.TIMED_OUT})
 Tell = Callable[..., None]
 
 
@@ -325,6 +326,7 @@ class Owner:
         for move in moves:
             if move in written:
                 self._forget(move.about)
+                self._tell_failed(move)
             else:
                 left.append(move.about)
         return left
@@ -336,6 +338,12 @@ class Owner:
         assert after.ended is not None
         success: dict[Key, Record | None] = {keys.job_success(after.job): JobSuccess(run=after.id, at=after.ended)}
         return Step({**move.writes, **success}, move.expect, ended)
+
+    def _tell_failed(self, move: Step) -> None:
+        for run in move.writes.values():
+            if isinstance(run, RunRecord) and run.state in FAILURES and run.outcome is not None:
+                why = run.outcome.error
+                self._tell("run.failed", run.id, state=run.state.value, attempt=run.attempt, node=run.node, why=why)
 
     def _forget(self, ended: Ended) -> None:
         mine = self._mine.get(ended.order.run)
@@ -350,7 +358,9 @@ class Owner:
             live = Live(codec.decode(RunRecord, entry.value), entry.modified)
             if is_at(live, self._node, ended.session, told.epoch):
                 after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
-                is_done = bool(await self._writer.write([self._ending(live, ended, after)]))
+                move = self._ending(live, ended, after)
+                if is_done := bool(await self._writer.write([move])):
+                    self._tell_failed(move)
             elif any(
                 each.epoch == told.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
             ):

@@ -70,6 +70,8 @@ class _Told:
     bound: tuple[RunRecord, ...] = ()
     claim: Claim | None = None
     lost: RunRecord | None = None
+    is_over: bool = False
+    """Is that its end?"""
 
 
 class Scheduler:
@@ -296,7 +298,8 @@ class Scheduler:
             if told.claim is not None:
                 self._tell_missed(told.claim)
             if told.lost is not None:
-                self._tell("run.lost", told.lost.id, node=told.lost.node, attempt=told.lost.attempt)
+                run = told.lost
+                self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not told.is_over)
         for bound, why in zip(here, self._owner.begin([bound.order for bound in here]), strict=True):
             if why:
                 self._telling.refused.append((bound.live, why))
@@ -342,4 +345,4 @@ class Scheduler:
 def _loss(live: Live, fence: Expect, now: datetime) -> Step:
     after, key = outcomes.lose(live.run, live.epoch, now), keys.live_run(live.run.id)
     writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
-    return Step(writes, (At(key, live.modified), fence), _Told(lost=live.run))
+    return Step(writes, (At(key, live.modified), fence), _Told(lost=live.run, is_over=after.is_over))
