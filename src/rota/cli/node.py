@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from rota.cli import logs, settings
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    JobsConfig,
+    LogConfig,
+    NodeConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+)
 from rota.model.errors import Invalid
 
 
@@ -48,6 +56,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,
         supervisor=settings.resolve(SupervisorConfig, given).config,
+        jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )

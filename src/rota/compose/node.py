@@ -28,7 +28,15 @@ from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    JobsConfig,
+    LogConfig,
+    NodeConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+)
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
@@ -43,6 +51,7 @@ from rota.node.status import publish_kinds, publish_status
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
+from rota.store.logs.open import open_logs
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +93,7 @@ class Settings:
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
     supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
+    jobs: JobsConfig = field(default_factory=JobsConfig)
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
 
@@ -112,7 +122,9 @@ class _Node:
         state.declared = Declarations(settings.resources)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
-            state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+            state.runtime = Runtime(
+                target, settings.runtime, clock, state.journal.tell, folder.path / "stacks", jobs=settings.jobs
+            )
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
@@ -179,6 +191,7 @@ class _Node:
         if self._state.store is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
+                    await runtime.logs.write_down()
                     await runtime.saves.flush(self._state.store, self._state.id)
 
     # The fleet
@@ -193,7 +206,12 @@ class _Node:
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = parts.create_task(events.run(), name="events")
+                writing = [parts.create_task(events.run(), name="events")]
+                if state.runtime is not None:
+                    logs = open_logs(
+                        self._settings.jobs.logs, self._settings.node.store, store, self._folder.path / "logs"
+                    )
+                    writing.append(parts.create_task(state.runtime.logs.keep(logs), name="logs"))
                 try:
                     await in_session(
                         store, self._identity(), self._clock, lambda session: self._in_session(store, session)
@@ -201,7 +219,8 @@ class _Node:
                 finally:
                     state.store = None
                     await state.watches.close()
-                    writing.cancel()
+                    for part in writing:
+                        part.cancel()
 
     def _identity(self) -> Identity:
         config, state = self._settings.node, self._state

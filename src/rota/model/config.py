@@ -183,6 +183,23 @@ class RuntimeConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobsConfig(Section):
+    """What a node keeps of the runs of jobs."""
+
+    table: ClassVar[str] = "jobs"
+    prefix: ClassVar[str] = "jobs_"
+
+    log_bytes: Size = Size(10 * 2**20)
+    """How much of an attempt's output is kept: half from its beginning, half from its end."""
+
+    logs: Url | None = field(default=None, metadata={"default": "the store if it is SQL, else a folder in data"})
+    """Where output is kept: folder:///srv/rota, a folder that all nodes share."""
+
+    def __post_init__(self) -> None:
+        _check_count("jobs.log_bytes", self.log_bytes, least=1024)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SupervisorConfig(Section):
     """How the leader places work. The leader's own settings count."""
 
@@ -256,6 +273,7 @@ class RetentionConfig(Section):
 SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
+    JobsConfig,
     SupervisorConfig,
     LogConfig,
     EventsConfig,

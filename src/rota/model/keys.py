@@ -71,6 +71,24 @@ STREAM_TASKS: Key = "/stream-tasks/"
 
 MANIFESTS: Key = "/stream-manifests/"
 """What was published of each stream: one key per publish, in the order of time."""
+JOBS_FOLLOWED: Key = "/job"
+"""How the keys begin that every node follows to schedule jobs: their records, cursors, successes and living runs. One
+watch has them all, each commit whole; the history of runs is not among them."""
+
+JOBS: Key = "/jobs/"
+"""What is to be done, and when: one key per job."""
+
+JOB_CURSORS: Key = "/job-cursors/"
+"""Up to where each job is decided."""
+
+JOB_SUCCESSES: Key = "/job-successes/"
+"""The newest success of jobs that others come after."""
+
+LIVE_RUNS: Key = "/job-runs/"
+"""Runs that are not over: below it one folder per job."""
+
+RUNS: Key = "/runs/"
+"""Runs that are over, likewise; a run moves here in one commit."""
 
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
@@ -182,6 +200,34 @@ def manifests(stream: str) -> Key:
 def manifest(stream: str, id: str) -> Key:
     """One publish of a stream."""
     return f"{MANIFESTS}{stream}/{id}"
+def job(name: str) -> Key:
+    """A job."""
+    return JOBS + name
+
+
+def job_cursor(name: str) -> Key:
+    """Up to where a job is decided."""
+    return JOB_CURSORS + name
+
+
+def job_success(name: str) -> Key:
+    """The newest success of a job."""
+    return JOB_SUCCESSES + name
+
+
+def live_run(run_id: str) -> Key:
+    """A run that is not over; its id begins with its job."""
+    return LIVE_RUNS + run_id
+
+
+def run(run_id: str) -> Key:
+    """A run that is over."""
+    return RUNS + run_id
+
+
+def runs(job: str) -> Key:
+    """Where the runs of a job are that are over; each key ends in what follows the job in the run's id."""
+    return f"{RUNS}{job}/"
 
 
 def event(event_id: str) -> Key:

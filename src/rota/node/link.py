@@ -19,7 +19,6 @@ from rota.model.link import (
     Start,
     Verb,
 )
-from rota.node.pipes import Attempt
 from rota.node.runtime import Runtime
 
 
@@ -48,8 +47,7 @@ class LinkHandler:
             return Refused(why=f"node {self._node} runs no app")
         if self._runtime.is_draining:
             return Refused(why=f"node {self._node} is stopping")
-        attempt = Attempt(start.attempt.run, start.attempt.number, start.job, token=start.epoch)
-        if why := self._runtime.attempts.start(attempt):
+        if why := self._runtime.attempts.start(self._runtime.order(start)):
             return Refused(why=why)
         return Accepted(reservation=f"{self._node}/{start.attempt.run}/{start.attempt.number}")
 
@@ -67,8 +65,10 @@ class LinkHandler:
         raise Unavailable(f"node {self._node} has no relay; nothing was kept")
 
     def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
-        """The output of attempts is not kept yet."""
-        raise Invalid(f"node {self._node} keeps no log of {attempt}")
+        """The log of an attempt that runs here, as it grows; of another, what is kept where this node keeps logs."""
+        if self._runtime is None:
+            raise Invalid(f"node {self._node} runs no app, and keeps no log of {attempt}")
+        return self._runtime.logs.follow(attempt.run, attempt.number, offset)
 
     def _load(self) -> Load:
         runtime = self._runtime

@@ -15,28 +15,34 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit import durations
 from rota.kit.clock import Clock
-from rota.model.config import RuntimeConfig
+from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant
+from rota.model.job import Mode, RunOrder
+from rota.model.link import Start
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.resource import KindRecord
 from rota.node import kernel, posts
-from rota.node.attempts import Attempts
 from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Target
-from rota.node.pipes import Attempt, Deadline, Loaded, Order
+from rota.node.logs import RunLogs
+from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
 from rota.node.reload import Reloads
+from rota.node.runs import Runs
 from rota.node.saves import Saves
 from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
+from rota.workloads.jobs.spec import CommandSpec
 from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
@@ -63,15 +69,17 @@ class Runtime:
         tell: Tell,
         stacks: Path,
         policy: RestartPolicy | None = None,
+        jobs: JobsConfig | None = None,
     ) -> None:
-        policy = policy or RestartPolicy()
+        policy, jobs = policy or RestartPolicy(), jobs or JobsConfig()
         self.is_draining = False
         self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
         self.saves = Saves()
         self.crew.witnesses.append(self.saves)
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
-        self.attempts = Attempts(self.crew, config.executors, clock, self._post)
+        self.logs = RunLogs(jobs.log_bytes, clock)
+        self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
@@ -100,6 +108,7 @@ class Runtime:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self.crew.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
+            loops.create_task(self.attempts.run(), name="attempts")
 
     def _turn(self, progress: Callable[[], None]) -> None:
         progress()
@@ -119,20 +128,24 @@ class Runtime:
         task.add_done_callback(self._reloading.discard)
 
     def end_session(self) -> None:
-        """The lease is gone or given back: end exclusive work now. The rest runs on."""
+        """The lease is gone or given back: end exclusive work and attempts now. The rest runs on."""
         self.crew.extend(None)
+        self.attempts.end_session()
         self.tasks.want([order for order in self.tasks.orders.values() if not order.is_exclusive])
         self._post()
         self.crew.kill_exclusive("the session ended")
 
     def extend(self, safe_until: Instant, ttl: timedelta) -> None:
         """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
-        self.crew.extend(Deadline(safe_until, safe_until + ttl.total_seconds() / 10))
+        dead_by = safe_until + ttl.total_seconds() / 10
+        self.crew.extend(Deadline(safe_until, dead_by))
+        self.attempts.extend(dead_by)
 
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
         self.is_draining = True
         ends = self._clock.monotonic() + self._config.drain.total_seconds()
+        self.attempts.stop_by(Instant(ends))
         await self.reloads.close()
         self.tasks.want(())
         # Services first answer what they have, which takes their workers; everything else stops meanwhile.
@@ -179,7 +192,7 @@ class Runtime:
 
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
-        attempt = Attempt(f"source:{kind}", next(self._queries), "", source=kind)
+        number = next(self._queries)
         answer: asyncio.Future[tuple[str, bytes]] = asyncio.get_running_loop().create_future()
 
         def ended(error: str, result: bytes) -> None:
@@ -191,7 +204,7 @@ class Runtime:
             async with asyncio.timeout(timeout.total_seconds()):
                 # An executor may become free in time, and the app may get that source by a reload.
                 while True:
-                    refused = self.attempts.start(attempt, ended)
+                    refused = self.attempts.ask(kind, number, ended)
                     if not refused:
                         break
                     await asyncio.sleep(TICK)
@@ -199,10 +212,28 @@ class Runtime:
         except TimeoutError:
             raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
         finally:
-            self.attempts.interrupt(attempt.run, attempt.attempt, "nobody waits for the list any more")
+            self.attempts.interrupt(f"source:{kind}", number, "nobody waits for the list any more")
         if error:
             raise SourceFailed(error)
         return result
+
+    def order(self, start: Start) -> RunOrder:
+        """What a start over the node link means: how the job is run is as the app declares it."""
+        loaded = self.generations.app
+        jobs = (*loaded.app.jobs, *loaded.app.commands) if loaded else ()
+        spec = next((job for job in jobs if job.name == start.job), None)
+        order = RunOrder(
+            run=start.attempt.run,
+            attempt=start.attempt.number,
+            epoch=start.epoch,
+            job=start.job,
+            payload=start.payload,
+            timeout=start.timeout or (spec.timeout if spec else None),
+            mode=Mode.PROCESS if spec is not None and spec.process else Mode.WARM,
+        )
+        if not isinstance(spec, CommandSpec):
+            return order
+        return msgspec.structs.replace(order, argv=spec.argv, env=spec.env, cwd=spec.cwd)
 
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""

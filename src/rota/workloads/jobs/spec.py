@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
+from rota.decide import cron as crons
 from rota.workloads.checks import Check
-from rota.workloads.jobs import cron as crons
 
 KIND = "job"
 COMMAND = "command"
@@ -50,6 +50,8 @@ class JobSpec:
     """It starts up to so much later than due, so that not everything starts at once."""
 
     is_async: bool
+    process: bool = False
+    """Does each attempt have a process of its own? (Programs have one in any case.)"""
 
     @property
     def is_manual(self) -> bool:
@@ -102,6 +104,7 @@ def _job(
     after: object = None,
     labels: object = None,
     jitter: object = None,
+    process: object = False,
 ) -> dict[str, Any]:
     """The fields every job has."""
     checked = check.name(name)
@@ -128,6 +131,7 @@ def _job(
         "after": _after(check, checked, after),
         "labels": check.labels("labels", labels),
         "jitter": spread,
+        "process": check.flag("process", process),
     }
 
 
