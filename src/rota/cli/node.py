@@ -58,6 +58,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         supervisor=settings.resolve(SupervisorConfig, given).config,
         jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
+        declared_jobs=lambda: settings.jobs(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -97,7 +97,7 @@ async def _open_link(
     up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Gate, may_move: bool
 ) -> None:
     """The node link, and with it the API over gRPC."""
-    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.clock)
+    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, state.take, config.slots, state.clock)
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from rota import __version__
 from rota.api.health import Health
 from rota.compose.doors import open_doors, reload, verbs
+from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.state import NodeState
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
@@ -97,6 +98,9 @@ class Settings:
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
 
+    declared_jobs: ReadJobs = lambda: None
+    """Reads the jobs that a file declares, likewise."""
+
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -120,6 +124,7 @@ class _Node:
         self._new_token = token.make(folder.path) if config.token is None else None
         self._gate = _gate(token.find(config.token, folder.path))
         state.declared = Declarations(settings.resources)
+        self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(
@@ -175,6 +180,7 @@ class _Node:
     def _reload(self) -> None:
         """Take in what changed on disk."""
         self._state.declared.read_again(self._state.journal.tell)
+        self._file_jobs.read_again(self._state.journal.tell)
         if self._state.runtime is not None:
             self._state.runtime.reload_soon()
 
@@ -233,6 +239,7 @@ class _Node:
             grpc=state.doors.get("grpc", ""),
             labels=config.labels,
             slots=config.slots,
+            executors=state.runtime.executors if state.runtime else 0,
             version=__version__,
             insecure=config.insecure,
         )
@@ -252,6 +259,7 @@ class _Node:
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
+                take_part(parts, state, store, session, self._file_jobs)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
@@ -260,7 +268,7 @@ class _Node:
                 else:
                     await asyncio.Event().wait()
         finally:
-            state.session = None
+            state.session = state.jobs = None
             if state.runtime is not None:
                 state.runtime.end_session()
 
@@ -279,6 +287,7 @@ class _Node:
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
+                chores(duties, state, term, settings.jobs)
         finally:
             state.term = None
 

@@ -9,9 +9,12 @@ from rota.api.metrics import Figures
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
+from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.model.link import Accepted, Refused, Start
 from rota.node.admin import Admins
 from rota.node.journal import Journal
 from rota.node.runtime import Runtime
@@ -32,6 +35,12 @@ class NodeState:
 
     runtime: Runtime | None = None
     """None if it runs no app."""
+
+    jobs: JobsPart | None = None
+    """Its part in jobs, while it is in the fleet."""
+
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    """What attempts came to, until it is written."""
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
@@ -58,6 +67,10 @@ class NodeState:
 
     def __post_init__(self) -> None:
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
+
+    def take(self, start: Start) -> Accepted | Refused:
+        """Take an attempt of which another node tells this one."""
+        return self.jobs.dispatch(start) if self.jobs else Refused(why=f"node {self.id} is not in the fleet now")
 
     @property
     def session_id(self) -> SessionId | None:

@@ -116,9 +116,6 @@ class JobRecord:
     app: str = ""
     """Whose function it is, or who declares the command; empty for jobs of the API."""
 
-    deleting: bool = False
-    """Somebody deleted it while runs of it lived: nothing new is due, and it goes with the last of them."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobCursor:

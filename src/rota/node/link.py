@@ -26,8 +26,15 @@ class LinkHandler:
     """The node's end of the link."""
 
     def __init__(
-        self, node: NodeId, session: Callable[[], SessionId | None], runtime: Runtime | None, slots: int, clock: Clock
+        self,
+        node: NodeId,
+        session: Callable[[], SessionId | None],
+        runtime: Runtime | None,
+        take: Callable[[Start], Accepted | Refused],
+        slots: int,
+        clock: Clock,
     ) -> None:
+        self._take = take
         self._node, self._session, self._runtime, self._slots, self._clock = node, session, runtime, slots, clock
 
     def presence(self) -> Presence:
@@ -42,14 +49,12 @@ class LinkHandler:
         return NotLeader()
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
-        """Start an attempt in an executor of this node."""
+        """Take an attempt that is bound to this node."""
         if self._runtime is None:
             return Refused(why=f"node {self._node} runs no app")
         if self._runtime.is_draining:
             return Refused(why=f"node {self._node} is stopping")
-        if why := self._runtime.attempts.start(self._runtime.order(start)):
-            return Refused(why=why)
-        return Accepted(reservation=f"{self._node}/{start.attempt.run}/{start.attempt.number}")
+        return self._take(start)
 
     async def control(self, control: Control) -> bool:
         """Interrupt an attempt; tasks are steered through the store."""

@@ -15,8 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit import durations
@@ -24,8 +22,7 @@ from rota.kit.clock import Clock
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant
-from rota.model.job import Mode, RunOrder
-from rota.model.link import Start
+from rota.model.job import WantedJob
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.resource import KindRecord
 from rota.node import kernel, posts
@@ -42,7 +39,7 @@ from rota.node.saves import Saves
 from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
-from rota.workloads.jobs.spec import CommandSpec
+from rota.workloads.jobs.wanted import wanted
 from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
@@ -183,12 +180,18 @@ class Runtime:
             tasks_ordered=len(self.tasks.orders),
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.resources) if app else [],
+            jobs=sorted(job.name for job in self.jobs()),
         )
 
     def kinds(self) -> list[KindRecord]:
         """The kinds of resources that the app declares."""
         app = self.generations.app
         return [_kind(app.app.name, kind) for kind in app.app.resources] if app else []
+
+    def jobs(self) -> list[WantedJob]:
+        """The jobs that the app declares."""
+        app = self.generations.app
+        return [wanted(spec) for spec in (*app.app.jobs, *app.app.commands)] if app else []
 
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
@@ -216,24 +219,6 @@ class Runtime:
         if error:
             raise SourceFailed(error)
         return result
-
-    def order(self, start: Start) -> RunOrder:
-        """What a start over the node link means: how the job is run is as the app declares it."""
-        loaded = self.generations.app
-        jobs = (*loaded.app.jobs, *loaded.app.commands) if loaded else ()
-        spec = next((job for job in jobs if job.name == start.job), None)
-        order = RunOrder(
-            run=start.attempt.run,
-            attempt=start.attempt.number,
-            epoch=start.epoch,
-            job=start.job,
-            payload=start.payload,
-            timeout=start.timeout or (spec.timeout if spec else None),
-            mode=Mode.PROCESS if spec is not None and spec.process else Mode.WARM,
-        )
-        if not isinstance(spec, CommandSpec):
-            return order
-        return msgspec.structs.replace(order, argv=spec.argv, env=spec.env, cwd=spec.cwd)
 
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 PACE = 1.0
 """Seconds from one look to the next."""
 
+EVERY = 60.0
+"""Seconds between looks for what nobody declares any more."""
+
 Tell = Callable[..., None]
 Declared = Callable[[], tuple[Owner, Sequence[WantedJob]] | None]
 """Who declares what at the moment; None if nobody declares anything."""
@@ -66,6 +69,15 @@ class Undeclared:
     def __init__(self, store: Store, tell: Tell) -> None:
         self._store, self._tell = store, tell
         self._before: set[str] = set()
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await asyncio.sleep(EVERY)
+            try:
+                await self.look()
+            except (Conflict, NotFound, Unavailable, Unknown) as error:
+                log.debug("undeclared jobs not removed", extra={"why": str(error)})
 
     async def look(self) -> None:
         """Look, and remove what was found the last time too."""

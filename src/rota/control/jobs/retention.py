@@ -5,21 +5,38 @@ are. Deleting expects nothing: a run that is over is only ever written again to 
 with the run is no loss.
 """
 
+import asyncio
 import logging
 from datetime import datetime, timedelta
 
 from rota.decide.jobs.retention import doomed
 from rota.model import keys
+from rota.model.config import JobsConfig
+from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Key
 from rota.model.job import job_of
 from rota.store.port import Delete, Store
 
 log = logging.getLogger(__name__)
 
+EVERY = 60.0
+"""Seconds between visits."""
+
 PAGE = 1000
 BATCH = 100
 JOBS = 20
 """Jobs that one visit looks at."""
+
+
+async def keep_runs(store: Store, config: JobsConfig) -> None:
+    """Clear old runs away again and again, for ever."""
+    old = OldRuns(store, most=config.per_job, keep=config.keep)
+    while True:
+        await asyncio.sleep(EVERY)
+        try:
+            await old.visit(await store.now())
+        except (Unavailable, Unknown) as error:
+            log.debug("old runs not cleared", extra={"why": str(error)})
 
 
 class OldRuns:

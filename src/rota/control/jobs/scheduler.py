@@ -60,7 +60,7 @@ class Turns:
     """Who holds the duty to go first."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
-    """Why a node gets nothing: others cannot reach it."""
+    """Why a node gets nothing: it is stopping, or others cannot reach it."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +269,6 @@ class Scheduler:
         ]
 
     def _barred(self, node: NodeId) -> str:
-        if node == self._me.id:
-            return ""
         return self._telling.barred(node) or self._turns.barred(node)
 
     def _my_wait(self, now: datetime) -> timedelta:
@@ -302,8 +300,7 @@ class Scheduler:
                 self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not told.is_over)
         for bound, why in zip(here, self._owner.begin([bound.order for bound in here]), strict=True):
             if why:
-                self._telling.refused.append((bound.live, why))
-                self._news.set()
+                self._telling.take_back(self._me.id, bound, why)
         self._telling.tell(elsewhere)
 
     def _tell_missed(self, claim: Claim) -> None:

@@ -33,8 +33,8 @@ AGAIN = 1.0
 """Seconds before a node is asked again that gave no answer."""
 
 TIMEOUT = timedelta(seconds=2)
-SHUNNED = 5.0
-"""Seconds in which a node that could not be reached gets nothing."""
+SHUNNED = 1.0
+"""Seconds in which a node gets nothing that refused a run or could not be told."""
 
 LinkTo: TypeAlias = Callable[[NodeId], Link | None]
 Strike: TypeAlias = Callable[[NodeId, str], None]
@@ -76,9 +76,11 @@ class Telling:
         until, why = self._shunned.get(node, (Instant(0.0), ""))
         return why if self._clock.monotonic() < until else ""
 
-    def shun(self, node: NodeId, why: str) -> None:
-        """Leave a node alone for a while."""
+    def take_back(self, node: NodeId, bound: Bound, why: str) -> None:
+        """A node certainly did not begin a run: it goes elsewhere, and the node is left alone for a while."""
         self._shunned[node] = Instant(self._clock.monotonic() + SHUNNED), why
+        self.refused.append((bound.live, why))
+        self.news.set()
 
     async def close(self) -> None:
         """Stop asking."""
@@ -93,7 +95,7 @@ class Telling:
                 answer = await link.dispatch(_start(bound.order), timeout=TIMEOUT)
             except (Unavailable, Denied, Invalid) as error:
                 if is_certain:
-                    self._take_back(node, bound, f"node {node} cannot be told: {error}")
+                    self.take_back(node, bound, f"node {node} cannot be told: {error}")
                     self._strike(node, str(error))
                     return
             except RotaError as error:  # unknown, or somebody else is there: it may have begun
@@ -101,14 +103,9 @@ class Telling:
                 is_certain = False
             else:
                 if isinstance(answer, Refused):
-                    self._take_back(node, bound, f"node {node} refused it: {answer.why}")
+                    self.take_back(node, bound, f"node {node} refused it: {answer.why}")
                 return
             await asyncio.sleep(AGAIN)
-
-    def _take_back(self, node: NodeId, bound: Bound, why: str) -> None:
-        self.shun(node, why)
-        self.refused.append((bound.live, why))
-        self.news.set()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name="tell of a run")

@@ -83,14 +83,14 @@ def decided(record: JobRecord, cursor: JobCursor | None) -> datetime:
 
 def next_due(record: JobRecord, cursor: JobCursor | None) -> datetime | None:
     """The first due time that is not decided; None if there will be none."""
-    if not record.enabled or record.deleting:
+    if not record.enabled:
         return None
     return next(times(record.spec, decided(record, cursor)), None)
 
 
 def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int = 0) -> Claim | None:
     """What a job is due for by now, if `waiting` runs of it wait already; None if nothing."""
-    if not record.enabled or record.deleting or waiting >= BACKLOG:
+    if not record.enabled or waiting >= BACKLOG:
         return None
     most = min(RUNS, BACKLOG - waiting)
     look = most if record.spec.misfire == "all" else LOOK
@@ -120,7 +120,7 @@ def follow_up(
 ) -> Claim | None:
     """The run that follows the jobs it comes after; None if one of them has not succeeded since."""
     spec = record.spec
-    if not record.enabled or record.deleting or not spec.after:
+    if not record.enabled or not spec.after:
         return None
     used = cursor.used if cursor else {}
     found = {name: successes[name] for name in spec.after if name in successes}

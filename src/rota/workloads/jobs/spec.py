@@ -34,6 +34,9 @@ class JobSpec:
     retries: int
     """Further attempts of a run that failed."""
 
+    on_lost: str
+    """When its node is lost: `retry` once more for nothing, or `fail`, because doing it twice is worse."""
+
     misfire: str
     """Due times nobody was there for: `skip` them, run `once` for all, `all`, or `all(5)` at most."""
 
@@ -99,6 +102,7 @@ def _job(
     tz: object = None,
     timeout: object = None,
     retries: object = 0,
+    on_lost: object = "retry",
     misfire: object = None,
     concurrency: object = 1,
     after: object = None,
@@ -126,6 +130,7 @@ def _job(
         "tz": "UTC" if tz is None else check.zone("tz", tz),
         "timeout": check.duration_or_none("timeout", timeout),
         "retries": check.count("retries", retries, least=0),
+        "on_lost": check.choice("on_lost", on_lost, ("retry", "fail")),
         "misfire": "once" if misfire is None else _misfire(check, misfire),
         "concurrency": None if concurrency is None else check.count("concurrency", concurrency),
         "after": _after(check, checked, after),
