@@ -16,8 +16,8 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
-from rota.model.manifest import CommittedOffset, Manifest
 from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord
+from rota.model.manifest import CommittedOffset, Manifest
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
 from rota.model.resource import (
     Cordon,

@@ -9,6 +9,8 @@ it lasts. Who expects that key at its revision writes into this incarnation or n
 
 from rota.model.ids import Key, NodeId
 
+_MIRROR = str.maketrans("0123456789", "9876543210")
+
 NODES: Key = "/nodes/"
 """One key per member, under that member's lease."""
 
@@ -200,6 +202,8 @@ def manifests(stream: str) -> Key:
 def manifest(stream: str, id: str) -> Key:
     """One publish of a stream."""
     return f"{MANIFESTS}{stream}/{id}"
+
+
 def job(name: str) -> Key:
     """A job."""
     return JOBS + name
@@ -221,8 +225,21 @@ def live_run(run_id: str) -> Key:
 
 
 def run(run_id: str) -> Key:
-    """A run that is over."""
-    return RUNS + run_id
+    """A run that is over. The runs of a job are in the reverse order of their due times: the newest come first."""
+    job, _, moment = run_id.partition("/")
+    return f"{RUNS}{job}/{_mirrored(moment)}"
+
+
+def run_of(key: Key) -> str:
+    """The id of the run that is kept under a key."""
+    job, _, moment = key.removeprefix(RUNS).partition("/")
+    return f"{job}/{_mirrored(moment)}"
+
+
+def _mirrored(moment: str) -> str:
+    """A moment whose digits count down instead of up, and back."""
+    digits, dash, more = moment.partition("-")
+    return digits.translate(_MIRROR) + dash + more
 
 
 def runs(job: str) -> Key:
