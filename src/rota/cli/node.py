@@ -11,6 +11,7 @@ import click
 from rota.cli import logs, settings
 from rota.model.config import (
     EventsConfig,
+    JobsConfig,
     LogConfig,
     NodeConfig,
     PeersConfig,
@@ -59,7 +60,9 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         relay=settings.resolve(RelayConfig, given).config,
         supervisor=settings.resolve(SupervisorConfig, given).config,
         peers=settings.resolve(PeersConfig, given).config,
+        jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
+        declared_jobs=lambda: settings.jobs(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -97,7 +97,9 @@ async def _open_link(
     up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Gate, may_move: bool
 ) -> None:
     """The node link, and with it the API over gRPC."""
-    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.meter, state.clock)
+    handler = LinkHandler(
+        state.id, lambda: state.session_id, state.runtime, state.take, config.slots, state.meter, state.clock
+    )
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:

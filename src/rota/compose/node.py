@@ -18,6 +18,7 @@ from rota import __version__
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.compose.doors import open_doors, reload, verbs
+from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
 from rota.compose.state import NodeState
 from rota.compose.tallies import FleetTallies
@@ -34,6 +35,7 @@ from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import (
     EventsConfig,
+    JobsConfig,
     LogConfig,
     NodeConfig,
     PeersConfig,
@@ -59,6 +61,7 @@ from rota.node.status import publish_kinds, publish_status
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
+from rota.store.logs.open import open_logs
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +105,12 @@ class Settings:
     log: LogConfig = field(default_factory=LogConfig)
     supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
     peers: PeersConfig = field(default_factory=PeersConfig)
+    jobs: JobsConfig = field(default_factory=JobsConfig)
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
+
+    declared_jobs: ReadJobs = lambda: None
+    """Reads the jobs that a file declares, likewise."""
 
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
@@ -131,11 +138,18 @@ class _Node:
         state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
         self._relay_place: RelayPlace | None = None
+        self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
-                target, settings.runtime, clock, state.journal.tell, folder.path / "stacks", relay=place
+                target,
+                settings.runtime,
+                clock,
+                state.journal.tell,
+                folder.path / "stacks",
+                relay=place,
+                jobs=settings.jobs,
             )
             state.services = state.runtime.services
 
@@ -192,6 +206,7 @@ class _Node:
     def _reload(self) -> None:
         """Take in what changed on disk."""
         self._state.declared.read_again(self._state.journal.tell)
+        self._file_jobs.read_again(self._state.journal.tell)
         if self._state.runtime is not None:
             self._state.runtime.reload_soon()
 
@@ -208,6 +223,7 @@ class _Node:
         if self._state.store is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
+                    await runtime.logs.write_down()
                     await runtime.saves.flush(self._state.store, self._state.id)
 
     # The fleet
@@ -222,7 +238,12 @@ class _Node:
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = parts.create_task(events.run(), name="events")
+                writing = [parts.create_task(events.run(), name="events")]
+                if state.runtime is not None:
+                    logs = open_logs(
+                        self._settings.jobs.logs, self._settings.node.store, store, self._folder.path / "logs"
+                    )
+                    writing.append(parts.create_task(state.runtime.logs.keep(logs), name="logs"))
                 try:
                     await in_session(
                         store, self._identity(), self._clock, lambda session: self._in_session(store, session)
@@ -230,7 +251,8 @@ class _Node:
                 finally:
                     state.store = None
                     await state.watches.close()
-                    writing.cancel()
+                    for part in writing:
+                        part.cancel()
 
     def _identity(self) -> Identity:
         config, state = self._settings.node, self._state
@@ -243,6 +265,7 @@ class _Node:
             grpc=state.doors.get("grpc", ""),
             labels=config.labels,
             slots=config.slots,
+            executors=state.runtime.executors if state.runtime else 0,
             version=__version__,
             insecure=config.insecure,
         )
@@ -265,6 +288,7 @@ class _Node:
                     if runtime.relay is not None:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 live_together(parts, state, store, session, self._settings.peers, self._token)
+                take_part(parts, state, store, session, self._file_jobs)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
@@ -273,7 +297,7 @@ class _Node:
                 else:
                     await asyncio.Event().wait()
         finally:
-            state.session = state.peers = state.duties = None
+            state.session = state.peers = state.duties = state.jobs = None
             if state.runtime is not None:
                 state.runtime.end_session()
 
@@ -293,6 +317,7 @@ class _Node:
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
+                chores(duties, state, term, settings.jobs)
         finally:
             state.term = None
 

@@ -12,9 +12,12 @@ from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
+from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.model.link import Accepted, Refused, Start
 from rota.model.peers import Standing
 from rota.model.relay import ResourceTally
 from rota.node.admin import Admins
@@ -45,6 +48,12 @@ class NodeState:
 
     duties: Duties | None = None
     """Its part in the fleet's chores, while it is in the fleet."""
+
+    jobs: JobsPart | None = None
+    """Its part in jobs, while it is in the fleet."""
+
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    """What attempts came to, until it is written."""
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
@@ -85,6 +94,10 @@ class NodeState:
         """How many executors it has, and how many of them are used."""
         runtime = self.runtime
         return (runtime.executors, runtime.executors - runtime.attempts.free) if runtime else (0, 0)
+
+    def take(self, start: Start) -> Accepted | Refused:
+        """Take an attempt of which another node tells this one."""
+        return self.jobs.dispatch(start) if self.jobs else Refused(why=f"node {self.id} is not in the fleet now")
 
     @property
     def session_id(self) -> SessionId | None:

@@ -3,10 +3,13 @@
 `{"v":1, …}`: readable with `etcdctl get` and `SELECT`. A record of an older version is brought up by the functions
 in `UPGRADES`; one of a newer version is refused with the next move; fields nobody here knows are left alone, so that
 two neighbouring versions of Rota can share a fleet.
+
+A struct bears its version as its tag, so that it is written and read in one step; only when that fails is it looked at
+more closely.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -14,6 +17,7 @@ from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
+from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord
 from rota.model.manifest import CommittedOffset, Manifest
 from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
 from rota.model.peers import DutyHeld, NodeHealth, Strikes
@@ -46,6 +50,9 @@ VERSIONS: Mapping[type, int] = {
     HookCursor: 1,
     HookStatus: 1,
     Incarnation: 1,
+    JobCursor: 1,
+    JobRecord: 1,
+    JobSuccess: 1,
     KindRecord: 1,
     Leader: 1,
     Listing: 1,
@@ -60,6 +67,7 @@ VERSIONS: Mapping[type, int] = {
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,
+    RunRecord: 1,
     SavedState: 1,
     SlotsSet: 1,
     StreamTaskStatus: 1,
@@ -73,10 +81,15 @@ UPGRADES: Mapping[tuple[type, int], Callable[[dict[str, Any]], dict[str, Any]]] 
 """(record, version) → what makes the next version of it."""
 
 _encoder = msgspec.json.Encoder()
+_structs: Mapping[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in VERSIONS if issubclass(kind, msgspec.Struct)
+}
 
 
 def encode(record: object) -> bytes:
     """The record as bytes."""
+    if type(record) in _structs:
+        return _encoder.encode(record)
     version = VERSIONS[type(record)]
     fields = msgspec.to_builtins(record)
     return _encoder.encode({"v": version, **fields})
@@ -84,6 +97,15 @@ def encode(record: object) -> bytes:
 
 def decode(kind: type[R], data: bytes) -> R:
     """The record in `data`; Invalid says what is wrong with it."""
+    if (struct := _structs.get(kind)) is not None:
+        try:
+            return cast(R, struct.decode(data))
+        except msgspec.DecodeError:  # of another version, or broken: the longer way says which
+            pass
+    return _decode(kind, data)
+
+
+def _decode(kind: type[R], data: bytes) -> R:
     name = kind.__name__.lower()
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
@@ -94,6 +116,8 @@ def decode(kind: type[R], data: bytes) -> R:
         raise Invalid(f"a {name} record of version {version}, this Rota knows {VERSIONS[kind]}; upgrade this node")
     for step in range(version, VERSIONS[kind]):
         fields = UPGRADES[kind, step](fields)
+    if kind in _structs:
+        fields["v"] = VERSIONS[kind]
     try:
         return msgspec.convert(fields, type=kind, str_keys=True)
     except msgspec.ValidationError as error:

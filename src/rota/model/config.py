@@ -229,6 +229,31 @@ class RelayConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobsConfig(Section):
+    """What a node keeps of the runs of jobs."""
+
+    table: ClassVar[str] = "runs"
+    prefix: ClassVar[str] = "runs_"
+
+    keep: timedelta = timedelta(days=30)
+    """Runs that were due longer ago are deleted, with their output."""
+
+    per_job: int = 1000
+    """At most this many runs that are over are kept of each job; the oldest go first."""
+
+    log_bytes: Size = Size(10 * 2**20)
+    """How much of an attempt's output is kept: half from its beginning, half from its end."""
+
+    logs: Url | None = field(default=None, metadata={"default": "the store if it is SQL, else a folder in data"})
+    """Where output is kept: folder:///srv/rota, a folder that all nodes share."""
+
+    def __post_init__(self) -> None:
+        _check_positive("runs.keep", self.keep)
+        _check_count("runs.per_job", self.per_job, least=1)
+        _check_count("runs.log_bytes", self.log_bytes, least=1024)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SupervisorConfig(Section):
     """How the leader places work. The leader's own settings count."""
 
@@ -326,6 +351,7 @@ SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
     RelayConfig,
+    JobsConfig,
     SupervisorConfig,
     PeersConfig,
     LogConfig,

@@ -246,6 +246,42 @@ KINDS: Mapping[str, Kind] = {
         {"count": "how many"},
     ),
     "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
+    "job.missed": Kind(
+        Severity.WARNING,
+        "due times of job {subject} did not become runs of their own",
+        "Nobody was there when a job was due, or its runs waited too long; its `misfire` says what becomes of that.",
+        {"count": "how many due times", "first": "the first of them", "last": "the last of them"},
+    ),
+    "job.refused": Kind(
+        Severity.WARNING,
+        "job {subject} is not taken",
+        "An app or a file declares a job that does not fit in with those there are; what was there stays.",
+        _WHY,
+    ),
+    "job.removed": Kind(
+        Severity.INFO,
+        "job {subject} is gone",
+        "No node's app declares a job any more that once came from it, and it is removed.",
+        {"app": "the app it came from"},
+    ),
+    "run.failed": Kind(
+        Severity.WARNING,
+        "run {subject} failed",
+        "A run failed or timed out, and is not tried again.",
+        {"state": "failed or timed out", "attempt": "which attempt was the last", "node": "where", **_WHY},
+    ),
+    "run.lost": Kind(
+        Severity.WARNING,
+        "run {subject} was lost with its node",
+        "A node's session ended while a run was bound to it; whether it is tried again is its job's business.",
+        {"attempt": "which attempt", "lost_on": "the node that was lost", "again": "is it tried again?"},
+    ),
+    "run.late": Kind(
+        Severity.WARNING,
+        "an outcome of run {subject} came too late",
+        "A node told what an attempt came to after that was given up; it is kept with the run, and changes nothing.",
+        {"attempt": "which attempt", "state": "what it came to", "final": "what the run is"},
+    ),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

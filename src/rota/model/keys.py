@@ -9,6 +9,8 @@ it lasts. Who expects that key at its revision writes into this incarnation or n
 
 from rota.model.ids import Key, NodeId
 
+_MIRROR = str.maketrans("0123456789", "9876543210")
+
 NODES: Key = "/nodes/"
 """One key per member, under that member's lease."""
 
@@ -91,6 +93,24 @@ RELAY_MAP: Key = "/relay/map"
 
 RELAY_STATUS: Key = "/relay/status/"
 """How each node's relay is, as it says itself; under that node's lease."""
+JOBS_FOLLOWED: Key = "/job"
+"""How the keys begin that every node follows to schedule jobs: their records, cursors, successes and living runs. One
+watch has them all, each commit whole; the history of runs is not among them."""
+
+JOBS: Key = "/jobs/"
+"""What is to be done, and when: one key per job."""
+
+JOB_CURSORS: Key = "/job-cursors/"
+"""Up to where each job is decided."""
+
+JOB_SUCCESSES: Key = "/job-successes/"
+"""The newest success of jobs that others come after."""
+
+LIVE_RUNS: Key = "/job-runs/"
+"""Runs that are not over: below it one folder per job."""
+
+RUNS: Key = "/runs/"
+"""Runs that are over, likewise; a run moves here in one commit."""
 
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
@@ -242,6 +262,49 @@ def manifest(stream: str, id: str) -> Key:
 def relay_status(node_id: NodeId) -> Key:
     """How a node's relay is."""
     return RELAY_STATUS + node_id
+
+
+def job(name: str) -> Key:
+    """A job."""
+    return JOBS + name
+
+
+def job_cursor(name: str) -> Key:
+    """Up to where a job is decided."""
+    return JOB_CURSORS + name
+
+
+def job_success(name: str) -> Key:
+    """The newest success of a job."""
+    return JOB_SUCCESSES + name
+
+
+def live_run(run_id: str) -> Key:
+    """A run that is not over; its id begins with its job."""
+    return LIVE_RUNS + run_id
+
+
+def run(run_id: str) -> Key:
+    """A run that is over. The runs of a job are in the reverse order of their due times: the newest come first."""
+    job, _, moment = run_id.partition("/")
+    return f"{RUNS}{job}/{_mirrored(moment)}"
+
+
+def run_of(key: Key) -> str:
+    """The id of the run that is kept under a key."""
+    job, _, moment = key.removeprefix(RUNS).partition("/")
+    return f"{job}/{_mirrored(moment)}"
+
+
+def _mirrored(moment: str) -> str:
+    """A moment whose digits count down instead of up, and back."""
+    digits, dash, more = moment.partition("-")
+    return digits.translate(_MIRROR) + dash + more
+
+
+def runs(job: str) -> Key:
+    """Where the runs of a job are that are over; each key ends in what follows the job in the run's id."""
+    return f"{RUNS}{job}/"
 
 
 def event(event_id: str) -> Key:

@@ -50,6 +50,9 @@ class Node:
 
     labels: dict[str, str] = field(default_factory=dict)
     slots: int = 0
+    executors: int = 0
+    """How many attempts of jobs it runs at a time; 0: it runs none."""
+
     version: str = ""
     """Which Rota it runs."""
 
@@ -97,6 +100,9 @@ class NodeStatus:
     tasks_running: int
     kinds: list[str] = field(default_factory=list)
     """The kinds of resources its app declares."""
+
+    jobs: list[str] = field(default_factory=list)
+    """The jobs whose functions its app has."""
 
 
 @dataclass(frozen=True, kw_only=True)

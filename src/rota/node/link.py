@@ -20,7 +20,6 @@ from rota.model.link import (
     Verb,
 )
 from rota.node.load import LoadMeter
-from rota.node.pipes import Attempt
 from rota.node.runtime import Runtime
 
 
@@ -32,12 +31,13 @@ class LinkHandler:
         node: NodeId,
         session: Callable[[], SessionId | None],
         runtime: Runtime | None,
+        take: Callable[[Start], Accepted | Refused],
         slots: int,
         meter: LoadMeter,
         clock: Clock,
     ) -> None:
-        self._node, self._session, self._runtime, self._slots = node, session, runtime, slots
-        self._meter, self._clock = meter, clock
+        self._node, self._session, self._runtime, self._take = node, session, runtime, take
+        self._slots, self._meter, self._clock = slots, meter, clock
 
     def presence(self) -> Presence:
         """Who we are, and how busy."""
@@ -51,15 +51,12 @@ class LinkHandler:
         return NotLeader()
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
-        """Start an attempt in an executor of this node."""
+        """Take an attempt that is bound to this node."""
         if self._runtime is None:
             return Refused(why=f"node {self._node} runs no app")
         if self._runtime.is_draining:
             return Refused(why=f"node {self._node} is stopping")
-        attempt = Attempt(start.attempt.run, start.attempt.number, start.job, token=start.epoch)
-        if why := self._runtime.attempts.start(attempt):
-            return Refused(why=why)
-        return Accepted(reservation=f"{self._node}/{start.attempt.run}/{start.attempt.number}")
+        return self._take(start)
 
     async def control(self, control: Control) -> bool:
         """Interrupt an attempt; tasks are steered through the store."""
@@ -75,8 +72,10 @@ class LinkHandler:
         raise Unavailable(f"node {self._node} has no relay; nothing was kept")
 
     def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
-        """The output of attempts is not kept yet."""
-        raise Invalid(f"node {self._node} keeps no log of {attempt}")
+        """The log of an attempt that runs here, as it grows; of another, what is kept where this node keeps logs."""
+        if self._runtime is None:
+            raise Invalid(f"node {self._node} runs no app, and keeps no log of {attempt}")
+        return self._runtime.logs.follow(attempt.run, attempt.number, offset)
 
     def _load(self) -> Load:
         load = self._meter.load

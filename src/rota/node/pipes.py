@@ -15,6 +15,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,7 +54,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Deadline(Message, frozen=True):
-    """To every worker: until when work that must not be done twice may go on."""
+    """To a worker with exclusive work: until when work that must not be done twice may go on."""
 
     stop_at: float
     dead_by: float
@@ -71,6 +72,25 @@ class Emitting(msgspec.Struct, frozen=True):
 
     flush: float = 2.0
     """Seconds that a worker which is to end waits for acks."""
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """One try of a run, or of asking a source."""
+
+    run: str
+    attempt: int
+    job: str
+    due: datetime | None = None
+    token: int = 0
+    payload: bytes = b""
+    source: str = ""
+    """The kind whose source is to be asked; then there is no job."""
+
+    argv: tuple[str, ...] = ()
+    """The program of a command; empty for a function."""
+
+    env: dict[str, str] = {}
+    cwd: str | None = None
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -91,6 +111,12 @@ class Brief(msgspec.Struct, frozen=True):
     """Does a line to a proxy come along?"""
 
     order: Order | None = None
+    attempt: Attempt | None = None
+    """Of a worker that is there for one attempt."""
+
+    mark: bytes = b""
+    """What sets an answer apart from output, in what a worker of runs writes (`node.output`)."""
+
     deadline: Deadline | None = None
     """Until when exclusive work may go on, if nothing later is said."""
 
@@ -98,9 +124,11 @@ class Brief(msgspec.Struct, frozen=True):
 
 
 class Fork(Message, frozen=True):
-    """To the loader: fork a worker; its channel, lifeline and stack file come along."""
+    """To the loader: fork a worker; its channel, lifeline and stack file come along, and what else it needs."""
 
     brief: Brief
+    extras: int = 0
+    """How many descriptors come after those."""
 
 
 class Leave(Message, frozen=True):
@@ -139,10 +167,12 @@ class ForkRefused(Message, frozen=True):
 
 
 class Reaped(Message, frozen=True):
-    """From the loader: one of its workers ended."""
+    """From the loader: one of its workers ended, and what it had used."""
 
     pid: int
     status: int
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
 
 
 class Registered(Message, frozen=True):
@@ -207,26 +237,12 @@ class Save(Message, frozen=True):
     state: bytes
 
 
-class Attempt(Message, frozen=True):
-    """To an executor: one try of a run, or of asking a source."""
+class Listed(Message, frozen=True):
+    """From an executor: what a source listed, as JSON, or why it did not."""
 
-    run: str
-    attempt: int
-    job: str
-    due: str = ""
-    token: int = 0
-    source: str = ""
-    """The kind whose source is to be asked; then there is no job."""
-
-
-class AttemptEnded(Message, frozen=True):
-    """From an executor: how the try ended."""
-
-    run: str
     attempt: int
     error: str = ""
     result: bytes = b""
-    """What it brought back: the list of a source, as JSON."""
 
 
 class Finish(Message, frozen=True):
@@ -421,10 +437,9 @@ class RelayIs(Message, frozen=True):
 
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish | Serve
-    | Listen | Withdraw | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue
-    | Idle | EmitTo | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold
-    | RelayIs
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | Deadline | Finish | Serve | Listen | Withdraw
+    | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
+    | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

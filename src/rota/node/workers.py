@@ -23,6 +23,9 @@ class Worker:
         self.done = 0
         """Pieces of work it finished."""
 
+        self.end: kernel.Ended | None = None
+        """How it ended and what it used, if whoever reaped it has told."""
+
         self.handle: kernel.Handle | None = None
         self.channel: Channel | None = None
         self.lifeline: int | None = None
@@ -32,6 +35,11 @@ class Worker:
     def id(self) -> int:
         """Its number, never used twice."""
         return self.brief.worker
+
+    @property
+    def is_errand(self) -> bool:
+        """Is it there for one attempt, and no concern of the plan's?"""
+        return self.brief.attempt is not None
 
     @property
     def pid(self) -> int | None:
