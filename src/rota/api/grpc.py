@@ -20,6 +20,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from rota.api import crawler, hooks, introspection, operations, relays, watching, wire
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2
@@ -43,11 +44,19 @@ class Call:
     """What an operation needs beside the request."""
 
     store: Store
-    clock: Clock
+    behind: Behind
     remaining: timedelta | None
     """How long the caller still waits; None: for ever."""
 
-    tallies: Tallies
+    @property
+    def clock(self) -> Clock:
+        """The node's clock."""
+        return self.behind.clock
+
+    @property
+    def tallies(self) -> Tallies:
+        """Asks relays."""
+        return self.behind.tallies
 
     def bounded(self, wait: timedelta) -> timedelta:
         """A wait that ends in time for the caller."""
@@ -74,25 +83,15 @@ class Stream:
     answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]
 
 
-def handlers(
-    store: Callable[[], Store | None],
-    clock: Clock,
-    health: Health,
-    stopping: asyncio.Event,
-    watches: Watches,
-    tallies: Tallies,
-) -> list[grpc.GenericRpcHandler]:
-    """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams.
-
-    `watches` keeps those of the operations; `tallies` asks relays.
-    """
+def handlers(behind: Behind, health: Health, stopping: asyncio.Event) -> list[grpc.GenericRpcHandler]:
+    """What answers; `stopping` ends the streams."""
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
             case Stream() as stream:
-                return _stream_handler(described, stream, store, clock, watches, tallies)
+                return _stream_handler(described, stream, behind)
             case method:
-                return _handler(described, method, store, clock, tallies)
+                return _handler(described, method, behind)
 
     offered = [
         grpc.method_handlers_generic_handler(
@@ -125,16 +124,13 @@ def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway 
     return judged if isinstance(judged, TurnedAway) else None
 
 
-def _handler(
-    described: MethodDescriptor, method: Method, store: Callable[[], Store | None], clock: Clock, tallies: Tallies
-) -> "grpc.RpcMethodHandler[Any, Any]":
+def _handler(described: MethodDescriptor, method: Method, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, remaining: float | None) -> bytes:
         request = read(kind, content)
-        present = _present(store)
         left = None if remaining is None else timedelta(seconds=remaining)
-        return write(await method.answer(Call(present, clock, left, tallies), request))
+        return write(await method.answer(Call(behind.present_store(), behind, left), request))
 
     async def handle(content: bytes, context: Context) -> bytes:
         return await guarded(context, answer(content, context.time_remaining()), method.conflict)
@@ -142,19 +138,12 @@ def _handler(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _stream_handler(
-    described: MethodDescriptor,
-    stream: Stream,
-    store: Callable[[], Store | None],
-    clock: Clock,
-    watches: Watches,
-    tallies: Tallies,
-) -> "grpc.RpcMethodHandler[Any, Any]":
+def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, context: Context) -> None:
-        call = Call(_present(store), clock, None, tallies)
-        async with aclosing(stream.answer(call, watches, read(kind, content))) as batches:
+        call = Call(behind.present_store(), behind, None)
+        async with aclosing(stream.answer(call, behind.watches, read(kind, content))) as batches:
             async for batch in batches:
                 for message in batch:
                     await _send(context, message)
@@ -172,13 +161,6 @@ async def _send(context: Context, message: Message) -> None:
             await context.write(write(message))
     except TimeoutError:
         raise TooLarge(f"the caller took nothing for {STALLED:.0f} s; read faster, or watch less") from None
-
-
-def _present(store: Callable[[], Store | None]) -> Store:
-    present = store()
-    if present is None:
-        raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-    return present
 
 
 # Resources

@@ -1,13 +1,16 @@
 """The operations on jobs and runs over HTTP. A run's id is two parts of a path: the job, and the moment."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from http import HTTPStatus
 from urllib.parse import quote
 
 from starlette.responses import Response
 
-from rota.api import calls, job_operations
+from rota.api import calls, job_operations, sse
 from rota.api.calls import Call, Endpoint
 from rota.api.job_schema import JobView, LogPart, RunView
+from rota.api.operations import PAGE
 from rota.api.sse import EventStream, Told
 from rota.model.errors import Invalid
 
@@ -20,7 +23,7 @@ BY = "api"
 
 async def _list(call: Call) -> Response:
     asked = call.request.query_params
-    limit = calls.count(call.request, "limit", job_operations.PAGE)
+    limit = calls.count(call.request, "limit", PAGE)
     page = await job_operations.list_jobs(
         call.store, prefix=asked.get("prefix", ""), limit=limit, token=asked.get("token")
     )
@@ -83,7 +86,7 @@ async def _runs(call: Call) -> Response:
         call.store,
         job=asked.get("job"),
         states=asked.getlist("state"),
-        limit=calls.count(call.request, "limit", job_operations.PAGE),
+        limit=calls.count(call.request, "limit", PAGE),
         token=asked.get("token"),
     )
     return calls.json(page)
@@ -113,9 +116,8 @@ async def _forget(call: Call) -> Response:
 
 async def _log(call: Call) -> Response:
     """The bytes as they are; headers say where to go on, and whether the end was reached."""
-    part = await job_operations.read_log(
-        call.store, call.logs(), _id(call), attempt=_attempt(call), offset=calls.count(call.request, "offset", 0)
-    )
+    logs, offset = call.behind.present_logs(), calls.count(call.request, "offset", 0)
+    part = await job_operations.read_log(call.store, logs, _id(call), attempt=_attempt(call), offset=offset)
     headers = {"rota-attempt": str(part.attempt), "rota-next": str(part.next)}
     if part.is_whole:
         headers["rota-whole"] = "true"
@@ -123,14 +125,20 @@ async def _log(call: Call) -> Response:
 
 
 async def _follow(call: Call) -> Response:
-    offset = calls.count(call.request, "offset", 0)
-    parts = job_operations.follow_log(call.store, call.logs(), _id(call), attempt=_attempt(call), offset=offset)
-    return EventStream(calls.told(call.watches.each(calls.one_by_one(parts)), _told))
+    logs, offset = call.behind.present_logs(), calls.count(call.request, "offset", 0)
+    parts = job_operations.follow_log(call.store, logs, _id(call), attempt=_attempt(call), offset=offset)
+    return EventStream(sse.told(call.watches.each(_one_by_one(parts)), _told))
 
 
 def _told(part: LogPart) -> Told:
     text = part.data.decode(errors="replace")
-    return Told("output", {"attempt": part.attempt, "offset": part.offset, "text": text}, part.next)
+    return Told("output", {"attempt": part.attempt, "offset": part.offset, "text": text, "next": part.next})
+
+
+async def _one_by_one(parts: AsyncGenerator[LogPart, None]) -> AsyncGenerator[tuple[LogPart, ...], None]:
+    async with aclosing(parts):
+        async for part in parts:
+            yield (part,)
 
 
 def _id(call: Call) -> str:

@@ -239,17 +239,16 @@ class _Node:
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
                 writing = [parts.create_task(events.run(), name="events")]
+                own = self._folder.path / "logs"
+                state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
                 if state.runtime is not None:
-                    logs = open_logs(
-                        self._settings.jobs.logs, self._settings.node.store, store, self._folder.path / "logs"
-                    )
-                    writing.append(parts.create_task(state.runtime.logs.keep(logs), name="logs"))
+                    writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
                     await in_session(
                         store, self._identity(), self._clock, lambda session: self._in_session(store, session)
                     )
                 finally:
-                    state.store = None
+                    state.store = state.logs = None
                     await state.watches.close()
                     for part in writing:
                         part.cancel()

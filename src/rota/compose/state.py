@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota import __version__
+from rota.api.behind import Behind
 from rota.api.metrics import Figures
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
@@ -28,6 +29,7 @@ from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
 from rota.store import Store
+from rota.store.logs.port import Logs
 
 
 @dataclass
@@ -86,7 +88,14 @@ class NodeState:
     meter: LoadMeter = field(init=False)
     """How busy it is."""
 
+    behind: Behind = field(init=False)
+    """What its doors see of it."""
+
+    logs: Logs | None = None
+    """Where the output of runs is kept; None while the store is not reached."""
+
     def __post_init__(self) -> None:
+        self.behind = Behind(lambda: self.store, self.clock, self.watches, self._tally, lambda: self.logs)
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
 
@@ -108,6 +117,9 @@ class NodeState:
     def is_ready(self) -> bool:
         """Is it in the fleet, with all its workers there?"""
         return self.session is not None and (self.runtime is None or self.runtime.is_ready)
+
+    async def _tally(self, kind: str, resource: str) -> ResourceTally:
+        return await self.tallies(kind, resource)
 
     async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
         """What its relay has counted of a resource's messages; empty if that is nothing."""

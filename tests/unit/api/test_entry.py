@@ -3,6 +3,7 @@
 import pytest
 
 from rota.api import crawler, resources
+from rota.api.behind import Behind
 from rota.api.entry import host_of
 from rota.api.health import Health
 from rota.api.http import door
@@ -22,7 +23,7 @@ ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.EN
 
 def calling(token: str) -> Caller:
     clock = HandClock()
-    routes = resources.routes(lambda: None, clock, Watches(), count)
+    routes = resources.routes(Behind(lambda: None, clock, Watches(), count))
     return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
 
 

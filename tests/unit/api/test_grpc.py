@@ -18,6 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api import grpc as door
 from rota.api import introspection, operations, refusals, wire
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
@@ -94,9 +95,8 @@ async def opened(
     watches: Watches | None = None,
 ) -> AsyncIterator[Caller]:
     def more() -> list[grpc.GenericRpcHandler]:
-        return door.handlers(
-            store, CLOCK, health or Health(CLOCK), stopping or asyncio.Event(), watches or Watches(), count
-        )
+        behind = Behind(store, CLOCK, watches or Watches(), count)
+        return door.handlers(behind, health or Health(CLOCK), stopping or asyncio.Event())
 
     async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:

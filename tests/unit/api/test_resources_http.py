@@ -10,6 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 from rota.api import calls, crawler, operations, resources
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
@@ -77,7 +78,7 @@ class Caller:
 
 
 def opened(store: Store | None) -> Caller:
-    routes = resources.routes(lambda: store, CLOCK, Watches(), count)
+    routes = resources.routes(Behind(lambda: store, CLOCK, Watches(), count))
     return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
 
 

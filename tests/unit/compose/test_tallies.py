@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rota.api import grpc as door
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.watches import Watches
 from rota.compose.tallies import FleetTallies
@@ -54,7 +55,9 @@ async def test_another_nodes_relay_is_asked_at_its_door_with_the_shared_token(st
     await join(store, "a")
 
     def more() -> list[object]:
-        return list(door.handlers(lambda: store, SYSTEM, Health(SYSTEM), asyncio.Event(), Watches(), tallies(store)))
+        return list(
+            door.handlers(Behind(lambda: store, SYSTEM, Watches(), tallies(store)), Health(SYSTEM), asyncio.Event())
+        )
 
     def admit(method: str, authorization: str | None) -> object:
         return door.turned_away(GATE, method, authorization)
