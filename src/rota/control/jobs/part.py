@@ -7,6 +7,7 @@ The node's runs and outcomes are handed in, for they outlive sessions.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import random
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.owner import Outcomes, Owner, Runs
@@ -38,6 +39,7 @@ class Surroundings:
     """Called when a node could not be reached."""
 
     turns: Turns = field(default_factory=Turns)
+    jitter: Callable[[], float] = random
 
 
 class JobsPart:
@@ -80,6 +82,7 @@ class JobsPart:
             around.clock,
             around.tell,
             around.turns,
+            around.jitter,
         )
         self.owner.has_room = self.telling.news.set
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from random import random
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.members import PREFIXES, Members
@@ -89,7 +90,9 @@ class Scheduler:
         clock: Clock,
         tell: Tell,
         turns: Turns | None = None,
+        jitter: Callable[[], float] = random,
     ) -> None:
+        self._jitter = jitter
         self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
         self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
         self._turns = turns or Turns()
@@ -121,7 +124,7 @@ class Scheduler:
     # Seeing
 
     async def _follow_jobs(self) -> None:
-        async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED)) as coming:
+        async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED, self._jitter)) as coming:
             async for news in coming:
                 if news.is_whole:
                     self._view.clear()
@@ -129,7 +132,7 @@ class Scheduler:
                 self._news.set()
 
     async def _follow_members(self, prefix: Key) -> None:
-        async with aclosing(follow_all(self._store, prefix)) as coming:
+        async with aclosing(follow_all(self._store, prefix, self._jitter)) as coming:
             async for news in coming:
                 self.members.fold(prefix, news)
                 self._news.set()
@@ -169,7 +172,7 @@ class Scheduler:
     def _look(self) -> None:
         """Find anew when those jobs are due next of which something changed."""
         dirty, self._view.dirty = self._view.dirty, set()
-        for name in dirty:
+        for name in sorted(dirty):
             known, cursor = self._view.jobs.get(name), self._view.cursors.get(name)
             if known is None:
                 self._next.pop(name, None)
@@ -189,7 +192,7 @@ class Scheduler:
         for name, at_ in self._next.items():
             if at_ <= now and (claim := due(view.jobs[name].record, view.cursor(name), now, view.waiting[name])):
                 yield claim
-        for name in {follower for each in view.successes for follower in view.followers.get(each, ())}:
+        for name in sorted({follower for each in view.successes for follower in view.followers.get(each, ())}):
             known = view.jobs[name]
             if claim := follow_up(known.record, known.created, view.cursor(name), view.successes, now):
                 yield claim
@@ -211,7 +214,7 @@ class Scheduler:
         binds: dict[str, list[Bind]] = {}
         for bind in plan.binds:
             binds.setdefault(bind.run.job, []).append(bind)
-        for name in {*made, *binds}:
+        for name in dict.fromkeys((*made, *binds)):
             yield from self._job_steps(name, made.get(name), binds.get(name, []), waiting, now)
 
     def _ready(self, name: str, now: datetime, room: int) -> list[Live]:
@@ -249,7 +252,7 @@ class Scheduler:
 
     def _gone(self, now: datetime) -> Iterator[Step]:
         """Runs whose job was deleted before they began."""
-        for name in self._view.waiting.keys() - self._view.jobs.keys():
+        for name in sorted(self._view.waiting.keys() - self._view.jobs.keys()):
             for live in self._view.ready(name, datetime.max.replace(tzinfo=now.tzinfo), 50):
                 over = outcomes.interrupt(live.run, "its job was deleted", now)
                 key = keys.live_run(over.id)
