@@ -366,7 +366,7 @@ def test_a_fleet_that_was_down_decides_what_it_missed() -> None:
         fleet.start("a")
         await asyncio.sleep(1)
         runs = await fleet.runs()
-        assert [run.state for run in runs][0] is RunState.SUCCEEDED
+        assert runs[0].state is RunState.SUCCEEDED
         skipped = runs[0].skipped
         assert skipped is not None
         assert skipped.count + len(runs) == 9
