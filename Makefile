@@ -38,6 +38,7 @@ simulate: setup  ## deep run of the simulator: thousands of seeds of every scena
 	@.venv/bin/rota simulate election --seeds 10000
 	@.venv/bin/rota simulate resources --seeds 3000
 	@.venv/bin/rota simulate services --seeds 2000
+	@.venv/bin/rota simulate peers --seeds 1000
 	@.venv/bin/rota simulate relay --seeds 2000
 	@.venv/bin/rota simulate jobs --seeds 2000
 

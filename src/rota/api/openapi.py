@@ -9,15 +9,20 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, operations, watching
+from rota.api import crawler, hooks, operations, relays, watching
 from rota.api.calls import Endpoint
-from rota.api.schema import NodeList, ResourcePage, ResourceView, Why
+from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
 from rota.model.event import Event
+from rota.model.relay import ResourceTally
 from rota.model.resource import Cordon, KindRecord, WantedResource
 
 _RECORDS = (
-    ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, KindRecord, Event, crawler.NodeSpec,
+    ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, KindRecord, Event,
+    hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
 )  # fmt: skip
+
+_MODULES = (operations, watching, relays, hooks, crawler)
+"""Where operations are."""
 
 _ANSWERS: dict[str, str] = {
     "list_resources": "ResourcePage",
@@ -25,11 +30,16 @@ _ANSWERS: dict[str, str] = {
     "get_resource": "ResourceView",
     "update_resource": "ResourceView",
     "list_nodes": "NodeList",
+    "idlest_node": "IdlestNode",
+    "create_hook": "HookView",
+    "try_hook": "HookTrial",
     "cordon_node": "Cordon",
     "why_resource": "Why",
     "why_node": "Why",
     "why_source": "Why",
     "add_resource": "NodeSpec",
+    "list_relays": "RelayList",
+    "count_messages": "ResourceTally",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
@@ -43,6 +53,21 @@ _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
+    "create_hook": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "events": {"type": "array", "items": {"type": "string"}},
+            "url": {"type": "string"},
+            "command": {"type": "array", "items": {"type": "string"}},
+            "timeout": {"type": "string"},
+            "retries": {"type": "integer"},
+            "per_minute": {"type": "integer"},
+            "enabled": {"type": "boolean"},
+        },
+        "required": ["name", "events"],
+    },
+    "enable_hook": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "required": ["enabled"]},
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
@@ -98,7 +123,7 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = next(getattr(module, name) for module in (operations, watching, crawler) if hasattr(module, name))
+    function = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],
@@ -116,12 +141,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _success(name: str) -> dict[str, Any]:
-    if name == "delete_resource":
+    if name in ("delete_resource", "delete_hook"):
         return {"204": {"description": "It is deleted."}}
     if name in _STREAMS:
         return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
     schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
-    code, said = ("201", "It is there.") if name == "create_resource" else ("200", "The answer.")
+    code, said = ("201", "It is there.") if name in ("create_resource", "create_hook") else ("200", "The answer.")
     return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}
 
 

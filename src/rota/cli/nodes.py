@@ -1,4 +1,4 @@
-"""`rota nodes`: what the nodes offer and what of it is taken; cordon and uncordon."""
+"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon and uncordon."""
 
 from datetime import timedelta
 
@@ -10,8 +10,13 @@ from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
+from rota.model.node import NodeLoad
 
-HEADINGS = "NODE", "ROLE", "UP", "SLOTS", "TASKS", "CORDONED", "KINDS", "LABELS"
+HEADINGS = (
+    *("NODE", "ROLE", "UP", "STANDING"),
+    *("LOAD", "CPU", "MEM", "EXECUTORS"),
+    *("SLOTS", "TASKS", "CORDONED", "KINDS", "LABELS"),
+)
 
 
 class Listing(click.Group):
@@ -34,7 +39,9 @@ def command() -> None:
 @options.store
 @options.output
 def ls(store: str, output: str) -> None:
-    """List the nodes: what they offer, what of it is taken, and which are cordoned.
+    """List the nodes: what they offer, what of it is taken, how busy they are, and which are cordoned.
+
+    STANDING is how the other nodes find it: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
 
     Example: rota nodes --store sqlite:///rota.db
     """
@@ -43,6 +50,21 @@ def ls(store: str, output: str) -> None:
         tables.show_json(found)
         return
     tables.show(HEADINGS, [_row(node) for node in found.nodes], "no nodes; start one with: rota node --store …")
+
+
+@command.command()
+@options.store
+@options.output
+def idlest(store: str, output: str) -> None:
+    """Name the node that has least to do, of those that may have work and are reached.
+
+    Example: rota nodes idlest
+    """
+    found = on_store(store, operations.idlest_node)
+    if output == "json":
+        tables.show_json(found)
+        return
+    click.echo(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
 
 
 @command.command()
@@ -96,4 +118,12 @@ def _row(node: NodeView) -> tuple[str, ...]:
     if node.slots_set:
         slots += " set"
     role = "not understood" if node.not_understood else node.role or ""
-    return name, role, up, slots, str(node.tasks), cordoned, ",".join(node.kinds), tables.pairs(node.labels)
+    kinds, labels = ",".join(node.kinds), tables.pairs(node.labels)
+    return name, role, up, node.standing, *_load(node.load), slots, str(node.tasks), cordoned, kinds, labels
+
+
+def _load(load: NodeLoad | None) -> tuple[str, str, str, str]:
+    """Score, processors, memory and executors."""
+    if load is None:
+        return "", "", "", ""
+    return f"{load.score:.2f}", f"{load.cpu:.0%}", f"{load.memory:.0%}", f"{load.executors_used}/{load.executors}"

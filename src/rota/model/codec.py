@@ -16,8 +16,12 @@ import msgspec
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord
-from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
+from rota.model.manifest import CommittedOffset, Manifest
+from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
+from rota.model.peers import DutyHeld, NodeHealth, Strikes
+from rota.model.relay import RelayMap, RelayStatus
 from rota.model.resource import (
     Cordon,
     KindRecord,
@@ -30,13 +34,21 @@ from rota.model.resource import (
     SyncRequest,
     Trouble,
 )
+from rota.model.stream import Group, StreamTaskStatus
 
 R = TypeVar("R")
 
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
+    CommittedOffset: 1,
     Cordon: 1,
+    Delivery: 1,
+    DutyHeld: 1,
     Event: 1,
+    Group: 1,
+    Hook: 1,
+    HookCursor: 1,
+    HookStatus: 1,
     Incarnation: 1,
     JobCursor: 1,
     JobRecord: 1,
@@ -44,15 +56,22 @@ VERSIONS: Mapping[type, int] = {
     KindRecord: 1,
     Leader: 1,
     Listing: 1,
+    Manifest: 1,
     Node: 1,
+    NodeHealth: 1,
+    NodeLoad: 1,
     NodeStatus: 1,
     Query: 1,
+    RelayMap: 1,
+    RelayStatus: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,
     RunRecord: 1,
     SavedState: 1,
     SlotsSet: 1,
+    StreamTaskStatus: 1,
+    Strikes: 1,
     SyncRequest: 1,
     Trouble: 1,
 }
@@ -100,6 +119,6 @@ def _decode(kind: type[R], data: bytes) -> R:
     if kind in _structs:
         fields["v"] = VERSIONS[kind]
     try:
-        return msgspec.convert(fields, type=kind)
+        return msgspec.convert(fields, type=kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise Invalid(f"a broken {name} record: {error}") from None

@@ -106,6 +106,23 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeLoad:
+    """How busy a node is; written by the node when it changes, under its lease."""
+
+    score: float
+    """0 idle … 100 busy."""
+
+    cpu: float
+    """The share of the machine's processors in use, 0 to 1."""
+
+    memory: float
+    """The share of its memory in use, 0 to 1."""
+
+    executors: int
+    executors_used: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Leader:
     """Who leads. The revision at which this record was created is the term."""
 

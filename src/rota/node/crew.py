@@ -34,7 +34,7 @@ from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, describe, start_process
 from rota.node.output import MARK
-from rota.node.pipes import Attempt, Beat, Brief, Channel, Deadline, Finish, Registered, StartFailed, pair
+from rota.node.pipes import Attempt, Beat, Brief, Channel, Deadline, Emitting, Finish, Registered, StartFailed, pair
 from rota.node.posts import CANARY, RUN, Post
 from rota.node.stacks import Stacks
 from rota.node.vigil import Vigil
@@ -101,6 +101,9 @@ class Crew:
 
         self.witnesses: list[Witness] = []
         self.switch: Switch | None = None
+        self.emitting = Emitting()
+        """How workers hand messages over to the relay."""
+
         self.is_excused: Callable[[Worker], bool] = lambda worker: False
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
 
@@ -328,6 +331,7 @@ class Crew:
             mark=secrets.token_bytes(MARK),
             deadline=self._deadline,
             beat=self._vigil.beat,
+            emitting=self.emitting,
         )
 
     def _drain(self, worker: Worker, why: str) -> None:

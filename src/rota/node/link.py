@@ -19,6 +19,7 @@ from rota.model.link import (
     Start,
     Verb,
 )
+from rota.node.load import LoadMeter
 from rota.node.runtime import Runtime
 
 
@@ -32,10 +33,11 @@ class LinkHandler:
         runtime: Runtime | None,
         take: Callable[[Start], Accepted | Refused],
         slots: int,
+        meter: LoadMeter,
         clock: Clock,
     ) -> None:
-        self._take = take
-        self._node, self._session, self._runtime, self._slots, self._clock = node, session, runtime, slots, clock
+        self._node, self._session, self._runtime, self._take = node, session, runtime, take
+        self._slots, self._meter, self._clock = slots, meter, clock
 
     def presence(self) -> Presence:
         """Who we are, and how busy."""
@@ -76,12 +78,11 @@ class LinkHandler:
         return self._runtime.logs.follow(attempt.run, attempt.number, offset)
 
     def _load(self) -> Load:
-        runtime = self._runtime
-        most = runtime.executors if runtime else 0
+        load = self._meter.load
         return Load(
-            score=0.0,
+            score=load.score,
             slots=self._slots,
-            slots_used=len(runtime.tasks.orders) if runtime else 0,
-            executors=most,
-            executors_used=most - runtime.attempts.free if runtime else 0,
+            slots_used=len(self._runtime.tasks.orders) if self._runtime else 0,
+            executors=load.executors,
+            executors_used=load.executors_used,
         )

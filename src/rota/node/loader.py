@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import gc
 import hashlib
-import logging
 import os
 import select
 import signal
@@ -28,7 +27,7 @@ import msgspec
 import setproctitle
 
 import rota
-from rota.kit.loglines import JsonLines, Lines
+from rota.kit import loglines
 from rota.model.errors import RotaError
 from rota.node import kernel, worker
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
@@ -45,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the agent
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what workers print is seen as it comes
-    _log_to_stderr(options.log_level, options.log_format)
+    loglines.to_stderr(options.log_level, options.log_format)
     setproctitle.setproctitle(f"rota: loader {options.generation} of {options.node}")
     if kernel.is_portable():
         _look_at(options.lifeline)
@@ -73,13 +72,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--extra", type=int, action="append", default=[], help="with --brief: what else it needs")
     parser.add_argument("--brief", help="become this worker instead of serving forks")
     return parser.parse_args(argv)
-
-
-def _log_to_stderr(level: str, format: str) -> None:
-    """The log of this process and of the workers it forks; written at once, for there is no thread that could."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if format == "json" else Lines())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _look_at(lifeline: int) -> None:

@@ -1,8 +1,8 @@
-"""Messages among agent, loader, workers and proxies, on socket pairs.
+"""Messages among agent, loader, workers, proxies and relay, on socket pairs.
 
 Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
-(the agent, host workers), `Pipe` for those without (the loader, workers of sync code). The loader also gets file
-descriptors: they travel with the frame they belong to.
+(the agent, host workers, the relay), `Pipe` for those without (the loader, workers of sync code). File descriptors
+travel with the frame they belong to; a channel takes them only if it was told to.
 
 A channel's unsent bytes are bounded: a peer that does not read is not waited for; the channel closes, and the peer is
 treated as lost.
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rota.kit import frames
+from rota.model.relay import RelayMap, RelayStatus, ResourceTally
 from rota.workloads.services.figures import Figures
 from rota.workloads.services.table import Table
 from rota.workloads.summary import AppSummary
@@ -57,6 +58,20 @@ class Deadline(Message, frozen=True):
 
     stop_at: float
     dead_by: float
+
+
+class Emitting(msgspec.Struct, frozen=True):
+    """How a worker hands messages over to the relay."""
+
+    sink: str = ""
+    """Where messages of kinds without a sink of their own go; empty: nowhere."""
+
+    messages: int = 10_000
+    bytes: int = 16 * 2**20
+    """How much its outbox holds."""
+
+    flush: float = 2.0
+    """Seconds that a worker which is to end waits for acks."""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -104,6 +119,8 @@ class Brief(msgspec.Struct, frozen=True):
 
     deadline: Deadline | None = None
     """Until when exclusive work may go on, if nothing later is said."""
+
+    emitting: Emitting = Emitting()
 
 
 class Fork(Message, frozen=True):
@@ -331,10 +348,98 @@ class Idle(Message, frozen=True):
     """From a proxy that was told to close: no request is here."""
 
 
+class EmitTo(Message, frozen=True):
+    """To a worker: the line to the relay comes along; one that it had before is over."""
+
+
+class Unsent(Message, frozen=True):
+    """From a worker that ends: so many messages have no ack."""
+
+    count: int
+
+
+class BeRelay(Message, frozen=True):
+    """To a relay, first: what it is to be."""
+
+    node: str
+    address: str
+    """Where other relays reach it."""
+
+    folder: str
+    """Where its spools are."""
+
+    token: str
+    spool_bytes: int
+    window: int
+    """Messages under way to a sink or to another relay at most."""
+
+    held_messages: int
+    held_bytes: int
+    """How much it has in memory for each of them."""
+
+
+class TakeLine(Message, frozen=True):
+    """To a relay: this worker's line comes along."""
+
+    sender: str
+
+
+class SenderGone(Message, frozen=True):
+    """To a relay: this worker has ended."""
+
+    sender: str
+
+
+class Fleet(Message, frozen=True):
+    """To a relay: the relay map, and where each relay of the fleet is reached."""
+
+    relay_map: RelayMap | None
+    members: dict[str, str]
+
+
+class Fences(Message, frozen=True):
+    """To a relay: kind, resource and epoch of exclusive tasks as they are assigned now."""
+
+    fences: tuple[tuple[str, str, int], ...]
+
+
+class AskTallies(Message, frozen=True):
+    """To a relay: what was counted of this kind's resources, or of one?"""
+
+    number: int
+    kind: str
+    resource: str | None = None
+
+
+class AskRest(Message, frozen=True):
+    """To a relay: is there anything left?"""
+
+    number: int
+
+
+class RelayTold(Message, frozen=True):
+    """From a relay: the answer to what was asked under this number."""
+
+    number: int
+    tallies: tuple[ResourceTally, ...] = ()
+    is_idle: bool = False
+    """Has the sink everything?"""
+
+    is_safe: bool = False
+    """Is everything in the sink or on disk?"""
+
+
+class RelayIs(Message, frozen=True):
+    """From a relay: how it is."""
+
+    status: RelayStatus
+
+
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | Deadline | Finish | Serve | Listen | Withdraw
-    | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle
+    | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
+    | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
@@ -355,9 +460,20 @@ def encode(message: Message) -> bytes:
 class Channel:
     """One end, in an event loop. `on_message` is called for each message, `on_end` once when the peer is gone."""
 
-    def __init__(self, sock: socket.socket, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: Callable[[Any], None],
+        on_end: Callable[[], None],
+        *,
+        takes_fds: bool = False,
+    ) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._takes_fds = takes_fds
+        self.fds: deque[int] = deque()
+        """Descriptors that came along and were not taken yet."""
+
         self._on_message, self._on_end = on_message, on_end
         self._decoder = frames.Decoder(limit=LIMIT)
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
@@ -392,6 +508,8 @@ class Channel:
         for _, fds in self._unsent:
             _close(fds)
         self._unsent.clear()
+        _close(list(self.fds))
+        self.fds.clear()
         self._sock.close()
 
     def drain(self) -> None:
@@ -406,7 +524,7 @@ class Channel:
     def _take_in(self) -> bool | None:
         """One piece of what has come; False if the peer is gone or talks nonsense, None if nothing is there."""
         try:
-            data = self._sock.recv(262_144)
+            data = self._receive()
             messages = _decoded(self._decoder, data)
         except (BlockingIOError, InterruptedError):
             return None
@@ -416,6 +534,13 @@ class Channel:
             if self.is_open:
                 self._on_message(message)
         return bool(data)
+
+    def _receive(self) -> bytes:
+        if not self._takes_fds:
+            return self._sock.recv(262_144)  # the kernel closes what came along
+        data, fds = receive_fds(self._sock)
+        self.fds += fds
+        return data
 
     def _write(self) -> None:
         while self._unsent:
@@ -469,14 +594,9 @@ class Pipe:
     def read(self) -> bool:
         """Take in what has come, waiting if nothing has; False when the peer is gone, or a descriptor was lost."""
         try:
-            data, fds, flags, _ = socket.recv_fds(self.sock, 262_144, 64)
+            data, fds = receive_fds(self.sock)
         except OSError:
             return False
-        if flags & socket.MSG_CTRUNC:  # no room for a descriptor: going on, we would take the next one for it
-            _close(fds)
-            return False
-        for fd in fds:
-            os.set_inheritable(fd, False)
         self.fds += fds
         self._ready += _decoded(self._decoder, data)
         return bool(data)
@@ -491,6 +611,17 @@ class Pipe:
         self.sock.close()
         _close(list(self.fds))
         self.fds.clear()
+
+
+def receive_fds(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """What has come, with its descriptors; OSError if one was lost: going on, we would take the next one for it."""
+    data, fds, flags, _ = socket.recv_fds(sock, 262_144, 64)
+    if flags & socket.MSG_CTRUNC:
+        _close(fds)
+        raise OSError("a descriptor was lost on its way")
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return data, fds
 
 
 def _decoded(decoder: frames.Decoder, data: bytes) -> list[Any]:

@@ -21,9 +21,10 @@ from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
-from rota.model.ids import Instant
+from rota.model.ids import Instant, NodeId
 from rota.model.job import WantedJob
 from rota.model.node import NodeStatus, PoolStatus, together
+from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
 from rota.node import kernel, posts
 from rota.node.crew import Crew
@@ -33,6 +34,7 @@ from rota.node.loaders import Target
 from rota.node.logs import RunLogs
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
+from rota.node.relay.hold import RelayHold, RelayPlace
 from rota.node.reload import Reloads
 from rota.node.runs import Runs
 from rota.node.saves import Saves
@@ -46,6 +48,9 @@ log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
+
+HAND_OVER = 5.0
+"""Seconds that the relay has, beyond what workers had, to hand over before it ends."""
 
 GOODBYE = 1.0
 """Seconds for proxies to say goodbye to their clients."""
@@ -66,6 +71,7 @@ class Runtime:
         tell: Tell,
         stacks: Path,
         policy: RestartPolicy | None = None,
+        relay: RelayPlace | None = None,
         jobs: JobsConfig | None = None,
     ) -> None:
         policy, jobs = policy or RestartPolicy(), jobs or JobsConfig()
@@ -78,6 +84,14 @@ class Runtime:
         self.logs = RunLogs(jobs.log_bytes, clock)
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
+        self.relay: RelayHold | None = None
+        """What takes emitted messages to their sinks; None if this node has no place for it."""
+
+        if relay is not None:
+            workers = self.crew.workers.values
+            self.relay = RelayHold(NodeId(target.node), relay, policy, clock, tell, workers)
+            self.crew.witnesses.append(self.relay)
+            self.crew.emitting = relay.emitting
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
         self._reloading: set[asyncio.Task[None]] = set()
@@ -110,6 +124,8 @@ class Runtime:
     def _turn(self, progress: Callable[[], None]) -> None:
         progress()
         self.services.update()
+        if self.relay is not None:
+            self.relay.mend()
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these tasks from now on."""
@@ -153,12 +169,16 @@ class Runtime:
             async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())):
                 await self.crew.until(lambda: not self.crew.workers)
         await self.services.leave(GOODBYE)
+        if self.relay is not None:
+            await self.relay.leave(HAND_OVER)
 
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
         self.is_draining = True
         await self.reloads.close()
         self.services.kill()
+        if self.relay is not None:
+            self.relay.kill()
         self.crew.kill_all("the node stops")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -220,6 +240,14 @@ class Runtime:
             raise SourceFailed(error)
         return result
 
+    async def relay_tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
+        """What this node's relay has counted of a kind's resources, or of one; Unavailable if it does not answer."""
+        return await self.relay.tallies(kind, resource) if self.relay is not None else ()
+
+    async def relay_drain(self, timeout: timedelta) -> bool:
+        """Wait until the sinks have everything that this node's relay has; False if they have not in time."""
+        return await self.relay.drain(timeout) if self.relay is not None else True
+
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""
         return {task: each.why for task, each in self.tasks.returned.items()}
@@ -241,6 +269,7 @@ class Runtime:
         return {
             "loaders": {str(number): loader.pid for number, loader in self.generations.able().items()},
             "proxies": self.services.processes(),
+            "relay": self.relay.pid if self.relay is not None else None,
             "workers": [
                 {
                     "pid": worker.pid,
@@ -288,6 +317,8 @@ class Runtime:
         """Tell the crew what is wanted now."""
         if self.generations.app is not None and not self.is_draining:
             self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
+            if self.relay is not None:
+                self.relay.serve(self.generations.app.app)
 
     async def _reload(self) -> None:
         try:

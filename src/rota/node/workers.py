@@ -71,10 +71,13 @@ class Worker:
         """Come into a phase."""
         self.phase, self.since = phase, now
 
-    def send(self, message: Message) -> None:
-        """Tell it something; nothing if it is gone."""
+    def send(self, message: Message, fds: list[int] | None = None) -> None:
+        """Tell it something; nothing if it is gone. Descriptors are closed here."""
         if self.channel is not None:
-            self.channel.send(message)
+            self.channel.send(message, fds)
+        else:
+            for fd in fds or ():
+                os.close(fd)
 
     def kill(self, why: str) -> None:
         """End it and its group now; `why` is told when it has ended."""

@@ -15,6 +15,7 @@ from typing import Protocol
 from rota.kit import virtual
 from rota.sim.election import Election
 from rota.sim.jobs import Jobs
+from rota.sim.peers import PeersScenario
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
 from rota.sim.services import Services
@@ -46,6 +47,7 @@ class Scenario(Protocol):
 
 SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "election": Election,
+    "peers": PeersScenario,
     "jobs": Jobs,
     "relay": RelayScenario,
     "resources": Resources,

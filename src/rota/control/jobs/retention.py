@@ -68,9 +68,9 @@ class OldRuns:
             if not listing.more:
                 break
             after = found[-1]
-        going = doomed(found, len(found), now, most=self._most, keep=self._keep)
+        going = doomed(found, now, most=self._most, keep=self._keep)
         for start in range(0, len(going), BATCH):
             await self._store.commit(*(Delete(key) for key in going[start : start + BATCH]))
         if going:
             log.debug("runs cleared", extra={"job": job, "runs": len(going)})
-        return [key.removeprefix(keys.RUNS) for key in going]
+        return [keys.run_of(key) for key in going]

@@ -153,11 +153,9 @@ async def backfill(store: Store, name: str, first: datetime, last: datetime, by:
     """Make the runs of due times between two moments that had none; their ids."""
     entry = await _need_job(store, name)
     cursor = await store.get(keys.job_cursor(name))
-    existing = {
-        found.removeprefix(prefix)
-        for prefix in (keys.RUNS, keys.LIVE_RUNS)
-        for found in await _keys(store, f"{prefix}{name}/")
-    }
+    living = await _keys(store, f"{keys.LIVE_RUNS}{name}/")
+    over = await _keys(store, keys.runs(name))
+    existing = {*(key.removeprefix(keys.LIVE_RUNS) for key in living), *map(keys.run_of, over)}
     runs = missing_runs(
         codec.decode(JobRecord, entry.value),
         codec.decode(JobCursor, cursor.value) if cursor else None,

@@ -41,11 +41,12 @@ def test_a_job_without_a_schedule():
 
 
 def test_the_surplus_goes_and_what_is_old():
-    runs = [keys.run(run_id("a", START + number * HOUR)) for number in range(5)]
-    assert doomed(runs, 5, START + 5 * HOUR, most=3, keep=timedelta(days=1)) == runs[:2]
-    assert doomed(runs, 5, START + 5 * HOUR, most=9, keep=3 * HOUR) == runs[:2]
-    assert doomed(runs, 5, START + 5 * HOUR, most=9, keep=9 * HOUR) == []
+    runs = sorted(keys.run(run_id("a", START + number * HOUR)) for number in range(5))
+    assert [keys.run_of(key) for key in runs] == [run_id("a", START + number * HOUR) for number in (4, 3, 2, 1, 0)]
+    assert doomed(runs, START + 5 * HOUR, most=3, keep=timedelta(days=1)) == runs[3:]
+    assert doomed(runs, START + 5 * HOUR, most=9, keep=3 * HOUR) == runs[3:]
+    assert doomed(runs, START + 5 * HOUR, most=9, keep=9 * HOUR) == []
 
 
 def test_a_key_that_is_no_runs_stays():
-    assert doomed(["/runs/a/what"], 1, START, most=9, keep=HOUR) == []
+    assert doomed(["/runs/a/what"], START, most=9, keep=HOUR) == []
