@@ -46,22 +46,17 @@ RETRY = 0.2
 """Seconds before what was not written is tried again."""
 
 Tell = Callable[..., None]
-Scores = Callable[[], Mapping[NodeId, float]]
-Holder = Callable[[], NodeId | None]
 
 
 @dataclass(frozen=True)
-class Turns:
-    """What is known of whose turn it is; others know it, if anybody does."""
-
-    scores: Scores = dict
-    """The load of nodes, as far as it is known."""
-
-    feeder: Holder = lambda: None
-    """Who holds the duty to go first."""
+class Standing:
+    """What the rest of the node thinks of other nodes, and of itself."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
-    """Why a node gets nothing: it is stopping, or others cannot reach it."""
+    """Why a node gets nothing: it is stopping, or cannot be reached."""
+
+    share: Callable[[NodeId], float] = lambda _: 1.0
+    """Which part of its executors a node may be given: one that has just come back gets less."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +84,13 @@ class Scheduler:
         store_clock: StoreClock,
         clock: Clock,
         tell: Tell,
-        turns: Turns | None = None,
+        standing: Standing | None = None,
         jitter: Callable[[], float] = random,
     ) -> None:
         self._jitter = jitter
         self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
         self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
-        self._turns = turns or Turns()
+        self._standing = standing or Standing()
         self.members = Members()
         self._news = telling.news
         self._next: dict[str, datetime] = {}
@@ -260,24 +255,16 @@ class Scheduler:
 
     def _members(self) -> list[Member]:
         taken = Counter({session: len(runs) for session, runs in self._view.at.items()})
-        scores = self._turns.scores()
-        found = self.members.members(taken.__getitem__, self._barred)
         return [
-            replace(
-                member,
-                score=scores.get(member.node, 0.0),
-                free=self._owner.free if member.session == self._me.session else member.free,
-            )
-            for member in found
+            replace(member, free=self._owner.free) if member.session == self._me.session else member
+            for member in self.members.members(taken.__getitem__, self._barred, self._standing.share)
         ]
 
     def _barred(self, node: NodeId) -> str:
-        return self._telling.barred(node) or self._turns.barred(node)
+        return self._telling.barred(node) or self._standing.barred(node)
 
     def _my_wait(self, now: datetime) -> timedelta:
-        scores = self._turns.scores()
-        nodes = {node: scores.get(node, 0.0) for node in self.members.nodes}
-        return turn.wait(self._me.id, nodes, self._turns.feeder(), now)
+        return turn.wait(self._me.id, self.members.scores, self.members.feeder, now)
 
     def _ripe(self, steps: list[Step], wait: timedelta) -> list[Step]:
         """What is my turn to do now; the rest is left to those before me for a while."""

@@ -125,7 +125,8 @@ class Fleet:
         await verbs.put_job(self.store, WantedJob(**{"argv": ("x",), **options}), Origin.API, "me")
 
     async def runs(self, prefix: str = keys.RUNS) -> list[RunRecord]:
-        return [codec.decode(RunRecord, entry.value) for entry in (await self.store.scan(prefix)).entries]
+        found = [codec.decode(RunRecord, entry.value) for entry in (await self.store.scan(prefix)).entries]
+        return sorted(found, key=lambda run: run.id)
 
 
 def play(story: Callable[[Fleet], Awaitable[None]]) -> None:
