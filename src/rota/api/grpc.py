@@ -8,79 +8,29 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, hooks, introspection, operations, relays, watching, wire
+from rota.api import crawler, hooks, introspection, job_grpc, operations, relays, watching, wire
 from rota.api.behind import Behind
 from rota.api.health import Health
+from rota.api.methods import Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
-from rota.api.pb import crawler_pb2
+from rota.api.pb import crawler_pb2, jobs_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
-from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway
-from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
-from rota.store.port import Store
-
-MARGIN = timedelta(milliseconds=200)
-"""How long before the caller's deadline a wait ends, so that the answer arrives in time."""
 
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """What an operation needs beside the request."""
-
-    store: Store
-    behind: Behind
-    remaining: timedelta | None
-    """How long the caller still waits; None: for ever."""
-
-    @property
-    def clock(self) -> Clock:
-        """The node's clock."""
-        return self.behind.clock
-
-    @property
-    def tallies(self) -> Tallies:
-        """Asks relays."""
-        return self.behind.tallies
-
-    def bounded(self, wait: timedelta) -> timedelta:
-        """A wait that ends in time for the caller."""
-        return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
-
-
-Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
-
-
-@dataclass(frozen=True)
-class Method:
-    """The operation behind a method, and how it is asked."""
-
-    operation: str
-    answer: Answer
-    conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
-
-
-@dataclass(frozen=True)
-class Stream:
-    """The operation behind a method that goes on answering, in batches of messages."""
-
-    operation: str
-    answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]
 
 
 def handlers(behind: Behind, health: Health, stopping: asyncio.Event) -> list[grpc.GenericRpcHandler]:
@@ -343,6 +293,7 @@ async def _remove(call: Call, request: crawler_pb2.ResourceSpec) -> empty_pb2.Em
 
 SERVICES: tuple[ServiceDescriptor, ...] = (
     *pb.DESCRIPTOR.services_by_name.values(),
+    *jobs_pb2.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
 METHODS: dict[str, Method | Stream] = {
@@ -370,6 +321,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Hooks.Enable": Method("enable_hook", _enable_hook),
     "rota.v1.Hooks.Delete": Method("delete_hook", _delete_hook),
     "rota.v1.Hooks.Test": Method("try_hook", _try_hook),
+    **job_grpc.METHODS,
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
 }

@@ -78,7 +78,7 @@ async def get_job(store: Store, name: str) -> JobView:
     return await _job_view(store, await _job(store, name), await store.now())
 
 
-@needs(Access.OPERATE)
+@needs(Access.ADMIN)  # it may run any program on any node
 async def put_job(store: Store, fields: Mapping[str, object], *, by: str, version: int | None = None) -> JobView:
     """Add a job, or give one other fields; Conflict if it is not at `version` any more (0: if it is there)."""
     wanted = read_job(fields)
@@ -93,7 +93,7 @@ async def put_job(store: Store, fields: Mapping[str, object], *, by: str, versio
     return await get_job(store, wanted.name)
 
 
-@needs(Access.OPERATE)
+@needs(Access.ADMIN)
 async def delete_job(store: Store, name: str, *, by: str) -> None:
     """Delete a job. Runs that wait are interrupted, those that run go on to their end, the history stays."""
     entry = await _job(store, name)
@@ -200,6 +200,7 @@ async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
 @needs(Access.OPERATE)
 async def restart_run(store: Store, run: str, *, by: str) -> RunView:
     """Do once more what a run that is over did; the new run."""
+    await _run(store, run)
     return await get_run(store, await verbs.restart(store, run, by))
 
 
@@ -209,6 +210,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
     check_wait(wait)
     if not why.isprintable() or len(why) > 200:
         raise Invalid("a reason has at most 200 characters, all printable; shorten it")
+    await _run(store, run)
     await verbs.interrupt(store, run, why, by)
     return await await_run(store, run, wait) if wait else await get_run(store, run)
 
@@ -216,6 +218,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
 @needs(Access.OPERATE)
 async def delete_run(store: Store, run: str) -> None:
     """Delete a run that is over."""
+    await _run(store, run)
     await verbs.delete_run(store, run)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, hooks, operations, relays, watching
+from rota.api import crawler, hooks, job_operations, operations, relays, watching
 from rota.api.calls import Endpoint
+from rota.api.job_schema import JobPage, JobView, RunPage, RunView
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
 from rota.model.event import Event
 from rota.model.relay import ResourceTally
@@ -19,9 +20,10 @@ from rota.model.resource import Cordon, KindRecord, WantedResource
 _RECORDS = (
     ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, KindRecord, Event,
     hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
+    JobView, JobPage, RunView, RunPage,
 )  # fmt: skip
 
-_MODULES = (operations, watching, relays, hooks, crawler)
+_MODULES = (operations, watching, relays, hooks, job_operations, crawler)
 """Where operations are."""
 
 _ANSWERS: dict[str, str] = {
@@ -38,20 +40,53 @@ _ANSWERS: dict[str, str] = {
     "why_node": "Why",
     "why_source": "Why",
     "add_resource": "NodeSpec",
+    "list_jobs": "JobPage",
+    "get_job": "JobView",
+    "put_job": "JobView",
+    "enable_job": "JobView",
+    "disable_job": "JobView",
+    "run_job": "RunView",
+    "list_runs": "RunPage",
+    "get_run": "RunView",
+    "restart_run": "RunView",
+    "interrupt_run": "RunView",
     "list_relays": "RelayList",
     "count_messages": "ResourceTally",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
+_MAKING = ("create_resource", "create_hook", "run_job", "restart_run", "backfill_job")
+_DELETING = ("delete_resource", "delete_hook", "delete_job", "delete_run")
+
 _STREAMS: dict[str, str] = {
     "watch_resources": "Events put and delete, whose data is a ResourceView; synced; reset.",
     "watch_events": "Events happened, whose data is an Event; synced.",
+    "follow_log": "Events output, with attempt, offset, text and next.",
 }
 """What is told by the operations that go on."""
+
+_JOB: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in ("cron", "every", "tz", "misfire", "jitter", "timeout", "cwd")},
+        **{name: {"type": "array", "items": {"type": "string"}} for name in ("argv", "after")},
+        **{name: {"type": "object", "additionalProperties": {"type": "string"}} for name in ("labels", "env")},
+        **{name: {"type": "integer"} for name in ("retries", "concurrency")},
+    },
+    "required": ["argv"],
+}
 
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "put_job": _JOB,
+    "run_job": {"type": "object", "properties": {"payload": {}}},
+    "backfill_job": {
+        "type": "object",
+        "properties": {name: {"type": "string", "format": "date-time"} for name in ("first", "last")},
+        "required": ["first", "last"],
+    },
+    "interrupt_run": {"type": "object", "properties": {"why": {"type": "string"}}},
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
     "create_hook": {
         "type": "object",
@@ -75,6 +110,7 @@ _BODIES: dict[str, dict[str, Any]] = {
 _HEADERS: dict[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
+    "put_job": ("If-Match",),
     "delete_resource": ("If-Match",),
     "watch_resources": ("Last-Event-ID",),
     "watch_events": ("Last-Event-ID",),
@@ -84,6 +120,9 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
     "pending": {"type": "boolean"},
+    "count": {"type": "integer"},
+    "attempt": {"type": "integer"},
+    "offset": {"type": "integer"},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
 }
@@ -134,19 +173,21 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
     if body:
         described["requestBody"] = {
-            "required": name != "cordon_node",
+            "required": name not in ("cordon_node", "run_job", "interrupt_run"),
             "content": {"application/json": {"schema": body}},
         }
     return described
 
 
 def _success(name: str) -> dict[str, Any]:
-    if name in ("delete_resource", "delete_hook"):
+    if name in _DELETING:
         return {"204": {"description": "It is deleted."}}
     if name in _STREAMS:
         return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
     schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
-    code, said = ("201", "It is there.") if name in ("create_resource", "create_hook") else ("200", "The answer.")
+    if name == "read_log":
+        return {"200": {"description": "The bytes.", "content": {"application/octet-stream": {}}}}
+    code, said = ("201", "It is there.") if name in _MAKING else ("200", "The answer.")
     return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}
 
 

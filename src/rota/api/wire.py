@@ -32,7 +32,7 @@ def from_create(request: pb.CreateResourceRequest) -> dict[str, object]:
     """The fields of a new resource; those that are empty are left out."""
     fields = _given(request, "priority", "replicas", "cost", "pin")
     if request.spec_json:
-        fields["spec"] = _json("spec_json", request.spec_json)
+        fields["spec"] = from_json("spec_json", request.spec_json)
     if request.labels:
         fields["labels"] = dict(request.labels)
     return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | fields
@@ -42,7 +42,7 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
     """The fields to change; None for those to put back to their defaults."""
     changes = _given(request, "priority", "replicas", "cost", "pin")
     if request.HasField("spec_json"):
-        changes["spec"] = _json("spec_json", request.spec_json)
+        changes["spec"] = from_json("spec_json", request.spec_json)
     if request.HasField("labels"):
         changes["labels"] = dict(request.labels.labels)
     for name in request.reset:
@@ -98,7 +98,8 @@ def _given(request: Message, *names: str) -> dict[str, object]:
     return {name: getattr(request, name) for name in names if request.HasField(name)}
 
 
-def _json(name: str, text: str) -> object:
+def from_json(name: str, text: str) -> object:
+    """What a field holds that is JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

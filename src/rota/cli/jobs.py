@@ -19,7 +19,7 @@ from rota.cli.who import me
 from rota.model.errors import Invalid
 from rota.store import Store
 
-name_argument = click.argument("name", metavar="JOB")
+job_argument = click.argument("job", metavar="JOB")
 
 
 @click.group()
@@ -45,20 +45,20 @@ def ls(prefix: str, store: str, output: str) -> None:
 
 
 @command.command()
-@name_argument
+@job_argument
 @options.store
 @options.output
-def get(name: str, store: str, output: str) -> None:
+def get(job: str, store: str, output: str) -> None:
     """Show one job and how it is doing.
 
     Example: rota jobs get report -o json
     """
-    _tell(on_store(store, lambda open: operations.get_job(open, name)), output)
+    _tell(on_store(store, lambda open: operations.get_job(open, job)), output)
 
 
-@command.command(context_settings={"ignore_unknown_options": True})
-@name_argument
-@click.argument("argv", nargs=-1, required=True, metavar="PROGRAM [ARGUMENT]…", type=click.UNPROCESSED)
+@command.command()
+@job_argument
+@click.argument("words", nargs=-1, required=True, metavar="WORDS…")
 @click.option("--cron", metavar="EXPRESSION", help='When it is due, like "0 3 * * *" or @daily.')
 @click.option("--every", metavar="DURATION", help="How often it is due, like 10m.")
 @click.option("--after", multiple=True, metavar="JOB", help="It is due when this one has succeeded; may be repeated.")
@@ -76,58 +76,58 @@ def get(name: str, store: str, output: str) -> None:
 )
 @options.store
 @options.output
-def add(name: str, version: int | None, store: str, output: str, **given: Any) -> None:
+def add(job: str, words: tuple[str, ...], version: int | None, store: str, output: str, **given: Any) -> None:
     """Add a job that runs a program, or change one that was added so.
 
-    Options stand before the name; everything behind it is the program and its arguments.
+    The program and its arguments stand behind --.
 
-    Example: rota jobs add --cron "0 3 * * *" --tz Asia/Shanghai backup pg_dump shop
+    Example: rota jobs add backup --cron "0 3 * * *" --tz Asia/Shanghai -- pg_dump -Fc shop
     """
     fields = {field: value for field, value in given.items() if value not in (None, ())}
-    fields |= {"name": name, "argv": list(given["argv"]), "after": list(given["after"]) or None}
+    fields |= {"name": job, "argv": list(words), "after": list(given["after"]) or None}
     fields |= {field: _pairs(f"--{field.rstrip('s')}", given[field]) for field in ("labels", "env") if given[field]}
     view = on_store(store, lambda open: operations.put_job(open, fields, by=me(), version=version))
     _tell(view, output)
 
 
 @command.command()
-@name_argument
+@job_argument
 @options.store
-def rm(name: str, store: str) -> None:
+def rm(job: str, store: str) -> None:
     """Delete a job that was added. Runs that run go on to their end, and the history stays.
 
     Example: rota jobs rm backup
     """
-    on_store(store, lambda open: operations.delete_job(open, name, by=me()))
-    click.echo(f"deleted {name}")
+    on_store(store, lambda open: operations.delete_job(open, job, by=me()))
+    click.echo(f"deleted {job}")
 
 
 @command.command()
-@name_argument
+@job_argument
 @options.store
 @options.output
-def enable(name: str, store: str, output: str) -> None:
+def enable(job: str, store: str, output: str) -> None:
     """Let a job be due again, from now on."""
-    _tell(on_store(store, lambda open: operations.enable_job(open, name, by=me())), output)
+    _tell(on_store(store, lambda open: operations.enable_job(open, job, by=me())), output)
 
 
 @command.command()
-@name_argument
+@job_argument
 @options.store
 @options.output
-def disable(name: str, store: str, output: str) -> None:
+def disable(job: str, store: str, output: str) -> None:
     """Let a job not be due any more; it can still be run by hand."""
-    _tell(on_store(store, lambda open: operations.disable_job(open, name, by=me())), output)
+    _tell(on_store(store, lambda open: operations.disable_job(open, job, by=me())), output)
 
 
 @command.command()
-@name_argument
+@job_argument
 @click.option("--payload", metavar="JSON", help="What its function is given.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
 @options.store
 @options.output
-def run(name: str, payload: str | None, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
     """Start a run of a job now, and wait for its end.
 
     The exit code is 1 if the run failed, and 6 if it was not over in time; it goes on then.
@@ -136,24 +136,24 @@ def run(name: str, payload: str | None, no_wait: bool, timeout: timedelta, store
     """
     given = _payload(payload)
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.run_job(open, name, by=me(), payload=given, wait=wait))
+    view = on_store(store, lambda open: operations.run_job(open, job, by=me(), payload=given, wait=wait))
     _show_run(view, output)
     finished(view, wait)
 
 
 @command.command()
-@name_argument
+@job_argument
 @click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="How many due times.")
 @click.option("--after", metavar="TIME", help="From when on, like 2026-03-29T00:00Z.  [default: now]")
 @options.store
 @options.output
-def preview(name: str, count: int, after: str | None, store: str, output: str) -> None:
+def preview(job: str, count: int, after: str | None, store: str, output: str) -> None:
     """Show when a job is due next; times where clocks change are marked.
 
     Example: rota jobs preview report --count 20
     """
     start = None if after is None else moment("--after", after)
-    found = on_store(store, lambda open: operations.preview_job(open, name, count=count, after=start))
+    found = on_store(store, lambda open: operations.preview_job(open, job, count=count, after=start))
     if output == "json":
         tables.show_json(found)
         return
@@ -161,18 +161,18 @@ def preview(name: str, count: int, after: str | None, store: str, output: str) -
 
 
 @command.command()
-@name_argument
-@click.argument("first", metavar="FROM")
-@click.argument("last", metavar="TO")
+@job_argument
+@click.argument("first", metavar="FIRST")
+@click.argument("last", metavar="LAST")
 @options.store
 @options.output
-def backfill(name: str, first: str, last: str, store: str, output: str) -> None:
+def backfill(job: str, first: str, last: str, store: str, output: str) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
     """
-    start, end = moment("FROM", first), moment("TO", last)
-    made = on_store(store, lambda open: operations.backfill_job(open, name, start, end, by=me()))
+    start, end = moment("FIRST", first), moment("LAST", last)
+    made = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()))
     if output == "json":
         tables.show_json(made)
         return

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api import grpc as door
-from rota.api import introspection, operations, refusals, wire
+from rota.api import introspection, methods, operations, refusals, wire
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.operations import OPERATIONS
@@ -255,7 +255,7 @@ async def test_who_waits_is_answered_when_the_leader_has_decided(ask: Caller, st
 @pytest.fixture
 def in_good_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers with ten seconds are answered after half a one, however busy the machine is."""
-    monkeypatch.setattr(door, "MARGIN", timedelta(seconds=9.5))
+    monkeypatch.setattr(methods, "MARGIN", timedelta(seconds=9.5))
 
 
 @pytest.mark.usefixtures("in_good_time")
@@ -272,7 +272,8 @@ async def test_a_wait_ends_before_the_callers_deadline(ask: Caller) -> None:
 )
 def test_a_wait_is_as_long_as_the_caller_has_time(wait: float, remaining: float | None, expected: float) -> None:
     left = None if remaining is None else timedelta(seconds=remaining)
-    call = door.Call(store=None, clock=CLOCK, remaining=left, tallies=count)  # type: ignore[arg-type]  # it asks no store
+    behind = Behind(lambda: None, CLOCK, Watches(), count)
+    call = methods.Call(store=None, behind=behind, remaining=left)  # type: ignore[arg-type]  # it asks no store
     assert call.bounded(timedelta(seconds=wait)) == timedelta(seconds=expected)
 
 
@@ -641,9 +642,11 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "grpc.reflection.v1.ServerReflection",
             "rota.v1.Events",
             "rota.v1.Hooks",
+            "rota.v1.Jobs",
             "rota.v1.Nodes",
             "rota.v1.Relays",
             "rota.v1.Resources",
+            "rota.v1.Runs",
         ]
         # What is told is enough to know every message, in a process that has none of our code.
         pool = descriptor_pool.DescriptorPool()
@@ -652,6 +655,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             answer = await told(file_containing_symbol=service)
             for content in answer.file_descriptor_response.file_descriptor_proto:
                 file = descriptor_pb2.FileDescriptorProto.FromString(content)
+                files.pop(file.name, None)  # one that several import comes behind all of them
                 files[file.name] = file
         for file in reversed(files.values()):  # what is imported comes behind what imports it
             pool.Add(file)
