@@ -287,7 +287,7 @@ class _Node:
                     if runtime.relay is not None:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 live_together(parts, state, store, session, self._settings.peers, self._token)
-                take_part(parts, state, store, session, self._file_jobs)
+                take_part(parts, state, store, session, self._file_jobs, self._settings.peers)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
