@@ -136,6 +136,7 @@ class Runs:
         os.ftruncate(self._page_file, mmap.PAGESIZE)
         self._page = Page.of(self._page_file)
         crew.witnesses.append(self)
+        logs.is_running = self._running.__contains__
         crew.outfit, crew.is_excused = self._outfit, self._was_at_work
 
     # What it looks like
@@ -149,6 +150,10 @@ class Runs:
     def free(self) -> int:
         """How many more attempts of any job would be accepted."""
         return max(0, math.floor(self.executors - self._load + 1e-6))
+
+    def room(self, job: str) -> int:
+        """How many more attempts of a job would be accepted; of a short one, more than there are executors."""
+        return max(0, math.floor((self.executors - self._load + 1e-6) * self._paces.depth(job)))
 
     @property
     def size(self) -> int:
@@ -371,12 +376,21 @@ class Runs:
         """What a worker of runs needs: where to write, the deadline, and an executor its orders."""
         if brief.role not in (EXECUTOR, RUN):
             return ()
-        reading, writing = os.pipe()
-        seat: Seat[_Running] = Seat(brief.worker, Orders() if brief.role == EXECUTOR else None)
-        seat.tap = Tap(reading, brief.mark, partial(self._heard, seat))
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds.append(os.dup(self._page_file))
+            orders = Orders() if brief.role == EXECUTOR else None
+            if orders is not None:
+                fds.append(os.dup(orders.fileno()))
+        except OSError:  # no descriptors are left, most likely
+            for fd in fds:
+                os.close(fd)
+            raise
+        seat: Seat[_Running] = Seat(brief.worker, orders)
+        seat.tap = Tap(fds.pop(0), brief.mark, partial(self._heard, seat))
         self._seats[brief.worker] = seat
-        fds = [writing, os.dup(self._page_file)]
-        return fds if seat.orders is None else [*fds, os.dup(seat.orders.fileno())]
+        return fds
 
     def _was_at_work(self, worker: Worker) -> bool:
         """Was it in the middle of an attempt? That may do with it what it likes."""
@@ -460,9 +474,10 @@ class Runs:
             self._withdraw(seat)
             assert seat.tap is not None
             seat.tap.catch_up()
-            if running not in seat.held and running.seat is not None:
+            if not seat.held or seat.held[0] is not running:
                 self._reopen(seat)
-                return False
+                if running.seat is not None:
+                    return False
             seat = running.seat
         if seat is None:
             self._waiting.remove(running)
