@@ -77,7 +77,7 @@ async def kept(node: NodeUnderTest, wanted: str | None, run: str) -> bytes:
 @pytest.mark.parametrize("is_shared", [False, True], ids=["in the store", "in a shared folder"])
 async def test_a_log_is_readable_when_its_node_was_killed(tmp_path: Path, is_shared: bool) -> None:
     wanted = f"folder://{tmp_path}/shared" if is_shared else None
-    with NodeUnderTest(tmp_path / "node", app=APP, environ={"ROTA_JOBS_LOGS": wanted} if wanted else {}) as node:
+    with NodeUnderTest(tmp_path / "node", app=APP, environ={"ROTA_RUNS_LOGS": wanted} if wanted else {}) as node:
         await node.ready()
         assert await dispatch(node, "r", "counts") == ""
         await followed_up_to(node, "r", 1000)
