@@ -152,7 +152,7 @@ class _Host:
             asyncio.create_task(runtime.logs.keep(FolderLogs(self._folder / "logs"))),
         ]
         await runtime.load()
-        runtime.attempts.extend(SYSTEM.monotonic() + 3600)
+        self._extend(3600)
         await runtime.crew.until(lambda: runtime.is_ready)
         requests = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
@@ -184,10 +184,14 @@ class _Host:
             case "figures":
                 answer = {"free": runs.free, "running": [order.run for order in runs.running()], "size": runs.size}
             case "lease":
-                runs.extend(SYSTEM.monotonic() + rest[0])
+                self._extend(rest[0])
             case "end session":
                 runtime.end_session()
         return answer
+
+    def _extend(self, seconds: float) -> None:
+        now = SYSTEM.monotonic()
+        self._runtime.attempts.extend(now + seconds, now + seconds + 0.4)
 
     def _ended(self, order: RunOrder, outcome: Outcome) -> None:
         _say("outcome", order.run, msgspec.to_builtins(outcome))

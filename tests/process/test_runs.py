@@ -441,6 +441,26 @@ async def test_attempts_end_before_the_lease_does_if_the_agent_is_frozen(
             os.kill(runs.pid, signal.SIGCONT)
 
 
+@BOTH
+async def test_attempts_are_stopped_if_the_lease_is_not_renewed_and_idle_executors_live_on(
+    tmp_path: Path, mode: str
+) -> None:
+    async with runs_process(tmp_path, APP) as runs:
+        await runs.start("r", "waits", mode=mode)
+        pid = await noted_pid(tmp_path)
+        await runs.ask("lease", 0.2)
+        outcome = await runs.outcome("r")
+        assert (outcome.state, outcome.error) == (RunState.LOST, "its node's lease could not be renewed")
+        assert is_gone(pid)
+        assert "not in the fleet now" in await runs.start("s", "noop")
+        idle = await eventually(lambda: _busy_worker(runs, is_alone=False))
+        await asyncio.sleep(1)  # long past the instant at which guards end what they guard
+        assert not is_gone(idle)
+        await runs.ask("lease", 3600)
+        assert await runs.start("t", "noop") == ""
+        assert (await runs.outcome("t")).state == RunState.SUCCEEDED
+
+
 async def _busy_worker(runs: RunsProcess, is_alone: bool) -> int | None:
     workers = await runs.ask("processes")
     found = [each["pid"] for each in workers if each["pool"] == ("run" if is_alone else "executor")]

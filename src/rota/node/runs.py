@@ -131,6 +131,7 @@ class Runs:
         self._gives_soon = False
         self._is_busy = asyncio.Event()
         self._may_act = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._stop_at: Instant | None = None
         self._page_file = kernel.scratch_file("deadline of runs")
         os.ftruncate(self._page_file, mmap.PAGESIZE)
@@ -201,17 +202,36 @@ class Runs:
         # A source holds nothing that it would have to put in order.
         return self._stop(running, RunState.INTERRUPTED, why, grace=None if running.listed is None else 0.0)
 
-    def extend(self, dead_by: float) -> None:
-        """The node's lease is certain until then: attempts may run, and are killed if nothing more is said."""
+    def extend(self, stop_at: float, dead_by: float) -> None:
+        """Attempts may run: they are stopped at the first instant and dead by the second, if nothing more is said."""
         self._may_act = True
         self._page.set(dead_by)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        loop, wait = asyncio.get_running_loop(), stop_at - self._clock.monotonic()
+        self._alarm = loop.call_later(max(0.0, wait), self._run_out, dead_by)
+
+    def _run_out(self, dead_by: float) -> None:
+        """The lease was not renewed: stop what runs, while the guards still wait."""
+        left = dead_by - self._clock.monotonic()
+        self._stop_all("its node's lease could not be renewed", grace=max(0.0, left / 2))
 
     def end_session(self) -> None:
         """The lease is gone or given back: end every attempt now."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._stop_all("its node's session ended", grace=0.0)
+
+    def _stop_all(self, why: str, grace: float) -> None:
         self._may_act = False
         for running in list(self._running.values()):
-            self._stop(running, RunState.LOST, "its node's session ended", grace=0.0)
-        self._page.set(0.0)
+            self._stop(running, RunState.LOST, why, grace)
+        self._release_guards()
+
+    def _release_guards(self) -> None:
+        """When nothing runs, and nothing may, executors need not die: they have nothing that others could do, too."""
+        if not self._may_act and not self._running and not self._dying:
+            self._page.set(0.0)
 
     def stop_by(self, when: Instant) -> None:
         """Take nothing new; attempts that are not over when only the grace is left are stopped."""
@@ -244,6 +264,7 @@ class Runs:
             self._look_at(running, now)
         for running in list(self._dying):
             self._finish_if_dead(running, now)
+        self._release_guards()
         self._give()
 
     def tick(self) -> None:
