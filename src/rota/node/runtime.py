@@ -152,7 +152,7 @@ class Runtime:
         """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
         dead_by = safe_until + ttl.total_seconds() / 10
         self.crew.extend(Deadline(safe_until, dead_by))
-        self.attempts.extend(dead_by)
+        self.attempts.extend(safe_until, dead_by)
 
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
