@@ -108,6 +108,11 @@ class Lines:
                 log.warning("relay silent", extra={"node": self._node, "relay": coming.sender})
                 coming.wire.lose()
 
+    def close(self) -> None:
+        """Let go of them all."""
+        for coming in self._comings:
+            coming.wire.close()
+
     def _peers(self) -> Iterator[Coming]:
         return iter([coming for coming in self._by_line.values() if coming.is_peer])
 
@@ -159,6 +164,7 @@ class Lines:
         line = coming.line = Line(coming.sender, is_peer=coming.is_peer)
         self._by_line[line] = coming
         self._core.join(line, opening.age, self._clock.monotonic())
+        coming.tell()
 
     def _objection(self, opening: Opening) -> str:
         """Why another relay is not let in, or nothing."""

@@ -44,6 +44,8 @@ class Process:
             await self._over.wait()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
+        if self._shell is not None:
+            self._shell.close()
         self._channel.close()
 
     def _heard(self, message: object) -> None:

@@ -111,6 +111,10 @@ class Shell:
             self.pump()
             await asyncio.sleep(TICK)
 
+    def close(self) -> None:
+        """Let go of all lines."""
+        self._lines.close()
+
     # Doing what the core asks for
 
     def pump(self) -> None:
