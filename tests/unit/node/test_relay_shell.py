@@ -59,7 +59,7 @@ class Relay:
 
     def worker(self, name: str) -> Emitter:
         """A worker with a line."""
-        emitter = Emitter(Emitting())
+        emitter = Emitter(Emitting(), lambda: None)
         mine, theirs = pair()
         self.shell.take_worker(name, theirs)
         emitter.connect(mine)

@@ -43,7 +43,7 @@ async def join_relays(store: Store, session: Session, relay: RelayHold, clock: C
 async def _follow(store: Store, relay: RelayHold) -> None:
     """Tell the relay the map, and where the others are."""
     relay_map: RelayMap | None = None
-    members: dict[NodeId, str] = {}
+    members: dict[NodeId, RelayStatus] = {}
     async with aclosing(follow_all(store, keys.RELAY)) as coming:
         async for news in coming:
             if news.is_whole:
@@ -57,7 +57,7 @@ async def _follow(store: Store, relay: RelayHold) -> None:
                     if status is None:
                         members.pop(node, None)
                     else:
-                        members[node] = status.address
+                        members[node] = status
             relay.follow(relay_map, members)
 
 

@@ -5,6 +5,7 @@ The agent says what there is: lines of workers, the map, where the others are. T
 """
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Callable
 from datetime import datetime
@@ -22,6 +23,9 @@ from rota.workloads.resources.relay.outlet import Outlet
 
 TICK = 0.25
 """Seconds between looks at what nobody tells of."""
+
+FORGET = 24 * 3600.0
+"""Seconds after which a resource that sends nothing any more is not counted any more."""
 
 TELL = 1.0
 """Seconds between words to the agent and to other relays."""
@@ -107,9 +111,16 @@ class Shell:
                 told = now
                 self._lines.tick()
                 self._ways.tick()
+                self._forget(now)
                 self._tell()
             self.pump()
             await asyncio.sleep(TICK)
+
+    def _forget(self, now: float) -> None:
+        """Let go of the figures of resources that have gone silent long ago, a few at a time."""
+        silent = (name for name, tally in self._core.tallies().items() if tally.last and now - tally.last > FORGET)
+        for kind, resource in list(itertools.islice(silent, 100)):
+            self._core.drop(kind, resource)
 
     def close(self) -> None:
         """Let go of all lines."""
