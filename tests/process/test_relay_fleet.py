@@ -191,23 +191,23 @@ async def test_a_node_that_is_killed_is_left_out_and_the_others_go_on(place: Rab
 async def test_a_broker_that_is_away_only_delays(victim: RabbitHarness, tmp_path: Path) -> None:
     async with fleet(tmp_path, victim.url()) as found:
         await found.map_of("a", "b")
-        await emit_from(found.store, "counter", ["1", "2", "3", "4"], count=20_000, pause=0.05)
-        await has_grown(victim, 1000)
+        await emit_from(found.store, "counter", ["1", "2", "3", "4"], count=4000, pause=0.5)
+        await has_grown(victim, 500)
         await asyncio.to_thread(victim.rabbit.kill)
 
         async def is_spooling() -> bool:
             sinks = [sink for status in (await relays(found.store)).values() for sink in status.sinks]
-            return any(sink.state == SinkState.DOWN and sink.spool_messages > 1000 for sink in sinks)
+            return any(sink.state == SinkState.DOWN and sink.spool_messages > 500 for sink in sinks)
 
         await eventually(is_spooling, within=30)
         await asyncio.to_thread(victim.rabbit.start)
-        done = 4 * 20_000
+        done = 4 * 4000
         await eventually(lambda: rabbit.count(victim.rabbit.port, victim.queue) >= done, within=60)
         await stopped(found)
         messages = victim.arrived()
         first_copies = list({one.id: one for one in messages}.values())
         for one in ("1", "2", "3", "4"):
-            assert numbers_of(first_copies, one) == list(range(20_000))
+            assert numbers_of(first_copies, one) == list(range(4000))
         assert len(messages) - len(first_copies) <= 2 * 1000, "more repeats than were under way"
 
 
@@ -218,7 +218,7 @@ async def test_a_full_spool_makes_emit_wait_and_what_was_spooled_outlives_the_no
     small = {"spool_bytes": "64KiB", "held_messages": "100", "outbox_messages": "100"}
     async with fleet(tmp_path, victim.url(), "a", **small) as found:
         node = found.nodes["a"]
-        await emit_from(found.store, "counter", ["1"], count=10_000)
+        await emit_from(found.store, "counter", ["1"], count=5000)
 
         async def is_full() -> bool:
             sinks = [sink for status in (await relays(found.store)).values() for sink in status.sinks]
@@ -235,4 +235,4 @@ async def test_a_full_spool_makes_emit_wait_and_what_was_spooled_outlives_the_no
         again = await found.add("a")
         await eventually(lambda: [words for words in again.notes() if words[0] == "done"], within=30)
         await stopped(found)
-        assert sorted(set(numbers_of(victim.arrived(), "1"))) == list(range(10_000))
+        assert sorted(set(numbers_of(victim.arrived(), "1"))) == list(range(5000))

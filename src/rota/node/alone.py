@@ -166,6 +166,7 @@ class AloneSync:
             outcome = run_sync_task(kind, order, offer, self._stopping, self._aside.call, lambda: pipe.send(started))
         if unsent := self._aside.flush():
             pipe.send(Unsent(unsent))
+        self._aside.stop()
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:

@@ -172,13 +172,27 @@ class Aside:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def connect(self, sock: socket.socket) -> None:
-        """Use this line from now on."""
-        self._loop.call_soon_threadsafe(self.emitter.connect, sock)
+        """Use this line from now on; it is too late for one when the thread has ended."""
+        try:
+            self._loop.call_soon_threadsafe(self.emitter.connect, sock)
+        except RuntimeError:
+            sock.close()
 
     def flush(self) -> int:
         """Wait a moment until everything is acked; how many messages are not."""
         return int(self.call(self.emitter.flush()))
 
+    def stop(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self.emitter.run())
+        running = self._loop.create_task(self.emitter.run())
+        try:
+            self._loop.run_forever()
+        finally:
+            running.cancel()
+            self._loop.run_until_complete(asyncio.wait([running]))
+            self.emitter.close()
+            self._loop.close()
