@@ -66,10 +66,10 @@ async def _follow_epochs(store: Store, relay: RelayHold) -> None:
     await relay.has_exclusive.wait()
     async with aclosing(follow_all(store, keys.ASSIGNMENTS)) as coming:
         async for news in coming:
-            relay.fence(_epochs(news.changes, relay.exclusive_kinds))
+            relay.fence(epochs(news.changes, relay.exclusive_kinds))
 
 
-def _epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, str], int]:
+def epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, str], int]:
     """The exclusive resources among new assignments. One that is to end says nothing: its task may have last words."""
     found = {}
     for change in changes:

@@ -205,6 +205,9 @@ class RelayHold:
 
         self._policy, self._clock, self._tell, self._workers = policy, clock, tell, workers
         self._is_wanted = self._is_leaving = False
+        self._has_rest = bool(left_behind(place.folder))
+        """Has an earlier life left messages?"""
+
         self._status: RelayStatus | None = None
         self._falls = Falls()
         self._born = self._seen = clock.monotonic()
@@ -243,7 +246,7 @@ class RelayHold:
         self.exclusive_kinds = frozenset(kind.name for kind in with_sink if kind.exclusive)
         if self.exclusive_kinds:
             self.has_exclusive.set()
-        if with_sink or left_behind(self.place.folder):
+        if with_sink or self._has_rest:
             self._is_wanted = True
         self.mend()
 
@@ -335,9 +338,10 @@ class RelayHold:
         """Wait until the sinks have everything; False if they have not in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout.total_seconds()):
-                while self.process is not None:
-                    if (await self.process.ask(AskRest)).is_idle:
-                        break
+                while self._is_wanted:
+                    with contextlib.suppress(Unavailable):  # it is started again, and asked again
+                        if self.process is not None and (await self.process.ask(AskRest)).is_idle:
+                            break
                     await asyncio.sleep(LOOK)
                 return True
         return False

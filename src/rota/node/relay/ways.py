@@ -116,9 +116,10 @@ class Ways:
             await over.wait()
         finally:
             wire.close()
-            self._open.pop(node, None)
-            self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
-            self._core.peer_broke(peer)
+            if self._open.get(node) is wire:
+                del self._open[node]
+                self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
+                self._core.peer_broke(peer)
 
     def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
         match record:
