@@ -1,6 +1,5 @@
 """Nodes whose tasks emit, and what arrived where they emit to."""
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -125,12 +124,3 @@ def gaps(numbers: Iterable[int]) -> list[int]:
     """Those missing between the first and the last."""
     found = set(numbers)
     return sorted(set(range(min(found), max(found) + 1)) - found)
-
-
-def is_alive(pid: int) -> bool:
-    """Is there such a process?"""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
