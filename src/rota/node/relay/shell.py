@@ -38,10 +38,8 @@ class Shell:
         self, brief: BeRelay, say: Callable[[Message], None], parts: asyncio.TaskGroup, clock: Clock, since: datetime
     ) -> None:
         self._brief, self._say, self._parts, self._clock, self._since = brief, say, parts, clock, since
-        node, limits = (
-            NodeId(brief.node),
-            Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window),
-        )
+        node = NodeId(brief.node)
+        limits = Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window)
         self._core = core = Relay(node, clock.monotonic(), limits)
         self._root = Path(brief.folder)
         self._works: dict[str, Works] = {}
