@@ -236,3 +236,25 @@ async def test_a_full_spool_makes_emit_wait_and_what_was_spooled_outlives_the_no
         await eventually(lambda: [words for words in again.notes() if words[0] == "done"], within=30)
         await stopped(found)
         assert sorted(set(numbers_of(victim.arrived(), "1"))) == list(range(5000))
+
+
+async def test_what_an_exclusive_task_says_is_never_mixed_with_what_its_successor_says(
+    place: RabbitHarness, tmp_path: Path
+) -> None:
+    async with fleet(tmp_path, place.url(), "abc") as found:
+        await found.map_of("a", "b", "c")
+        await emit_from(found.store, "single", ["1", "2", "3"])
+        await has_grown(place, 300)
+        await asyncio.to_thread(found.nodes.pop("a").stop, within=20)
+        await has_grown(place, 300)
+        found.nodes["b"].kill()
+        await has_grown(place, 300)
+        await stopped(found)
+        messages = place.arrived()
+        assert len({one.payload for one in messages}) > 3, "nobody took over"
+        for room in ("1", "2", "3"):
+            spoken = [tuple(map(int, one.key.split("."))) for one in messages if one.resource == room]
+            first_copies = list(dict.fromkeys(spoken))
+            assert first_copies == sorted(first_copies), "an earlier epoch spoke after a later one"
+            for epoch in {epoch for epoch, _ in first_copies}:
+                assert gaps(number for each, number in first_copies if each == epoch) == []
