@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
 
-HAND_OVER = 5.0
-"""Seconds that the relay has, beyond what workers had, to hand over before it ends."""
+HAND_OVER = 2.0
+"""Seconds that the relay has to hand over before it ends, if workers took all the time there was."""
 
 GOODBYE = 1.0
 """Seconds for proxies to say goodbye to their clients."""
@@ -170,7 +170,7 @@ class Runtime:
                 await self.crew.until(lambda: not self.crew.workers)
         await self.services.leave(GOODBYE)
         if self.relay is not None:
-            await self.relay.leave(HAND_OVER)
+            await self.relay.leave(max(HAND_OVER, ends - self._clock.monotonic()))
 
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
