@@ -45,6 +45,30 @@ class KindRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Affinity:
+    """What a resource asks of its nodes beyond what they must have: labels it would like, and whom else they hold.
+
+    Whom, it says by tags. Every resource has the tag `kind`, and those it was given.
+    """
+
+    prefer: dict[str, str] = field(default_factory=dict)
+    """Labels that its nodes had better have."""
+
+    near: dict[str, str] = field(default_factory=dict)
+    """Only on nodes that hold a task of a resource with each of these tags."""
+
+    apart: dict[str, str] = field(default_factory=dict)
+    """Never on a node that holds a task of another resource with any of these tags, nor the other way round."""
+
+    prefer_near: dict[str, str] = field(default_factory=dict)
+    prefer_apart: dict[str, str] = field(default_factory=dict)
+    """The same as wishes: kept where that is possible."""
+
+
+NO_AFFINITY = Affinity()
+
+
+@dataclass(frozen=True, kw_only=True)
 class WantedResource:
     """A resource as somebody asks for it."""
 
@@ -56,6 +80,8 @@ class WantedResource:
     cost: int = 1
     labels: dict[str, str] = field(default_factory=dict)
     pin: NodeId | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    affinity: Affinity = NO_AFFINITY
 
     @property
     def name(self) -> str:
@@ -94,6 +120,11 @@ class ResourceRecord:
     pin: NodeId | None = None
     """The only node that may hold it."""
 
+    tags: dict[str, str] = field(default_factory=dict)
+    """What others can name it by in their affinity."""
+
+    affinity: Affinity = NO_AFFINITY
+
 
 def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str = "api") -> ResourceRecord:
     """A new resource, as somebody asked for it."""
@@ -109,6 +140,8 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
         cost=wanted.cost,
         labels=wanted.labels,
         pin=wanted.pin,
+        tags=wanted.tags,
+        affinity=wanted.affinity,
     )
 
 

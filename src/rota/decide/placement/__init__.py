@@ -1,8 +1,9 @@
 """Placement: which node gets what, how it is shared out, and why something waits."""
 
 from rota.decide.placement.assign import Held, Instructions, assign
-from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement
+from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement, Tag
 from rota.decide.placement.place import place
+from rota.decide.placement.rules import Rule, Rules
 from rota.decide.placement.shares import POLICIES, WEIGHTED, Policy
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "Place",
     "Placement",
     "Policy",
+    "Rule",
+    "Rules",
+    "Tag",
     "assign",
     "place",
 ]
