@@ -412,6 +412,8 @@ def view_of(record: ResourceRecord, version: Revision, status: Entry | None) -> 
         cost=record.cost,
         labels=record.labels,
         pin=record.pin,
+        tags=record.tags,
+        affinity=record.affinity,
         status=status_of(status, record.uid),
     )
 

@@ -18,7 +18,7 @@ from rota.api.watching import Happened, ResourceChange
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
-from rota.model.resource import Cordon, KindRecord, ResourceStatus
+from rota.model.resource import Affinity, Cordon, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
 # Requests
@@ -26,12 +26,16 @@ from rota.store.events import Reading
 
 def from_create(request: pb.CreateResourceRequest) -> dict[str, object]:
     """The fields of a new resource; those that are empty are left out."""
-    fields = _given(request, "priority", "replicas", "cost", "pin")
+    wanted = _given(request, "priority", "replicas", "cost", "pin")
     if request.spec_json:
-        fields["spec"] = _json("spec_json", request.spec_json)
+        wanted["spec"] = _json("spec_json", request.spec_json)
     if request.labels:
-        fields["labels"] = dict(request.labels)
-    return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | fields
+        wanted["labels"] = dict(request.labels)
+    if request.tags:
+        wanted["tags"] = dict(request.tags)
+    if request.HasField("affinity"):
+        wanted["affinity"] = _affinity(request.affinity)
+    return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | wanted
 
 
 def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
@@ -41,6 +45,10 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
         changes["spec"] = _json("spec_json", request.spec_json)
     if request.HasField("labels"):
         changes["labels"] = dict(request.labels.labels)
+    if request.HasField("tags"):
+        changes["tags"] = dict(request.tags.labels)
+    if request.HasField("affinity"):
+        changes["affinity"] = _affinity(request.affinity)
     for name in request.reset:
         if name not in CHANGEABLE:
             raise Invalid(f'reset: there is no field "{name}" to put back; there are {", ".join(CHANGEABLE)}')
@@ -79,6 +87,10 @@ def from_after(request: Message) -> Revision | None:
     if told is not None and told < 0:
         raise Invalid(f"after is {told}; it must be the resume of a message that was sent, or be left out")
     return None if told is None else Revision(told)
+
+
+def _affinity(told: pb.Affinity) -> dict[str, object]:
+    return {name: dict(getattr(told, name)) for name in Affinity.__struct_fields__ if getattr(told, name)}
 
 
 def _given(request: Message, *names: str) -> dict[str, object]:
@@ -120,6 +132,8 @@ def to_resource(view: ResourceView) -> pb.Resource:
         cost=view.cost,
         labels=view.labels,
         pin=view.pin,
+        tags=view.tags,
+        affinity=pb.Affinity(**msgspec.structs.asdict(view.affinity)),
         status=_status(view.status) if view.status else None,
     )
 

@@ -274,7 +274,7 @@ class _Work:
 
     def __init__(self, runtime: Runtime, keeper: Keeper) -> None:
         self._runtime, self._keeper = runtime, keeper
-        self.runs, self.returned = runtime.runs, runtime.returned
+        self.runs, self.running, self.returned = runtime.runs, runtime.tasks.running, runtime.returned
 
     def want(self, orders: Iterable[Order]) -> None:
         keeper = self._keeper

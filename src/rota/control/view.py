@@ -5,15 +5,29 @@ looked at again: planning costs what changed, not what there is.
 """
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from rota.decide.coverage import Hold
+from rota.decide.coverage import Hold, being_relieved
+from rota.decide.placement import Tag
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SlotsSet, Trouble
+from rota.model.resource import (
+    NO_AFFINITY,
+    Affinity,
+    Cordon,
+    Drain,
+    KindRecord,
+    Relief,
+    ResourceRecord,
+    ResourceStatus,
+    SlotsSet,
+    Trouble,
+    both,
+)
 from rota.store.port import Commit, Entry, Store
 from rota.store.records import understood
 
@@ -28,12 +42,14 @@ PREFIXES = (
     keys.NODES,
     keys.STATUS,
     keys.CORDONS,
+    keys.DRAINS,
     keys.SLOTS,
     keys.TROUBLE,
     keys.KINDS,
     keys.RESOURCES,
     keys.RESOURCE_STATUS,
     keys.ASSIGNMENTS,
+    keys.RELIEFS,
 )
 """What the view is made of."""
 
@@ -46,6 +62,7 @@ class FleetView:
         self.nodes: dict[NodeId, Node] = {}
         self.work: dict[NodeId, NodeStatus] = {}
         self.cordons: dict[NodeId, Cordon] = {}
+        self.drains: dict[NodeId, Drain] = {}
         self.slots_set: dict[NodeId, SlotsSet] = {}
         self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
         """By resource: nodes that could not keep it alive."""
@@ -66,9 +83,25 @@ class FleetView:
         self.used: defaultdict[NodeId, int] = defaultdict(int)
         """Slots that are taken on each node."""
 
+        self.tags: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
+        self.shuns: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
+        """Tags of the resources that each node holds tasks of, and tags that those are to be apart from."""
+
+        self._counted: dict[Key, tuple[NodeId, frozenset[Tag], frozenset[Tag]]] = {}
+        """What each assignment counts for in these."""
+
+        self.leaving: dict[Key, Hold] = {}
+        """Tasks that are being stopped, or end when another runs in their place; by their assignments."""
+
+        self.reliefs: defaultdict[str, dict[Key, Relief]] = defaultdict(dict)
+        """By resource: what nodes said of tasks that relieve others."""
+
         self.dirty: set[str] = set()
         self.pending: set[str] = set()
-        """Resources that could not be placed: to be tried again when there is room."""
+        """Resources that could not be placed, or moved: to be tried again when there is room."""
+
+        self.seeking: set[str] = set()
+        """Those of them that are to be near to others: to be tried again when anything is placed."""
 
     async def load(self, store: Store) -> None:
         """Read everything, at one revision."""
@@ -100,12 +133,17 @@ class FleetView:
             return given.slots
         return self.nodes[node_id].slots if node_id in self.nodes else 0
 
-    def overfull(self) -> set[str]:
+    def affinity(self, record: ResourceRecord) -> Affinity:
+        """What a resource asks for itself, and what its kind asks for all."""
+        kind = self.kinds.get(record.kind)
+        return both(kind.affinity, record.affinity) if kind else record.affinity
+
+    def overfull(self) -> set[Key]:
         """Tasks to take now from nodes that have fewer slots than tasks: of low priority and new ones first.
 
-        Not all at once: a tenth of those that are too many, or ten.
+        Not all at once: a tenth of those that are too many, or ten. By their assignments.
         """
-        evicted: set[str] = set()
+        evicted: set[Key] = set()
         for node_id in self.nodes:
             staying = [hold for hold in self.on_node[node_id].values() if not hold.assignment.stopping]
             surplus = sum(hold.assignment.cost for hold in staying) - self.slots(node_id)
@@ -113,12 +151,12 @@ class FleetView:
             for hold in sorted(staying, key=self._worth) if surplus > 0 else ():
                 if step <= 0:
                     break
-                evicted.add(hold.task)
+                evicted.add(hold.key)
                 step -= hold.assignment.cost
         return evicted
 
     def _worth(self, hold: Hold) -> tuple[int, int]:
-        record = self.resources.get(f"{hold.assignment.kind}/{hold.assignment.resource}")
+        record = self.resources.get(hold.resource)
         return (record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> None:
@@ -128,6 +166,7 @@ class FleetView:
             name = key.removeprefix(keys.RESOURCES)
             _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
             _put(self.versions, name, entry.modified if entry else None)
+            self._count_again(name)
             self.dirty.add(name)
         elif key.startswith(keys.RESOURCE_STATUS):
             name = key.removeprefix(keys.RESOURCE_STATUS)
@@ -140,6 +179,10 @@ class FleetView:
         elif key.startswith(keys.CORDONS):
             _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), understood(Cordon, entry, log))
             self._room_may_have_come()
+        elif key.startswith(keys.DRAINS):
+            self._see_drain(NodeId(key.removeprefix(keys.DRAINS)), understood(Drain, entry, log))
+        elif key.startswith(keys.RELIEFS):
+            self._see_relief(key, understood(Relief, entry, log))
         elif key.startswith(keys.SLOTS):
             self._see_slots(NodeId(key.removeprefix(keys.SLOTS)), understood(SlotsSet, entry, log))
         elif key.startswith(keys.TROUBLE):
@@ -148,12 +191,15 @@ class FleetView:
         elif key.startswith(keys.KINDS):
             name = key.removeprefix(keys.KINDS)
             _put(self.kinds, name, understood(KindRecord, entry, log))
-            self.dirty |= {each for each, record in self.resources.items() if record.kind == name}
+            of_kind = {each for each, record in self.resources.items() if record.kind == name}
+            for each in of_kind:
+                self._count_again(each)
+            self.dirty |= of_kind
 
     def _see_node(self, node_id: NodeId, node: Node | None) -> None:
         before = self.nodes.get(node_id)
         _put(self.nodes, node_id, node)
-        held = {f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()}
+        held = self._held_by(node_id)
         if node is None or (before is not None and node.slots < before.slots):
             self.dirty |= held
         if node is not None and node != before:
@@ -165,11 +211,30 @@ class FleetView:
         before = self.slots(node_id)
         _put(self.slots_set, node_id, given)
         if self.slots(node_id) < before:
-            self.dirty |= {
-                f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()
-            }
+            self.dirty |= self._held_by(node_id)
         elif self.slots(node_id) > before:
             self._room_may_have_come()
+
+    def _see_drain(self, node_id: NodeId, drain: Drain | None) -> None:
+        _put(self.drains, node_id, drain)
+        self.dirty |= self._held_by(node_id)
+        self._room_may_have_come()
+
+    def _see_relief(self, key: Key, relief: Relief | None) -> None:
+        node, _, task = key.removeprefix(keys.RELIEFS).partition("/")
+        name = task.rpartition("#")[0]
+        _put(self.reliefs[name], key, relief)
+        if not self.reliefs[name]:
+            del self.reliefs[name]
+        assigned = keys.assignment(NodeId(node), task)
+        hold = self.holds[name].get(assigned) if name in self.holds else None
+        if hold is not None and relief is not None and hold.epoch == relief.epoch:
+            self.holds[name][assigned] = self.on_node[hold.node][assigned] = replace(hold, is_running=True)
+        if relief is not None:
+            self.dirty.add(name)
+
+    def _held_by(self, node_id: NodeId) -> set[str]:
+        return {hold.resource for hold in self.on_node[node_id].values()}
 
     def _see_work(self, node_id: NodeId, work: NodeStatus | None) -> None:
         before = self.work.get(node_id)
@@ -183,6 +248,8 @@ class FleetView:
         if old := self.holds[name].pop(key, None):
             self.used[node_id] -= old.assignment.cost
             self.on_node[node_id].pop(key, None)
+            self._uncount(key)
+            self.leaving.pop(key, None)
             self._room_may_have_come()
         if not self.holds[name]:
             del self.holds[name]
@@ -191,7 +258,43 @@ class FleetView:
             hold = Hold(task, node_id, entry.modified, assignment)
             self.holds[name][key] = self.on_node[node_id][key] = hold
             self.used[node_id] += assignment.cost
+            self._count(key, hold)
+            self.dirty |= self.seeking
+        self._note_leaving(name)
         self.dirty.add(name)
+
+    def _note_leaving(self, name: str) -> None:
+        holds = self.holds.get(name, {})
+        relieved = being_relieved(tuple(holds.values()))
+        for key, hold in holds.items():
+            if hold.assignment.stopping or key in relieved:
+                self.leaving[key] = hold
+            else:
+                self.leaving.pop(key, None)
+
+    def _count(self, key: Key, hold: Hold) -> None:
+        """Take a task's tags into account on its node."""
+        record = self.resources.get(hold.resource)
+        affinity = self.affinity(record) if record else NO_AFFINITY
+        tags = frozenset({("kind", hold.assignment.kind), *(record.tags.items() if record else ())})
+        shuns = frozenset(affinity.apart.items())
+        self._counted[key] = hold.node, tags, shuns
+        self.tags[hold.node].update(tags)
+        if shuns:
+            self.shuns[hold.node].update(shuns)
+
+    def _uncount(self, key: Key) -> None:
+        node, tags, shuns = self._counted.pop(key)
+        for counted, gone in ((self.tags[node], tags), (self.shuns[node], shuns)):
+            counted.subtract(gone)
+            for tag in gone:
+                if not counted[tag]:
+                    del counted[tag]
+
+    def _count_again(self, name: str) -> None:
+        for key, hold in self.holds[name].items() if name in self.holds else ():
+            self._uncount(key)
+            self._count(key, hold)
 
     def _room_may_have_come(self) -> None:
         self.dirty |= self.pending

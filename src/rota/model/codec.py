@@ -16,9 +16,12 @@ from rota.model.event import Event
 from rota.model.node import Incarnation, Leader, Node, NodeStatus, Roster
 from rota.model.resource import (
     Cordon,
+    Drain,
     KindRecord,
     Listing,
+    PlacingRecord,
     Query,
+    Relief,
     ResourceRecord,
     ResourceStatus,
     SavedState,
@@ -32,6 +35,7 @@ R = TypeVar("R")
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
     Cordon: 1,
+    Drain: 1,
     Event: 1,
     Incarnation: 1,
     KindRecord: 1,
@@ -39,7 +43,9 @@ VERSIONS: Mapping[type, int] = {
     Listing: 1,
     Node: 1,
     NodeStatus: 1,
+    PlacingRecord: 1,
     Query: 1,
+    Relief: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
     Roster: 1,

@@ -3,16 +3,20 @@
 from rota.decide.placement.assign import Held, Instructions, assign
 from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement, Tag
 from rota.decide.placement.place import place
-from rota.decide.placement.rules import Rule, Rules
+from rota.decide.placement.rebalance import Better, Movable, rebalance
+from rota.decide.placement.rules import NO_RULES, Rule, Rules
 from rota.decide.placement.shares import POLICIES, WEIGHTED, Policy
 
 __all__ = [
+    "NO_RULES",
     "POLICIES",
     "WEIGHTED",
+    "Better",
     "Bind",
     "Demand",
     "Held",
     "Instructions",
+    "Movable",
     "Pending",
     "Place",
     "Placement",
@@ -22,4 +26,5 @@ __all__ = [
     "Tag",
     "assign",
     "place",
+    "rebalance",
 ]

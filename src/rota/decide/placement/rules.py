@@ -35,6 +35,9 @@ class Rule:
         return 0.0
 
 
+NO_RULES: Rules = {}
+
+
 class Rulings:
     """What some rules say, each asked once."""
 
