@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, operations, watching
+from rota.api import crawler, operations, planning, watching
 from rota.api.calls import Endpoint
 from rota.api.schema import NodeList, ResourcePage, ResourceView, Why
+from rota.control.preview import Preview
 from rota.model.event import Event
-from rota.model.resource import Cordon, KindRecord, WantedResource
+from rota.model.resource import Cordon, Drain, KindRecord, WantedResource
 
 _RECORDS = (
-    ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, KindRecord, Event, crawler.NodeSpec,
+    ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, Drain, Preview, KindRecord, Event,
+    crawler.NodeSpec,
 )  # fmt: skip
 
 _ANSWERS: dict[str, str] = {
@@ -26,6 +28,8 @@ _ANSWERS: dict[str, str] = {
     "update_resource": "ResourceView",
     "list_nodes": "NodeList",
     "cordon_node": "Cordon",
+    "drain_node": "Drain",
+    "plan": "Preview",
     "why_resource": "Why",
     "why_node": "Why",
     "why_source": "Why",
@@ -42,6 +46,7 @@ _STREAMS: dict[str, str] = {
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "drain_node": {"type": "object", "properties": {"why": {"type": "string"}, "deadline": {"type": "string"}}},
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
@@ -59,6 +64,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
     "pending": {"type": "boolean"},
+    "rebalance": {"type": "boolean"},
+    "add": {"type": "integer", "minimum": 0},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
 }
@@ -98,7 +105,9 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = next(getattr(module, name) for module in (operations, watching, crawler) if hasattr(module, name))
+    function = next(
+        getattr(module, name) for module in (operations, planning, watching, crawler) if hasattr(module, name)
+    )
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],
@@ -109,7 +118,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
     if body:
         described["requestBody"] = {
-            "required": name != "cordon_node",
+            "required": name not in ("cordon_node", "drain_node"),
             "content": {"application/json": {"schema": body}},
         }
     return described

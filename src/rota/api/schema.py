@@ -15,7 +15,7 @@ import msgspec
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import Role
-from rota.model.resource import Affinity, Cordon, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
+from rota.model.resource import Affinity, Cordon, Drain, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
@@ -123,6 +123,9 @@ class NodeView:
     cordon: Cordon | None = None
     """Since when and why it gets no new tasks, if so."""
 
+    drain: Drain | None = None
+    """Since when and why its tasks move to others, if so, and how many there were."""
+
     since: datetime | None = None
     age_s: int | None = None
     """How long it has been in the fleet, by the store's clock."""
@@ -160,6 +163,9 @@ class Why:
 
     reasons: tuple[str, ...] = ()
     """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source."""
+
+    remedies: dict[str, str] = field(default_factory=dict)
+    """Of a resource that waits: what to do about each node so that it takes it."""
 
 
 def read_slots(node: str, slots: object) -> int | None:

@@ -15,10 +15,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rota.api.pb import api_pb2 as pb
 from rota.api.schema import CHANGEABLE, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
+from rota.control.preview import Preview
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
-from rota.model.resource import Affinity, Cordon, KindRecord, ResourceStatus
+from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
 # Requests
@@ -158,6 +159,31 @@ def to_nodes(listed: NodeList) -> pb.NodeList:
     return pb.NodeList(nodes=[_node(view) for view in listed.nodes], as_of=_timestamp(listed.as_of))
 
 
+def to_drain(drain: Drain) -> pb.DrainAnswer:
+    """Since when, why and until when a node's tasks move away."""
+    return pb.DrainAnswer(
+        node=drain.node,
+        since=_timestamp(drain.since),
+        deadline=_timestamp(drain.deadline) if drain.deadline else None,
+        why=drain.why,
+        tasks=drain.tasks,
+    )
+
+
+def to_plan(preview: Preview) -> pb.PlanAnswer:
+    """What the leader would do."""
+    return pb.PlanAnswer(
+        moves=[
+            pb.PlannedMove(task=move.task, source=move.source or "", target=move.target or "", why=move.why)
+            for move in preview.moves
+        ],
+        pending=preview.pending,
+        nodes=[
+            pb.PlannedNode(id=node.id, slots=node.slots, before=node.before, after=node.after) for node in preview.nodes
+        ],
+    )
+
+
 def to_cordon(cordon: Cordon) -> pb.CordonAnswer:
     """Since when and why a node gets no new tasks."""
     return pb.CordonAnswer(node=cordon.node, since=_timestamp(cordon.since), why=cordon.why)
@@ -172,6 +198,7 @@ def to_why(why: Why) -> pb.WhyAnswer:
         refusals=why.refusals,
         holds=why.holds,
         reasons=why.reasons,
+        remedies=why.remedies,
     )
 
 
@@ -200,6 +227,7 @@ def _status(status: ResourceStatus) -> pb.ResourceStatus:
         pending=status.pending,
         chosen=status.chosen,
         refusals=status.refusals,
+        moving=status.moving,
     )
 
 
@@ -233,6 +261,7 @@ def _node(view: NodeView) -> pb.Node:
         used=view.used,
         tasks=view.tasks,
         cordon=to_cordon(view.cordon) if view.cordon else None,
+        drain=to_drain(view.drain) if view.drain else None,
         since=_timestamp(view.since) if view.since else None,
         age_s=view.age_s,
         version=view.version,

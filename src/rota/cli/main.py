@@ -19,6 +19,7 @@ COMMANDS = {
     "events": "Show what happened in the fleet.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
+    "plan": "Show what the leader would change now.",
     "reload": "Have nodes on this machine take in new code.",
     "resources": "Add, change and look at the resources that the fleet keeps covered.",
     "rollback": "Have nodes on this machine go back to the code before.",

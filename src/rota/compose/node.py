@@ -23,6 +23,7 @@ from rota.control.events import keep_events
 from rota.control.leader import Candidate
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
+from rota.control.rules import load_rules
 from rota.control.sources import query_sources
 from rota.control.supervisor import supervise
 from rota.control.term import Term
@@ -110,6 +111,7 @@ class _Node:
         self._new_token = token.make(folder.path) if config.token is None else None
         self._gate = _gate(token.find(config.token, folder.path))
         state.declared = Declarations(settings.resources)
+        self._rules = load_rules(settings.supervisor.rule_names)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
             state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
@@ -252,7 +254,15 @@ class _Node:
         try:
             roster = await last_roster(term)  # before ours takes its place
             async with asyncio.TaskGroup() as duties:
-                watch = supervise(term, state.session_id, roster, settings.supervisor, self._clock, state.journal.tell)
+                watch = supervise(
+                    term,
+                    state.session_id,
+                    roster,
+                    settings.supervisor,
+                    self._clock,
+                    state.journal.tell,
+                    self._rules,
+                )
                 duties.create_task(watch, name="supervisor")
                 duties.create_task(query_sources(term, self._clock), name="sources")
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)

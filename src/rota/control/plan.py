@@ -109,7 +109,7 @@ def plan(
     """
     shifts = shifts or {}
     dirty = {*dirty, *map(_resource_of, evicted), *shifts}
-    coverages = {name: _coverage(view, name, evicted, now) for name in sorted(dirty)}
+    coverages = {name: coverage_of(view, name, evicted, now) for name in sorted(dirty)}
     demands = [demand_of(view, name, each, how, now) for name, each in coverages.items() if each.missing]
     placement = place(demands, places(view), how.policy, rules=how.rules)
     binds: dict[str, list[Bind]] = {}
@@ -211,7 +211,8 @@ def _is_short(coverage: Coverage, binds: Mapping[str, list[Bind]], name: str) ->
     return len(coverage.keep) - len(coverage.relieved) + len(binds.get(name, ())) < coverage.wanted
 
 
-def _coverage(view: FleetView, name: str, evicted: Collection[Key], now: datetime) -> Coverage:
+def coverage_of(view: FleetView, name: str, evicted: Collection[Key], now: datetime) -> Coverage:
+    """What one resource needs, and what it has too much of."""
     record = view.resources.get(name)
     kind = view.kinds.get(record.kind) if record else None
     overdue = {node for node, drain in view.drains.items() if drain.deadline is not None and drain.deadline <= now}

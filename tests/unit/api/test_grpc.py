@@ -617,6 +617,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "grpc.reflection.v1.ServerReflection",
             "rota.v1.Events",
             "rota.v1.Nodes",
+            "rota.v1.Placement",
             "rota.v1.Resources",
         ]
         # What is told is enough to know every message, in a process that has none of our code.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, idempotency, operations, watching
+from rota.api import crawler, idempotency, operations, planning, watching
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -678,12 +678,12 @@ async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
 def test_every_operation_says_what_it_needs() -> None:
     changing = {name for name, access in OPERATIONS.items() if access is Access.OPERATE}
     assert changing == {
-        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "set_slots",
-        "add_resource", "remove_resource",
+        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "drain_node",
+        "undrain_node", "set_slots", "add_resource", "remove_resource",
     }  # fmt: skip
     public = {
         name
-        for module in (operations, watching, crawler)
+        for module in (operations, planning, watching, crawler)
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith("watch_"))
         and not name.startswith("_")

@@ -12,6 +12,7 @@ from rota.api import calls, crawler, operations, resources
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.api.schema import CHANGEABLE
 from rota.api.watches import Watches
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId
@@ -103,7 +104,7 @@ async def test_a_resource_from_its_making_to_its_end(ask: Caller) -> None:
     assert made.json == {
         "kind": "room", "id": "a b", "uid": made.json["uid"], "version": version, "created": "2026-01-01T00:00:00Z",
         "origin": "api", "spec": {"url": "x"}, "priority": 2, "replicas": None, "cost": 1, "labels": {}, "pin": None,
-        "status": None,
+        "tags": {}, "affinity": {}, "status": None,
     }  # fmt: skip
     assert (await ask("GET", "/v1/resources/room/a b")).json == made.json
     assert (await ask("GET", "/v1/resources")).json["resources"] == [made.json]
@@ -300,7 +301,7 @@ async def test_the_description_has_every_endpoint(ask: Caller) -> None:
     assert create["summary"].startswith("Make a resource.")
     schemas = described["components"]["schemas"]
     assert set(schemas["WantedResource"]["required"]) == {"kind", "id"}
-    assert list(schemas["Changes"]["properties"]) == ["spec", "priority", "replicas", "cost", "labels", "pin"]
+    assert list(schemas["Changes"]["properties"]) == list(CHANGEABLE)
 
 
 async def test_the_description_names_only_records_that_it_has(ask: Caller) -> None:

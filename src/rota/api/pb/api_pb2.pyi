@@ -512,7 +512,7 @@ class WhyNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ...) -> None: ...
 
 class WhyAnswer(_message.Message):
-    __slots__ = ("thing", "says", "chosen", "refusals", "holds", "reasons")
+    __slots__ = ("thing", "says", "chosen", "refusals", "holds", "reasons", "remedies")
     class ChosenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -527,19 +527,28 @@ class WhyAnswer(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class RemediesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     THING_FIELD_NUMBER: _ClassVar[int]
     SAYS_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     HOLDS_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
+    REMEDIES_FIELD_NUMBER: _ClassVar[int]
     thing: str
     says: str
     chosen: _containers.ScalarMap[str, str]
     refusals: _containers.ScalarMap[str, str]
     holds: _containers.RepeatedScalarFieldContainer[str]
     reasons: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., holds: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+    remedies: _containers.ScalarMap[str, str]
+    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., holds: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ..., remedies: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListEventsRequest(_message.Message):
     __slots__ = ("since", "until", "kinds", "node", "limit")

@@ -4,6 +4,7 @@ from rota.decide.placement.assign import Held, Instructions, assign
 from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement, Tag
 from rota.decide.placement.place import place
 from rota.decide.placement.rebalance import Better, Movable, rebalance
+from rota.decide.placement.remedies import remedies
 from rota.decide.placement.rules import NO_RULES, Rule, Rules
 from rota.decide.placement.shares import POLICIES, WEIGHTED, Policy
 
@@ -27,4 +28,5 @@ __all__ = [
     "assign",
     "place",
     "rebalance",
+    "remedies",
 ]
