@@ -116,6 +116,21 @@ class Fleet:
             nodes |= self._in_zone[zone]
         return nodes
 
+    def count_zones(self, numbers: Iterable[int]) -> dict[str, int]:
+        """How many of these nodes are in each zone."""
+        there: dict[str, int] = {}
+        for number in numbers:
+            zone = self.zones[number]
+            there[zone] = there.get(zone, 0) + 1
+        return there
+
+    def bits_of(self, numbers: Iterable[int]) -> Nodes:
+        """These nodes as a set."""
+        nodes = 0
+        for number in numbers:
+            nodes |= self.bits[number]
+        return nodes
+
     def roomiest(self, nodes: Nodes) -> int:
         """The first of those of the nodes that have most free slots."""
         if self._by_free is None:

@@ -221,12 +221,15 @@ class Round:
 
     def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> Seat | None:
         """A seat within the shares, in a zone with fewest replicas of the row."""
-        held = self._held(row)
+        nodes = self._nodes_of(row)
+        held = self._fleet.bits_of(nodes)
         if len(zones) < 2:
             return stock.draw(zones, held)
-        there = Counter(self._fleet.zones[number] for number in self._nodes_of(row))
-        for count in sorted({there[zone] for zone in zones}):
-            alike = [zone for zone in zones if there[zone] == count]
+        there = self._fleet.count_zones(nodes)
+        for count in sorted({0, *there.values()}):
+            alike = [zone for zone in zones if there.get(zone, 0) == count]
+            if not alike:
+                continue
             if seat := stock.draw(alike, held):
                 return seat
             # To be apart from the other replicas is worth more than exact shares.
@@ -318,20 +321,22 @@ class Round:
         holding = Counter(chain.from_iterable(held))
         zones: dict[str, dict[int, Offer]] = {}
         for number in numbers(group.fit & fleet.with_room(cost)):
-            free, place = fleet.free[number], fleet.places[number]
-            cap = min(free // cost, count - holding[number])
+            free, place, zone = fleet.free[number], fleet.places[number], fleet.zones[number]
+            cap = min(free // cost, count - holding.get(number, 0))
             if cap > 0:
+                if zone not in zones:
+                    zones[zone] = {}
                 used = max(place.slots, place.used) - free
-                zones.setdefault(fleet.zones[number], {})[number] = Offer(cap, free, used, place.load, cost)
+                zones[zone][number] = Offer(cap, free, used, place.load, cost)
         wants = [want]
         if len(zones) > 1:
             zones = dict(sorted(zones.items()))
-            apart = [Counter(fleet.zones[number] for number in row) for row in held]
+            apart = [fleet.count_zones(row) for row in held]
             wants = _zone_shares(
                 want,
                 count,
                 [list(offers.values()) for offers in zones.values()],
-                [[there[zone] for there in apart if there[zone]] for zone in zones],
+                [[there[zone] for there in apart if zone in there] for zone in zones],
             )
         return [
             share
@@ -378,12 +383,12 @@ class Round:
 
     def _least_used_zones(self, row: Row, nodes: Nodes) -> Nodes:
         fleet = self._fleet
-        there = Counter(fleet.zones[number] for number in self._nodes_of(row))
+        there = fleet.count_zones(self._nodes_of(row))
         others = nodes & ~fleet.in_zones(there)
         while not others:  # each has a replica: then those with the fewest
             least = min(there.values())
             others = nodes & fleet.in_zones(zone for zone, count in there.items() if count == least)
-            there = Counter({zone: count for zone, count in there.items() if count > least})
+            there = {zone: count for zone, count in there.items() if count > least}
         return others
 
     def _seat(self, number: int, why: str) -> Seat:
@@ -392,13 +397,13 @@ class Round:
     def _nodes_of(self, row: Row) -> list[int]:
         """The nodes that hold a row or were chosen for it."""
         index = self._fleet.index
-        return [*(index[id] for id in row.demand.holders if id in index), *(seat.number for seat in row.seats)]
+        nodes = [index[id] for id in row.demand.holders if id in index]
+        for seat in row.seats:
+            nodes.append(seat.number)
+        return nodes
 
     def _held(self, row: Row) -> Nodes:
-        nodes, bits = 0, self._fleet.bits
-        for number in self._nodes_of(row):
-            nodes |= bits[number]
-        return nodes
+        return self._fleet.bits_of(self._nodes_of(row))
 
     def _seated(self) -> "Seated":
         if self._at is None:
