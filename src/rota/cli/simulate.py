@@ -8,6 +8,7 @@ from time import perf_counter
 import click
 
 from rota.sim import election as election_scenario
+from rota.sim import placement as placement_scenario
 from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
 from rota.sim import services as services_scenario
@@ -82,6 +83,18 @@ def services(seeds: int, first: int, seed: int | None, broken: str | None) -> No
     Example: rota simulate services --seeds 1000
     """
     _run("services", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(placement_scenario.BROKEN)
+def placement(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Fleets of up to 1,000 nodes in zones: joins, deaths, drains, other slots, balancing.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate placement --seeds 1000
+    """
+    _run("placement", seeds, first, seed, broken)
 
 
 @command.command()

@@ -6,11 +6,12 @@ what is left, and only as fast as nodes may be given tasks (`ramp`). A resource 
 `Change` is its assignments and its status, with what they expect.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from rota.control.view import FleetView
+from rota.control.view import FleetView, tags_of
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
 from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
 from rota.decide.trouble import kept_until
@@ -115,7 +116,10 @@ def plan(
     binds: dict[str, list[Bind]] = {}
     for bind in placement.binds:
         binds.setdefault(bind.key, []).append(bind)
-    moves = _moves(view, coverages, placement.binds, how, now, ramp) | _shifted(coverages, shifts)
+    taken = _slots_taken(view, [(bind.key, bind.node) for bind in placement.binds])
+    moves = _moves(view, coverages, placement.binds, how, now, ramp)
+    taken.update(_slots_taken(view, _arriving(moves)))
+    moves |= _shifted(view, coverages, shifts, taken)
     pending = {each.key: each for each in placement.pending}
     changes = [
         _change(view, name, each, binds.get(name, []), pending.get(name), moves.get(name))
@@ -124,7 +128,7 @@ def plan(
     _note_pending(view, coverages, binds, moves)
     return Plan(
         [change for change in changes if change.writes],
-        _slots_moved(view, moves),
+        _slots_taken(view, _arriving(moves)),
         frozenset(name for name, move in moves.items() if move.to is None) if ramp else frozenset(),
         placement.failed,
     )
@@ -134,18 +138,24 @@ def _resource_of(key: Key) -> str:
     return key.removeprefix(keys.ASSIGNMENTS).partition("/")[2].rpartition("#")[0]
 
 
-def _slots_moved(view: FleetView, moves: Mapping[str, _Move]) -> dict[NodeId, int]:
-    moved: dict[NodeId, int] = {}
-    for name, move in moves.items():
-        if move.to is not None:
-            moved[move.to] = moved.get(move.to, 0) + view.resources[name].cost
-    return moved
+def _arriving(moves: Mapping[str, _Move]) -> list[tuple[str, NodeId]]:
+    return [(name, move.to) for name, move in moves.items() if move.to is not None]
+
+
+def _slots_taken(view: FleetView, tasks: Iterable[tuple[str, NodeId]]) -> Counter[NodeId]:
+    """The slots that new tasks of these resources take on these nodes."""
+    taken: Counter[NodeId] = Counter()
+    for name, node in tasks:
+        taken[node] += view.resources[name].cost
+    return taken
 
 
 def _note_pending(
     view: FleetView, coverages: Mapping[str, Coverage], binds: Mapping[str, list[Bind]], moves: Mapping[str, _Move]
 ) -> None:
-    """Keep in mind who waits for room, and who for somebody to be near to."""
+    """Keep in mind who waits for room, and who for somebody to be near to; a promise that was kept is forgotten."""
+    for name in binds:
+        view.promised.pop(name, None)
     view.pending -= coverages.keys()
     view.seeking -= coverages.keys()
     for name, each in coverages.items():
@@ -159,7 +169,7 @@ def _note_pending(
 def _moves(
     view: FleetView,
     coverages: Mapping[str, Coverage],
-    binds: Iterable[Bind],
+    binds: Sequence[Bind],
     how: How,
     now: datetime,
     ramp: Mapping[NodeId, int] | None,
@@ -168,26 +178,46 @@ def _moves(
     leaving = {name: each.leaving for name, each in coverages.items() if each.leaving and not each.missing}
     if not leaving:
         return {}
-    taken: dict[NodeId, int] = {}
-    for bind in binds:
-        taken[bind.node] = taken.get(bind.node, 0) + view.resources[bind.key].cost
-    there = [
-        replace(each, used=each.used + taken.get(each.id, 0), ramp=ramp.get(each.id) if ramp else None)
-        for each in places(view)
-    ]
+    there = [replace(each, ramp=ramp.get(each.id) if ramp else None) for each in _after(view, binds)]
     demands = [replace(demand_of(view, name, coverages[name], how, now), missing=1) for name in leaving]
     found = place(demands, there, how.policy, rules=how.rules)
     moves = {each.key: _Move(leaving[each.key], None, each.why) for each in found.pending}
     return moves | {bind.key: _Move(leaving[bind.key], bind.node, bind.why) for bind in found.binds}
 
 
-def _shifted(coverages: Mapping[str, Coverage], shifts: Mapping[str, Shift]) -> dict[str, _Move]:
-    """Shifts of tasks that are still where they were, of resources about which there is nothing else to do."""
+def _after(view: FleetView, binds: Sequence[Bind]) -> list[Place]:
+    """The nodes that work, as they will be when these binds are carried out."""
+    taken = _slots_taken(view, [(bind.key, bind.node) for bind in binds])
+    new: defaultdict[NodeId, list[ResourceRecord]] = defaultdict(list)
+    for bind in binds:
+        new[bind.node].append(view.resources[bind.key])
+    return [
+        replace(
+            each,
+            used=each.used + taken[each.id],
+            tags={*each.tags, *(tag for record in new[each.id] for tag in tags_of(record))},
+            shuns={*each.shuns, *(tag for record in new[each.id] for tag in view.affinity(record).apart.items())},
+        )
+        if each.id in taken
+        else each
+        for each in places(view)
+    ]
+
+
+def _shifted(
+    view: FleetView, coverages: Mapping[str, Coverage], shifts: Mapping[str, Shift], taken: Counter[NodeId]
+) -> dict[str, _Move]:
+    """Shifts of tasks that are still where they were, of resources about which there is nothing else to do.
+
+    They were chosen without knowing what else this plan places, so there may be no room any more.
+    """
     found = {}
     for name, shift in shifts.items():
-        each = coverages[name]
+        each, cost = coverages[name], view.resources[name].cost
         is_at_rest = not (each.end or each.missing or each.leaving or each.is_moving or each.renew)
-        if is_at_rest and shift.hold in each.keep:
+        has_room = view.used[shift.to] + taken[shift.to] + cost <= view.slots(shift.to)
+        if is_at_rest and has_room and shift.hold in each.keep:
+            taken[shift.to] += cost
             found[name] = _Move(shift.hold, shift.to, shift.why)
     return found
 
@@ -230,7 +260,8 @@ def demand_of(view: FleetView, name: str, coverage: Coverage, how: How, now: dat
         kind=record.kind,
         missing=coverage.missing,
         holders=frozenset(hold.node for hold in coverage.keep),
-        avoid=frozenset(node for node, each in troubles.items() if kept_until(each, how.avoid_for) > now),
+        avoid=frozenset(node for node, each in troubles.items() if kept_until(each, how.avoid_for) > now)
+        | _but_for(view, view.promised.get(name)),
         priority=record.priority,
         cost=record.cost,
         labels={**kind.labels, **record.labels},
@@ -240,6 +271,11 @@ def demand_of(view: FleetView, name: str, coverage: Coverage, how: How, now: dat
         affinity=view.affinity(record),
         spec=record.spec,
     )
+
+
+def _but_for(view: FleetView, node: NodeId | None) -> frozenset[NodeId]:
+    """All other nodes, if one was chosen already."""
+    return frozenset(view.nodes.keys() - {node}) if node is not None and node in view.nodes else frozenset()
 
 
 def places(view: FleetView) -> list[Place]:
@@ -282,6 +318,7 @@ def _change(
     writes: list[Write] = [Delete(key) for key in view.reliefs.get(name, {})]
     expect: list[Expect] = []
     if move is not None and move.to is not None and move.hold.assignment.exclusive:
+        view.promised[name] = move.to
         coverage = _stopped(coverage, move.hold, f"it moves to {move.to}")
     for end in coverage.end:
         writes.append(_ending(end))

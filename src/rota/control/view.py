@@ -100,6 +100,9 @@ class FleetView:
         self.pending: set[str] = set()
         """Resources that could not be placed, or moved: to be tried again when there is room."""
 
+        self.promised: dict[str, NodeId] = {}
+        """Where a task is to go that stops first, because it is exclusive; a new leader decides anew."""
+
         self.seeking: set[str] = set()
         """Those of them that are to be near to others: to be tried again when anything is placed."""
 
@@ -276,7 +279,7 @@ class FleetView:
         """Take a task's tags into account on its node."""
         record = self.resources.get(hold.resource)
         affinity = self.affinity(record) if record else NO_AFFINITY
-        tags = frozenset({("kind", hold.assignment.kind), *(record.tags.items() if record else ())})
+        tags = frozenset(tags_of(record) if record else ())
         shuns = frozenset(affinity.apart.items())
         self._counted[key] = hold.node, tags, shuns
         self.tags[hold.node].update(tags)
@@ -298,6 +301,11 @@ class FleetView:
 
     def _room_may_have_come(self) -> None:
         self.dirty |= self.pending
+
+
+def tags_of(record: ResourceRecord) -> set[Tag]:
+    """The tags of a resource: its kind, and those it was given."""
+    return {("kind", record.kind), *record.tags.items()}
 
 
 def _sane(record: ResourceRecord | None) -> ResourceRecord | None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from rota.kit import virtual
 from rota.sim.election import Election
+from rota.sim.placement import PlacementScenario
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
 from rota.sim.services import Services
@@ -45,6 +46,7 @@ class Scenario(Protocol):
 
 SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "election": Election,
+    "placement": PlacementScenario,
     "relay": RelayScenario,
     "resources": Resources,
     "services": Services,
