@@ -1,6 +1,5 @@
 """Tasks move between real nodes: drains, a node that joins, exclusive tasks; and nothing is uncovered on the way."""
 
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from rota.model.resource import Cordon
 from rota.store import Put, open_store
 from tests.kit.cli import Answer, rota
 from tests.kit.fleet import Fleet, moves
+from tests.kit.lives import gaps
 from tests.kit.waiting import eventually
 
 
@@ -25,30 +25,6 @@ async def fleet(folder: Path, names: str, *flags: object) -> AsyncIterator[Fleet
 def ask(folder: Path, *arguments: object) -> Answer:
     """A command about the fleet, to its end."""
     return rota(*arguments, "--store", f"sqlite:///{folder}/rota.db", cwd=folder, within=60)
-
-
-def overlaps(found: Fleet, kind: str = "room") -> dict[str, list[tuple[float, float | None]]]:
-    """By task: when each of its lives began and ended, on whatever node; all clocks are this machine's."""
-    lives: defaultdict[str, dict[tuple[str, str], list[float | None]]] = defaultdict(dict)
-    for node in found.nodes.values():
-        for word, *rest in node.notes():
-            if word in ("start", "stop") and rest[0].startswith(f"{kind}/"):
-                task, epoch, at = rest
-                life = lives[task].setdefault((node.name, epoch), [0.0, None])
-                life[word == "stop"] = float(at)
-    return {task: sorted((began or 0.0, end) for began, end in each.values()) for task, each in lives.items()}
-
-
-def gaps(found: Fleet) -> list[str]:
-    """Tasks that nobody ran for a while between their first start and now."""
-    torn = []
-    for task, lives in overlaps(found).items():
-        covered = lives[0][1]
-        for began, end in lives[1:]:
-            if covered is not None and began > covered:
-                torn.append(task)
-            covered = None if end is None or covered is None else max(covered, end)
-    return torn
 
 
 async def test_a_drained_node_gives_every_task_away_and_none_is_ever_without_a_runner(tmp_path: Path) -> None:
