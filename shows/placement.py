@@ -60,9 +60,9 @@ def placement_is_fast() -> Iterator[Line]:
     """The figures of `make bench`, one core, reasons included."""
     for row in placement_bench.rows(3):
         if row.goal:
-            beside = f", beside {row.beside}" if row.beside else ""
-            figure = f"{row.ours:,.2f} {row.unit}, goal {row.goal}: {row.verdict}"
-            yield Line(row.verdict != "short", f"{row.name}{beside}", figure)
+            beside = f", {row.ratio:.0f} times {row.against}" if row.ratio else ""
+            figure = f"{row.ours:,.2f} {row.unit}{beside}, goal {row.goal}: {row.verdict}"
+            yield Line(row.verdict != "short", row.name, figure)
 
 
 def a_fourth_node_joins() -> Iterator[Line]:
