@@ -55,13 +55,13 @@ def rows(rounds: int) -> list[Row]:
 async def _rows(server: RabbitMQ, rounds: int) -> list[Row]:
     cpu: dict[str, list[float]] = {AIO_PIKA: [], PIKA: [], OURS: []}
     sides: Mapping[str, Side] = {
-        AIO_PIKA: partial(_side, server, "aio-pika", through_aio_pika, cpu[AIO_PIKA]),
-        PIKA: partial(_side, server, "pika", through_pika, cpu[PIKA]),
-        OURS: partial(_side, server, "rota", through_rota, cpu[OURS]),
+        AIO_PIKA: partial(side, server, "aio-pika", through_aio_pika, cpu[AIO_PIKA]),
+        PIKA: partial(side, server, "pika", through_pika, cpu[PIKA]),
+        OURS: partial(side, server, "rota", through_rota, cpu[OURS]),
     }
     played = await measure.play(sides, rounds, TURNS)
     rates = {name: [measure.rate(samples[name]) for samples in played] for name in sides}
-    micro = {name: _by_round(seconds, rounds) for name, seconds in cpu.items()}
+    micro = {name: by_round(seconds, rounds) for name, seconds in cpu.items()}
     others = (AIO_PIKA, PIKA)
     return [
         *(measure.compare("rabbitmq: confirmed", "/s", to, rates[to], rates[OURS], GOALS[to]) for to in others),
@@ -69,7 +69,7 @@ async def _rows(server: RabbitMQ, rounds: int) -> list[Row]:
     ]
 
 
-def _by_round(seconds: list[float], rounds: int) -> list[float]:
+def by_round(seconds: list[float], rounds: int) -> list[float]:
     """Microseconds of CPU per message in each round, its first turn left out as it is for the rates."""
     turns = len(seconds) // rounds
     each = [seconds[number * turns + 1 : (number + 1) * turns] for number in range(rounds)]
@@ -77,7 +77,7 @@ def _by_round(seconds: list[float], rounds: int) -> list[float]:
 
 
 @asynccontextmanager
-async def _side(server: RabbitMQ, name: str, client: Client, cpu: list[float]) -> AsyncIterator[Turn]:
+async def side(server: RabbitMQ, name: str, client: Client, cpu: list[float]) -> AsyncIterator[Turn]:
     """A client on an exchange and a queue of its own; each turn begins with an empty queue."""
     queue = rabbit.make_queue(server.port, name)
     async with client(server.port, name) as publish:

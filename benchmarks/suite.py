@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import (
+    emit_bench,
     placement_bench,
     relay_bench,
     scale_bench,
@@ -23,7 +24,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -38,9 +39,10 @@ ALONE = {
     "services": services_bench.rows,
     "sink": sink_bench.rows,
     "relay": relay_bench.rows,
+    "emit": emit_bench.rows,
 }
 """What needs no store."""
-NEEDS = {"sink": "rabbitmq"}
+NEEDS = {"sink": "rabbitmq", "emit": "rabbitmq"}
 """What needs another server, which it starts itself."""
 
 Say = Callable[[str], None]

@@ -1,7 +1,8 @@
 """Obtain the servers the tests need: `python -m tests.kit.obtain`.
 
 What is on PATH is used as it is. What is not is installed from Debian's packages when we are root and there is an
-apt-get; nothing that a package brings is left running. One line per backend says what came of it.
+apt-get; nothing that a package brings is left running. Kafka comes as Java archives (`jars.py`), which are kept for the
+runs to come. One line per backend says what came of it.
 
 On a laptop a backend that cannot be had is no error: its tests are skipped, by name. With CI=true it is one.
 
@@ -15,11 +16,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 
 import click
+
+from tests.kit import jars
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 """Debian asks this script whether a package may start its service; 101 means no."""
@@ -41,6 +44,42 @@ class Backend:
         places = [*sorted(glob(self.directories), reverse=True), os.environ.get("PATH", os.defpath)]
         return shutil.which(self.program, path=os.pathsep.join(places))
 
+    def install(self) -> None:
+        """Have it here; ObtainError says why not."""
+        install(self.packages)
+
+
+@dataclass(frozen=True)
+class JavaBackend(Backend):
+    """A server in Java archives: `program` runs them."""
+
+    archives: Mapping[str, str] = field(default_factory=dict)
+    """Maven coordinates and the SHA-256 of each; the last one is the server's own, and its version counts."""
+    version: tuple[str, ...] = ()
+
+    @property
+    def jars(self) -> Path:
+        """The folder of the archives."""
+        return jars.folder(self.main)
+
+    @property
+    def main(self) -> str:
+        """The coordinates of the server itself."""
+        return list(self.archives)[-1]
+
+    def find(self) -> str | None:
+        """The path of the server's own archive, or None if it, another one or Java is missing."""
+        is_here = super().find() and all((self.jars / jars.file_name(each)).exists() for each in self.archives)
+        return str(self.jars / jars.file_name(self.main)) if is_here else None
+
+    def install(self) -> None:
+        if not (shutil.which(self.program) and shutil.which("mvn")):
+            install(self.packages)
+        try:
+            jars.fetch(self.archives, self.jars)
+        except jars.JarsError as error:
+            raise ObtainError(str(error)) from error
+
 
 BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
@@ -48,6 +87,7 @@ BACKENDS: Mapping[str, Backend] = {
     "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
     # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
     "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
+    "kafka": JavaBackend("java", ("openjdk-17-jre-headless", "maven"), archives=jars.KAFKA),
 }
 
 
@@ -57,14 +97,17 @@ class ObtainError(Exception):
 
 def missing(name: str) -> str | None:
     """Why a backend cannot be used right now, or None if it can."""
-    program = BACKENDS[name].program
-    return None if BACKENDS[name].find() else f"no {program} on PATH; run python -m tests.kit.obtain"
+    backend = BACKENDS[name]
+    if backend.find():
+        return None
+    lacking = "archives" if isinstance(backend, JavaBackend) else f"{backend.program} on PATH"
+    return f"no {lacking}; run python -m tests.kit.obtain"
 
 
 def obtain(backend: Backend) -> str:
     """The version of a backend that is there now; ObtainError otherwise."""
     if backend.find() is None:
-        install(backend.packages)
+        backend.install()
     found = backend.find()
     if found is None:
         raise ObtainError(f"{', '.join(backend.packages)} brought no {backend.program}")

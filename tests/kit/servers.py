@@ -23,6 +23,8 @@ from pathlib import Path
 
 import psutil
 import trustme
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from tests.kit import obtain
 from tests.kit.leash import LEASH
@@ -408,6 +410,62 @@ class RabbitMQ(Server):
         done = subprocess.run([*map(str, argv)], env=self._environ, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+
+class Kafka(Server):
+    """A Kafka of one node, broker and controller in one. Nobody makes a topic by asking for it."""
+
+    CLUSTER = "rota-tests-cluster-id"
+
+    def __init__(self, base: Path) -> None:
+        port, controller = free_port(), free_port()
+        backend = obtain.BACKENDS["kafka"]
+        assert isinstance(backend, obtain.JavaBackend)
+        assert backend.find() is not None, obtain.missing("kafka")
+        self.hosts = f"127.0.0.1:{port}"
+        self._settings = base / "server.properties"
+        self._data = base / "data"
+        settings = [
+            *("process.roles=broker,controller", "node.id=1", f"controller.quorum.voters=1@127.0.0.1:{controller}"),
+            f"listeners=PLAINTEXT://{self.hosts},CONTROLLER://127.0.0.1:{controller}",
+            *(f"advertised.listeners=PLAINTEXT://{self.hosts}", "controller.listener.names=CONTROLLER"),
+            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            *(f"log.dirs={self._data}", "auto.create.topics.enable=false", "group.initial.rebalance.delay.ms=0"),
+            *("offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1"),
+            *("transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1"),
+            *("transaction.state.log.num.partitions=1", "log.cleaner.dedupe.buffer.size=4194304"),
+            # A broker that was killed may not come back before the controller has given up the one of before.
+            *("broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500"),
+            # Retention and compaction happen when a test waits for them.
+            *("log.retention.check.interval.ms=500", "log.cleaner.backoff.ms=200", "log.segment.delete.delay.ms=0"),
+            "log.initial.task.delay.ms=100",
+        ]
+        _write(self._settings, "\n".join(settings) + "\n")
+        # Quick to start rather than quick for ever.
+        quick = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+        level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        self._java: list[object] = ["java", *quick, level, "-cp", f"{backend.jars}/*"]
+        super().__init__([*self._java, "kafka.Kafka", self._settings], base, "kafka", port)
+
+    def start(self) -> None:
+        if not self._data.exists():
+            _run([*self._java, "kafka.tools.StorageTool", "format", "-t", self.CLUSTER, "-c", self._settings])
+        super().start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_running:
+            self.kill()  # whose data go needs no long goodbye
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def wait_ready(self) -> None:
+        wait_until(lambda: self.is_ready() or self._has_failed(), f"{self.name} on port {self.port}", within=90)
+
+    def is_ready(self) -> bool:
+        """Whether its broker takes requests; its port listens before that."""
+        try:
+            return bool(AdminClient({"bootstrap.servers": self.hosts, "log_level": 0}).list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

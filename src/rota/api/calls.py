@@ -18,6 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rota.api.behind import Behind
+from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -39,9 +41,23 @@ class Call:
     """One request, as an operation needs it."""
 
     store: Store
-    clock: Clock
+    behind: Behind
     request: Request
-    watches: Watches
+
+    @property
+    def clock(self) -> Clock:
+        """The node's clock."""
+        return self.behind.clock
+
+    @property
+    def watches(self) -> Watches:
+        """Keeps what goes on."""
+        return self.behind.watches
+
+    @property
+    def tallies(self) -> Tallies:
+        """Asks relays."""
+        return self.behind.tallies
 
     @property
     def path(self) -> dict[str, str]:
@@ -85,6 +101,14 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
     if not isinstance(fields, dict):
         raise Invalid(f"the body is {_sort(fields)}; it must be an object: {{…}}")
     return fields
+
+
+async def fields(call: Call, *known: str) -> dict[str, object]:
+    """The fields of a body that may be empty."""
+    given = await body(call.request, may_be_empty=True)
+    if unknown := next((name for name in given if name not in known), None):
+        raise Invalid(f'there is no field "{unknown}"; there may be {" and ".join(known) or "none"}')
+    return given
 
 
 async def _content(request: Request) -> bytes:
@@ -159,14 +183,18 @@ def duration(request: Request, name: str) -> timedelta | None:
 def time(request: Request, name: str) -> datetime | None:
     """A parameter that is a time, if it was given."""
     told = request.query_params.get(name)
-    if told is None:
-        return None
+    return None if told is None else moment(name, told)
+
+
+def moment(name: str, told: object) -> datetime:
+    """A time that was sent."""
     try:
-        found = datetime.fromisoformat(told)
+        found = datetime.fromisoformat(told) if isinstance(told, str) else None
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise Invalid(f'{name} is "{told}"; it must be a time with its zone, like 2026-01-31T12:00:00Z')
+        shown = f'"{told}"' if isinstance(told, str) else "missing" if told is None else "no text"
+        raise Invalid(f"{name} is {shown}; it must be a time with its zone, like 2026-01-31T12:00:00Z")
     return found
 
 

@@ -8,83 +8,40 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, introspection, operations, planning, watching, wire
+from rota.api import crawler, hooks, introspection, job_grpc, operations, planning, relays, watching, wire
+from rota.api.behind import Behind
 from rota.api.health import Health
+from rota.api.methods import Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
-from rota.api.pb import crawler_pb2
+from rota.api.pb import crawler_pb2, jobs_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway
-from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
-from rota.store.port import Store
-
-MARGIN = timedelta(milliseconds=200)
-"""How long before the caller's deadline a wait ends, so that the answer arrives in time."""
 
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """What an operation needs beside the request."""
-
-    store: Store
-    clock: Clock
-    remaining: timedelta | None
-    """How long the caller still waits; None: for ever."""
-
-    def bounded(self, wait: timedelta) -> timedelta:
-        """A wait that ends in time for the caller."""
-        return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
-
-
-Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
-
-
-@dataclass(frozen=True)
-class Method:
-    """The operation behind a method, and how it is asked."""
-
-    operation: str
-    answer: Answer
-    conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
-
-
-@dataclass(frozen=True)
-class Stream:
-    """The operation behind a method that goes on answering, in batches of messages."""
-
-    operation: str
-    answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]
-
-
-def handlers(
-    store: Callable[[], Store | None], clock: Clock, health: Health, stopping: asyncio.Event, watches: Watches
-) -> list[grpc.GenericRpcHandler]:
-    """What answers. `store` gives the store, or None while this node has none; `stopping` ends the streams.
-
-    `watches` keeps those of the operations.
-    """
+def handlers(behind: Behind, health: Health, stopping: asyncio.Event) -> list[grpc.GenericRpcHandler]:
+    """What answers; `stopping` ends the streams."""
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
             case Stream() as stream:
-                return _stream_handler(described, stream, store, clock, watches)
+                return _stream_handler(described, stream, behind)
             case method:
-                return _handler(described, method, store, clock)
+                return _handler(described, method, behind)
 
     offered = [
         grpc.method_handlers_generic_handler(
@@ -117,16 +74,13 @@ def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway 
     return judged if isinstance(judged, TurnedAway) else None
 
 
-def _handler(
-    described: MethodDescriptor, method: Method, store: Callable[[], Store | None], clock: Clock
-) -> "grpc.RpcMethodHandler[Any, Any]":
+def _handler(described: MethodDescriptor, method: Method, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, remaining: float | None) -> bytes:
         request = read(kind, content)
-        present = _present(store)
         left = None if remaining is None else timedelta(seconds=remaining)
-        return write(await method.answer(Call(present, clock, left), request))
+        return write(await method.answer(Call(behind.present_store(), behind, left), request))
 
     async def handle(content: bytes, context: Context) -> bytes:
         return await guarded(context, answer(content, context.time_remaining()), method.conflict)
@@ -134,18 +88,12 @@ def _handler(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _stream_handler(
-    described: MethodDescriptor,
-    stream: Stream,
-    store: Callable[[], Store | None],
-    clock: Clock,
-    watches: Watches,
-) -> "grpc.RpcMethodHandler[Any, Any]":
+def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, context: Context) -> None:
-        call = Call(_present(store), clock, None)
-        async with aclosing(stream.answer(call, watches, read(kind, content))) as batches:
+        call = Call(behind.present_store(), behind, None)
+        async with aclosing(stream.answer(call, behind.watches, read(kind, content))) as batches:
             async for batch in batches:
                 for message in batch:
                     await _send(context, message)
@@ -163,13 +111,6 @@ async def _send(context: Context, message: Message) -> None:
             await context.write(write(message))
     except TimeoutError:
         raise TooLarge(f"the caller took nothing for {STALLED:.0f} s; read faster, or watch less") from None
-
-
-def _present(store: Callable[[], Store | None]) -> Store:
-    present = store()
-    if present is None:
-        raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-    return present
 
 
 # Resources
@@ -238,6 +179,10 @@ async def _kinds(call: Call, _: pb.ListKindsRequest) -> pb.KindList:
     return wire.to_kinds(await operations.list_kinds(call.store))
 
 
+async def _messages(call: Call, request: pb.CountMessagesRequest) -> pb.ResourceTally:
+    return wire.to_tally(await relays.count_messages(call.store, call.tallies, request.kind, request.id))
+
+
 async def _why_resource(call: Call, request: pb.WhyResourceRequest) -> pb.WhyAnswer:
     return wire.to_why(await operations.why_resource(call.store, request.kind, request.id))
 
@@ -251,6 +196,14 @@ async def _why_source(call: Call, request: pb.WhySourceRequest) -> pb.WhyAnswer:
 
 async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
     return wire.to_nodes(await operations.list_nodes(call.store))
+
+
+async def _idlest(call: Call, _: pb.IdlestRequest) -> pb.IdlestAnswer:
+    return wire.to_idlest(await operations.idlest_node(call.store))
+
+
+async def _relays(call: Call, request: pb.ListRelaysRequest) -> pb.RelayList:
+    return wire.to_relays(await relays.list_relays(call.store, node=wire.given(request, "node")))
 
 
 async def _cordon(call: Call, request: pb.CordonRequest) -> pb.CordonAnswer:
@@ -324,6 +277,31 @@ async def _watch_events(
             yield [wire.to_happened(one) for one in batch or ()]
 
 
+# Hooks
+
+
+async def _hooks(call: Call, _: pb.ListHooksRequest) -> pb.HookList:
+    return pb.HookList(hooks=[wire.to_hook(view) for view in await hooks.list_hooks(call.store)])
+
+
+async def _create_hook(call: Call, request: pb.CreateHookRequest) -> pb.Hook:
+    return wire.to_hook(await hooks.create_hook(call.store, call.clock, wire.from_hook(request)))
+
+
+async def _enable_hook(call: Call, request: pb.EnableHookRequest) -> pb.EnableHookAnswer:
+    changed = await hooks.enable_hook(call.store, request.name, request.enabled)
+    return pb.EnableHookAnswer(name=changed.name, enabled=changed.enabled)
+
+
+async def _delete_hook(call: Call, request: pb.DeleteHookRequest) -> pb.DeleteHookAnswer:
+    return pb.DeleteHookAnswer(name=(await hooks.delete_hook(call.store, request.name)).name)
+
+
+async def _try_hook(call: Call, request: pb.TestHookRequest) -> pb.TestHookAnswer:
+    trial = await hooks.try_hook(call.store, call.clock, request.name)
+    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=trial.error)
+
+
 # The master of seed 001
 
 
@@ -339,6 +317,7 @@ async def _remove(call: Call, request: crawler_pb2.ResourceSpec) -> empty_pb2.Em
 
 SERVICES: tuple[ServiceDescriptor, ...] = (
     *pb.DESCRIPTOR.services_by_name.values(),
+    *jobs_pb2.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
 METHODS: dict[str, Method | Stream] = {
@@ -351,7 +330,9 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.ListKinds": Method("list_kinds", _kinds),
     "rota.v1.Resources.Why": Method("why_resource", _why_resource),
     "rota.v1.Resources.WhySource": Method("why_source", _why_source),
+    "rota.v1.Resources.CountMessages": Method("count_messages", _messages),
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
+    "rota.v1.Nodes.Idlest": Method("idlest_node", _idlest),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
     "rota.v1.Nodes.Drain": Method("drain_node", _drain),
@@ -359,8 +340,15 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Placement.Plan": Method("plan", _plan),
     "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
+    "rota.v1.Relays.List": Method("list_relays", _relays),
     "rota.v1.Events.List": Method("read_events", _events),
     "rota.v1.Events.Watch": Stream("watch_events", _watch_events),
+    "rota.v1.Hooks.List": Method("list_hooks", _hooks),
+    "rota.v1.Hooks.Create": Method("create_hook", _create_hook, conflict=grpc.StatusCode.ALREADY_EXISTS),
+    "rota.v1.Hooks.Enable": Method("enable_hook", _enable_hook),
+    "rota.v1.Hooks.Delete": Method("delete_hook", _delete_hook),
+    "rota.v1.Hooks.Test": Method("try_hook", _try_hook),
+    **job_grpc.METHODS,
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
 }

@@ -3,7 +3,8 @@
 Nothing is counted here and nothing is kept: whoever scrapes makes `ask` be called, and its `Figures` are written down
 as `METRICS` says. The registry is made by `registry` and handed on; there is no global one.
 
-Counters count since the node's process began; those of services since their proxy did.
+Counters count since the node's process began; those of services since their proxy did, those of the relay
+since its process did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,10 @@ from prometheus_client.registry import Collector
 
 from rota import __version__
 from rota.api.families import Declared, metric
+from rota.api.relay_metrics import RELAY_METRICS, relay_metrics
 from rota.api.service_metrics import SERVICE_METRICS, service_metrics
+from rota.model.node import NodeLoad
+from rota.model.relay import RelayStatus
 from rota.model.service import ServiceStat
 
 BUILD = Declared("rota_build_info", "gauge", ("version",), "Always 1; the label has the version of Rota.")
@@ -26,11 +30,33 @@ LEADER = Declared("rota_leader", "gauge", (), "1 on the node that leads, 0 on th
 LEASE = Declared(
     "rota_lease_safe_seconds", "gauge", (), "Seconds this node may still act unless its lease is renewed; 0 if none."
 )
+LOAD = Declared("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 100 busy.")
+SHARES = Declared("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
+EXECUTORS = Declared("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
+PEERS = Declared("rota_peers", "gauge", ("standing",), "The other nodes of the fleet, by how this one finds them.")
+HOOKS = Declared(
+    "rota_hook_deliveries_total", "counter", ("outcome",), "Tries of this node to deliver an event to a hook."
+)
 DROPPED = Declared(
     "rota_events_dropped_total", "counter", ("reason",), "Events that were lost because the store did not take them."
 )
 
-METRICS: tuple[Declared, ...] = (BUILD, WORKERS, EXITS, RELOADS, LEADER, LEASE, DROPPED, *SERVICE_METRICS)
+METRICS: tuple[Declared, ...] = (
+    BUILD,
+    WORKERS,
+    EXITS,
+    RELOADS,
+    LEADER,
+    LEASE,
+    LOAD,
+    SHARES,
+    EXECUTORS,
+    PEERS,
+    HOOKS,
+    DROPPED,
+    *SERVICE_METRICS,
+    *RELAY_METRICS,
+)
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
 
@@ -54,6 +80,15 @@ class Figures:
     lease_safe_s: float = 0.0
     services: Mapping[str, ServiceStat | None] = field(default_factory=dict)
     """By name; None for one that does not answer."""
+
+    load: NodeLoad | None = None
+    peers: Mapping[str, int] = field(default_factory=dict)
+    """By standing."""
+
+    hooks: Mapping[str, int] = field(default_factory=dict)
+    """Tries by outcome."""
+    relay: RelayStatus | None = None
+    """None if this node has no relay, or it does not answer."""
 
 
 def registry(ask: Callable[[], Figures]) -> CollectorRegistry:
@@ -82,5 +117,17 @@ class _Figures(Collector):
         yield metric(RELOADS, (([outcome], count) for outcome, count in seen.reloads.items()))
         yield metric(LEADER, [([], int(seen.leads))])
         yield metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
+        yield from _load_metrics(seen.load)
+        yield metric(PEERS, (([standing], count) for standing, count in seen.peers.items()))
+        yield metric(HOOKS, (([outcome], count) for outcome, count in seen.hooks.items()))
+        yield from relay_metrics(seen.relay)
         yield metric(DROPPED, (([reason], count) for reason, count in seen.events_dropped.items()))
         yield from service_metrics(seen.services)
+
+
+def _load_metrics(load: NodeLoad | None) -> Iterable[Metric]:
+    if load is not None:
+        yield metric(LOAD, [([], load.score)])
+        yield metric(SHARES, [(["cpu"], load.cpu), (["memory"], load.memory)])
+        free = load.executors - load.executors_used
+        yield metric(EXECUTORS, [(["used"], load.executors_used), (["free"], free)])

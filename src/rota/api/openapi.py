@@ -9,17 +9,24 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, operations, planning, watching
+from rota.api import crawler, hooks, job_operations, operations, planning, relays, watching
 from rota.api.calls import Endpoint
-from rota.api.schema import NodeList, ResourcePage, ResourceView, Why
+from rota.api.job_schema import JobPage, JobView, RunPage, RunView
+from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
 from rota.control.preview import Preview
 from rota.model.event import Event
+from rota.model.relay import ResourceTally
 from rota.model.resource import Cordon, Drain, KindRecord, WantedResource
 
 _RECORDS = (
-    ResourceView, ResourcePage, WantedResource, NodeList, Why, Cordon, Drain, Preview, KindRecord, Event,
-    crawler.NodeSpec,
+    ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, Drain, Preview, KindRecord,
+    Event,
+    hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
+    JobView, JobPage, RunView, RunPage,
 )  # fmt: skip
+
+_MODULES = (operations, planning, watching, relays, hooks, job_operations, crawler)
+"""Where operations are."""
 
 _ANSWERS: dict[str, str] = {
     "list_resources": "ResourcePage",
@@ -27,6 +34,9 @@ _ANSWERS: dict[str, str] = {
     "get_resource": "ResourceView",
     "update_resource": "ResourceView",
     "list_nodes": "NodeList",
+    "idlest_node": "IdlestNode",
+    "create_hook": "HookView",
+    "try_hook": "HookTrial",
     "cordon_node": "Cordon",
     "drain_node": "Drain",
     "plan": "Preview",
@@ -34,20 +44,70 @@ _ANSWERS: dict[str, str] = {
     "why_node": "Why",
     "why_source": "Why",
     "add_resource": "NodeSpec",
+    "list_jobs": "JobPage",
+    "get_job": "JobView",
+    "put_job": "JobView",
+    "enable_job": "JobView",
+    "disable_job": "JobView",
+    "run_job": "RunView",
+    "list_runs": "RunPage",
+    "get_run": "RunView",
+    "restart_run": "RunView",
+    "interrupt_run": "RunView",
+    "list_relays": "RelayList",
+    "count_messages": "ResourceTally",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
+
+_MAKING = ("create_resource", "create_hook", "run_job", "restart_run", "backfill_job")
+_DELETING = ("delete_resource", "delete_hook", "delete_job", "delete_run")
 
 _STREAMS: dict[str, str] = {
     "watch_resources": "Events put and delete, whose data is a ResourceView; synced; reset.",
     "watch_events": "Events happened, whose data is an Event; synced.",
+    "follow_log": "Events output, with attempt, offset, text and next.",
 }
 """What is told by the operations that go on."""
+
+_JOB: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in ("cron", "every", "tz", "misfire", "jitter", "timeout", "cwd")},
+        **{name: {"type": "array", "items": {"type": "string"}} for name in ("argv", "after")},
+        **{name: {"type": "object", "additionalProperties": {"type": "string"}} for name in ("labels", "env")},
+        **{name: {"type": "integer"} for name in ("retries", "concurrency")},
+    },
+    "required": ["argv"],
+}
 
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
     "drain_node": {"type": "object", "properties": {"why": {"type": "string"}, "deadline": {"type": "string"}}},
+    "put_job": _JOB,
+    "run_job": {"type": "object", "properties": {"payload": {}}},
+    "backfill_job": {
+        "type": "object",
+        "properties": {name: {"type": "string", "format": "date-time"} for name in ("first", "last")},
+        "required": ["first", "last"],
+    },
+    "interrupt_run": {"type": "object", "properties": {"why": {"type": "string"}}},
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
+    "create_hook": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "events": {"type": "array", "items": {"type": "string"}},
+            "url": {"type": "string"},
+            "command": {"type": "array", "items": {"type": "string"}},
+            "timeout": {"type": "string"},
+            "retries": {"type": "integer"},
+            "per_minute": {"type": "integer"},
+            "enabled": {"type": "boolean"},
+        },
+        "required": ["name", "events"],
+    },
+    "enable_hook": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "required": ["enabled"]},
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
@@ -55,6 +115,7 @@ _BODIES: dict[str, dict[str, Any]] = {
 _HEADERS: dict[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
+    "put_job": ("If-Match",),
     "delete_resource": ("If-Match",),
     "watch_resources": ("Last-Event-ID",),
     "watch_events": ("Last-Event-ID",),
@@ -66,6 +127,9 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "pending": {"type": "boolean"},
     "rebalance": {"type": "boolean"},
     "add": {"type": "integer", "minimum": 0},
+    "count": {"type": "integer"},
+    "attempt": {"type": "integer"},
+    "offset": {"type": "integer"},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
 }
@@ -105,9 +169,7 @@ def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     name = endpoint.operation
-    function = next(
-        getattr(module, name) for module in (operations, planning, watching, crawler) if hasattr(module, name)
-    )
+    function = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
     described: dict[str, Any] = {
         "operationId": name,
         "summary": (function.__doc__ or "").partition("\n")[0],
@@ -118,19 +180,21 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
     if body:
         described["requestBody"] = {
-            "required": name not in ("cordon_node", "drain_node"),
+            "required": name not in ("cordon_node", "drain_node", "run_job", "interrupt_run"),
             "content": {"application/json": {"schema": body}},
         }
     return described
 
 
 def _success(name: str) -> dict[str, Any]:
-    if name == "delete_resource":
+    if name in _DELETING:
         return {"204": {"description": "It is deleted."}}
     if name in _STREAMS:
         return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
     schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
-    code, said = ("201", "It is there.") if name == "create_resource" else ("200", "The answer.")
+    if name == "read_log":
+        return {"200": {"description": "The bytes.", "content": {"application/octet-stream": {}}}}
+    code, said = ("201", "It is there.") if name in _MAKING else ("200", "The answer.")
     return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from rota.api import idempotency
 from rota.api.idempotency import Note
 from rota.api.schema import (
+    IdlestNode,
     NodeList,
     NodeView,
     ResourcePage,
@@ -31,13 +32,16 @@ from rota.api.schema import (
 from rota.control.outlook import outlook
 from rota.decide.access import Access
 from rota.decide.listing import ORIGIN, explain, is_failing
+from rota.decide.load import Candidate, NoneIdle, idlest
+from rota.decide.peers import GONE, shown
 from rota.kit import durations
 from rota.kit.clock import SYSTEM, Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
-from rota.model.errors import Compacted, Conflict, Invalid, NotFound
+from rota.model.errors import Compacted, Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import Key, NodeId, Revision
-from rota.model.node import Leader, Node, NodeStatus
+from rota.model.node import Leader, Node, NodeLoad, NodeStatus
+from rota.model.peers import NodeHealth, Standing, Strikes
 from rota.model.resource import (
     Cordon,
     Drain,
@@ -203,6 +207,27 @@ async def list_nodes(store: Store) -> NodeList:
     now = await store.now()
     seen = await _seen_nodes(store)
     return NodeList(nodes=tuple(_node_view(id, seen, now) for id in sorted(seen.ids)), as_of=now)
+
+
+@needs(Access.VIEW)
+async def idlest_node(store: Store) -> IdlestNode:
+    """The node that has least to do, of those that are reached and may have work; Unavailable says why not."""
+    listed = await list_nodes(store)
+    views = {view.id: view for view in listed.nodes}
+    match idlest(_candidate(view) for view in listed.nodes):
+        case NoneIdle(refusals):
+            reasons = "; ".join(f"{node}: {why}" for node, why in refusals.items()) or "there are no nodes"
+            raise Unavailable(f"no node is to be had ({reasons}); try again when one is")
+        case found:
+            view = views[found.node]
+            return IdlestNode(
+                node=found.node,
+                score=found.score,
+                executors_free=found.free,
+                http=view.http,
+                grpc=view.grpc,
+                as_of=listed.as_of,
+            )
 
 
 @needs(Access.OPERATE)
@@ -588,6 +613,9 @@ class _Nodes:
     cordons: dict[NodeId, Cordon]
     drains: dict[NodeId, Drain]
     slots_set: dict[NodeId, SlotsSet]
+    loads: dict[NodeId, NodeLoad]
+    health: dict[NodeId, NodeHealth]
+    strikes: list[Strikes]
     tasks: dict[NodeId, list[str]]
     used: dict[NodeId, int]
     leader: Leader | None
@@ -614,6 +642,9 @@ async def _seen_nodes(store: Store) -> _Nodes:
         cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
         drains=_by_node(Drain, keys.DRAINS, (await store.scan(keys.DRAINS)).entries),
         slots_set=_by_node(SlotsSet, keys.SLOTS, (await store.scan(keys.SLOTS)).entries),
+        loads=_by_node(NodeLoad, keys.NODE_LOADS, (await store.scan(keys.NODE_LOADS)).entries),
+        health=_by_node(NodeHealth, keys.NODE_HEALTH, (await store.scan(keys.NODE_HEALTH)).entries),
+        strikes=[found for entry in (await store.scan(keys.STRIKES)).entries if (found := understood(Strikes, entry))],
         tasks=dict(tasks),
         used=dict(used),
         leader=understood(Leader, leader),
@@ -635,13 +666,18 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         kinds=tuple(work.kinds) if work else (),
     )
     if entry is None:
-        return view
+        return replace(view, standing=Standing.OFFLINE, standing_why=GONE)
     try:
         node = codec.decode(Node, entry.value)
     except Invalid as error:
         return replace(view, not_understood=str(error))
+    complaints = [each for each in seen.strikes if (each.node, each.session) == (id, node.session)]
+    stands = shown(seen.health.get(id), complaints)
     return replace(
         view,
+        load=seen.loads.get(id),
+        standing=stands.standing,
+        standing_why=stands.why,
         leads=seen.leader is not None and seen.leader.session == node.session,
         role=node.role,
         host=node.host,
@@ -654,6 +690,29 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         age_s=max(0, round((now - node.since).total_seconds())),
         version=node.version,
     )
+
+
+def _candidate(view: NodeView) -> Candidate:
+    load = view.load
+    return Candidate(
+        node=view.id,
+        score=load.score if load else 100.0,
+        free=load.executors - load.executors_used if load else 0,
+        refusal=_not_to_be_had(view),
+    )
+
+
+def _not_to_be_had(view: NodeView) -> str | None:
+    """Why a node cannot be the idlest; None if it can."""
+    if not view.is_up:
+        return "it is not in the fleet"
+    if view.role is None or not view.role.may_work:
+        return "it runs no work"
+    if view.cordon:
+        return "it is cordoned"
+    if view.standing is Standing.OFFLINE:
+        return "it is offline"
+    return None if view.load else "it has not said yet how busy it is"
 
 
 def _closed(view: NodeView, *, has_leader: bool) -> list[str]:

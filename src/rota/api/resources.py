@@ -4,8 +4,7 @@
 a sentence.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
@@ -14,24 +13,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, openapi, operations, planning, sse, watching
+from rota.api import calls, crawler, hooks, job_http, openapi, operations, planning, relays, sse, watching
+from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
-from rota.api.watches import Watches
 from rota.api.watching import Happened, ResourceChange, What
-from rota.kit.clock import Clock
-from rota.model.errors import Invalid, Unavailable
-from rota.store.port import Store
+from rota.model.errors import Invalid
 from rota.workloads.checks import Check
 
 T = TypeVar("T")
 
 
-def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) -> list[Route]:
-    """The routes; `store` gives the store, or None while this node has none. `watches` keeps those that go on."""
-    table = (*ENDPOINTS, *crawler.ENDPOINTS)
+def routes(behind: Behind) -> list[Route]:
+    """The routes of the API."""
+    table = (*ENDPOINTS, *job_http.ENDPOINTS, *crawler.ENDPOINTS)
     found: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -40,27 +37,19 @@ def routes(store: Callable[[], Store | None], clock: Clock, watches: Watches) ->
         return calls.json(openapi.describe(table))
 
     return [
-        *(
-            Route(path, _handler(methods, store, clock, watches), methods=list(methods), name=path)
-            for path, methods in found.items()
-        ),
+        *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
         Route("/openapi.json", description),
     ]
 
 
-def _handler(
-    methods: Mapping[str, Endpoint], store: Callable[[], Store | None], clock: Clock, watches: Watches
-) -> Callable[[Request], Awaitable[Response]]:
+def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Request], Awaitable[Response]]:
     """What answers every method of one path."""
 
     async def handle(request: Request) -> Response:
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
         require(request, operations.OPERATIONS[endpoint.operation])
         calls.check_parameters(request, endpoint.parameters)
-        present = store()
-        if present is None:
-            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
-        return await endpoint.answer(Call(present, clock, request, watches))
+        return await endpoint.answer(Call(behind.present_store(), behind, request))
 
     return handle
 
@@ -98,7 +87,7 @@ async def _watch(call: Call) -> Response:
     asked = call.request.query_params
     after = sse.resumed_after(call)
     changes = watching.watch_resources(call.store, kind=asked.get("kind"), prefix=asked.get("prefix", ""), after=after)
-    return EventStream(_told(call.watches.each(changes), _change))
+    return EventStream(sse.told(call.watches.each(changes), _change))
 
 
 def _change(change: ResourceChange) -> Told:
@@ -119,6 +108,10 @@ async def _delete(call: Call) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
+async def _messages(call: Call) -> Response:
+    return calls.json(await relays.count_messages(call.store, call.tallies, call.path["kind"], call.path["id"]))
+
+
 async def _kinds(call: Call) -> Response:
     return calls.json({"kinds": await operations.list_kinds(call.store)})
 
@@ -130,21 +123,29 @@ async def _nodes(call: Call) -> Response:
     return calls.json(await operations.list_nodes(call.store))
 
 
+async def _idlest(call: Call) -> Response:
+    return calls.json(await operations.idlest_node(call.store))
+
+
+async def _relays(call: Call) -> Response:
+    return calls.json(await relays.list_relays(call.store, node=call.request.query_params.get("node")))
+
+
 async def _cordon(call: Call) -> Response:
-    why = (await _fields(call, "why")).get("why") or ""
+    why = (await calls.fields(call, "why")).get("why") or ""
     if not isinstance(why, str):
         raise Invalid(f"why is {why!r}; it must be a text")
     return calls.json(await operations.cordon_node(call.store, call.clock, call.path["node"], why))
 
 
 async def _uncordon(call: Call) -> Response:
-    await _fields(call)
+    await calls.fields(call)
     had_one = await operations.uncordon_node(call.store, call.path["node"])
     return calls.json({"node": call.path["node"], "was_cordoned": had_one})
 
 
 async def _drain(call: Call) -> Response:
-    fields = await _fields(call, "why", "deadline")
+    fields = await calls.fields(call, "why", "deadline")
     why, deadline = fields.get("why") or "", fields.get("deadline")
     if not isinstance(why, str):
         raise Invalid(f"why is {why!r}; it must be a text")
@@ -153,7 +154,7 @@ async def _drain(call: Call) -> Response:
 
 
 async def _undrain(call: Call) -> Response:
-    await _fields(call)
+    await calls.fields(call)
     had_one = await operations.undrain_node(call.store, call.path["node"])
     return calls.json({"node": call.path["node"], "was_drained": had_one})
 
@@ -172,19 +173,11 @@ async def _plan(call: Call) -> Response:
 
 
 async def _change_node(call: Call) -> Response:
-    node, fields = call.path["node"], await _fields(call, "slots")
+    node, fields = call.path["node"], await calls.fields(call, "slots")
     if "slots" not in fields:
         raise Invalid(f'node "{node}": nothing is to change; give slots, or null for as many as its settings say')
     given = await operations.set_slots(call.store, call.clock, node, fields["slots"])
     return calls.json({"node": node, "slots": given.slots if given else None})
-
-
-async def _fields(call: Call, *known: str) -> dict[str, object]:
-    """The fields of a body that may be empty."""
-    fields = await calls.body(call.request, may_be_empty=True)
-    if unknown := next((name for name in fields if name not in known), None):
-        raise Invalid(f'there is no field "{unknown}"; there may be {" and ".join(known) or "none"}')
-    return fields
 
 
 async def _why_resource(call: Call) -> Response:
@@ -221,22 +214,40 @@ async def _watch_events(call: Call) -> Response:
         limit=calls.count(call.request, "limit", 50),
         after=sse.resumed_after(call),
     )
-    return EventStream(_told(call.watches.each(coming), _happened))
+    return EventStream(sse.told(call.watches.each(coming), _happened))
+
+
+async def _hooks(call: Call) -> Response:
+    return calls.json({"hooks": await hooks.list_hooks(call.store)})
+
+
+async def _create_hook(call: Call) -> Response:
+    made = await hooks.create_hook(call.store, call.clock, await calls.body(call.request))
+    return calls.json(made, HTTPStatus.CREATED, {"location": f"/v1/hooks/{quote(made.name, safe='')}"})
+
+
+async def _enable_hook(call: Call) -> Response:
+    name, fields = call.path["name"], await calls.fields(call, "enabled")
+    if not isinstance(fields.get("enabled"), bool):
+        raise Invalid(f'hook "{name}": enabled must be true or false, and is all that can change')
+    changed = await hooks.enable_hook(call.store, name, bool(fields["enabled"]))
+    return calls.json({"name": name, "enabled": changed.enabled})
+
+
+async def _delete_hook(call: Call) -> Response:
+    await hooks.delete_hook(call.store, call.path["name"])
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+async def _try_hook(call: Call) -> Response:
+    await calls.fields(call)
+    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"]))
 
 
 def _happened(one: Happened) -> Told:
     if one.event is None:
         return Told(What.SYNCED, {"revision": one.resume}, one.resume)
     return Told(What.HAPPENED, one.event, one.resume)
-
-
-async def _told(
-    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], Told]
-) -> AsyncGenerator[list[Told] | None, None]:
-    """Batches as events; None stays None."""
-    async with aclosing(batches):
-        async for batch in batches:
-            yield None if batch is None else [tell(each) for each in batch]
 
 
 ENDPOINTS = (
@@ -246,18 +257,26 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/resources/{kind}/{id}", "get_resource", _get),
     Endpoint("PATCH", "/v1/resources/{kind}/{id}", "update_resource", _update),
     Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
+    Endpoint("GET", "/v1/resources/{kind}/{id}/messages", "count_messages", _messages),
     Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
     Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
+    Endpoint("GET", "/v1/nodes/idlest", "idlest_node", _idlest),
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
     Endpoint("POST", "/v1/nodes/{node}/drain", "drain_node", _drain),
     Endpoint("POST", "/v1/nodes/{node}/undrain", "undrain_node", _undrain),
     Endpoint("GET", "/v1/plan", "plan", _plan, ("rebalance", "without", "add", "like")),
+    Endpoint("GET", "/v1/relays", "list_relays", _relays, ("node",)),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+    Endpoint("GET", "/v1/hooks", "list_hooks", _hooks),
+    Endpoint("POST", "/v1/hooks", "create_hook", _create_hook),
+    Endpoint("PATCH", "/v1/hooks/{name}", "enable_hook", _enable_hook),
+    Endpoint("DELETE", "/v1/hooks/{name}", "delete_hook", _delete_hook),
+    Endpoint("POST", "/v1/hooks/{name}/test", "try_hook", _try_hook),
     Endpoint("GET", "/v1/events/watch", "watch_events", _watch_events, ("kind", "node", "limit", "after")),
 )
 

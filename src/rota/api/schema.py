@@ -14,7 +14,8 @@ import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
-from rota.model.node import Role
+from rota.model.node import NodeLoad, Role
+from rota.model.peers import Standing
 from rota.model.resource import Affinity, Cordon, Drain, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
@@ -130,6 +131,15 @@ class NodeView:
     age_s: int | None = None
     """How long it has been in the fleet, by the store's clock."""
 
+    load: NodeLoad | None = None
+    """How busy it is; None if it has not said so."""
+
+    standing: Standing = Standing.ONLINE
+    """How the other nodes find it."""
+
+    standing_why: str = ""
+    """Why it is not online, if so."""
+
     version: str = ""
     not_understood: str | None = None
     """What is wrong with its record, if a newer Rota wrote it."""
@@ -140,6 +150,21 @@ class NodeList:
     """Every node, in the order of the id."""
 
     nodes: tuple[NodeView, ...]
+    as_of: datetime
+    """The store's clock."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdlestNode:
+    """The node that has least to do."""
+
+    node: NodeId
+    score: float
+    """0 idle … 100 busy."""
+
+    executors_free: int
+    http: str
+    grpc: str
     as_of: datetime
     """The store's clock."""
 

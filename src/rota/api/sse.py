@@ -5,10 +5,10 @@ with a request is told as an error with its status, for nothing is sent before t
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -17,6 +17,8 @@ from starlette.types import Receive, Scope, Send
 from rota.api.calls import Call
 from rota.model.errors import Invalid
 from rota.model.ids import Revision
+
+T = TypeVar("T")
 
 KEEP_ALIVE = b": keep-alive\n\n"
 
@@ -48,6 +50,15 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": b""})
                 return
             await _until_gone(receive, _send(first, batches, send))
+
+
+async def told(
+    batches: AsyncGenerator[tuple[T, ...] | None, None], tell: Callable[[T], Told]
+) -> AsyncGenerator[list[Told] | None, None]:
+    """Batches as events; None stays None."""
+    async with aclosing(batches):
+        async for batch in batches:
+            yield None if batch is None else [tell(each) for each in batch]
 
 
 async def _send(first: Iterable[Told] | None, batches: AsyncGenerator[Iterable[Told] | None, None], send: Send) -> None:

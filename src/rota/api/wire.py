@@ -12,13 +12,17 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from rota.api.hooks import HookView
 from rota.api.pb import api_pb2 as pb
-from rota.api.schema import CHANGEABLE, NodeList, NodeView, ResourcePage, ResourceView, Why
+from rota.api.relays import RelayList, RelayView
+from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.control.preview import Preview
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
+from rota.model.node import NodeLoad
+from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkStatus
 from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
@@ -29,7 +33,7 @@ def from_create(request: pb.CreateResourceRequest) -> dict[str, object]:
     """The fields of a new resource; those that are empty are left out."""
     wanted = _given(request, "priority", "replicas", "cost", "pin")
     if request.spec_json:
-        wanted["spec"] = _json("spec_json", request.spec_json)
+        wanted["spec"] = from_json("spec_json", request.spec_json)
     if request.labels:
         wanted["labels"] = dict(request.labels)
     if request.tags:
@@ -43,7 +47,7 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
     """The fields to change; None for those to put back to their defaults."""
     changes = _given(request, "priority", "replicas", "cost", "pin")
     if request.HasField("spec_json"):
-        changes["spec"] = _json("spec_json", request.spec_json)
+        changes["spec"] = from_json("spec_json", request.spec_json)
     if request.HasField("labels"):
         changes["labels"] = dict(request.labels.labels)
     if request.HasField("tags"):
@@ -57,6 +61,15 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
             raise Invalid(f"{name} is both changed and reset; choose one")
         changes[name] = None
     return changes
+
+
+def from_hook(request: pb.CreateHookRequest) -> dict[str, object]:
+    """The fields of a new hook; those that are empty are left out."""
+    fields: dict[str, object] = _given(request, "retries", "per_minute", "enabled")
+    fields |= {name: value for name in ("name", "url") if (value := getattr(request, name))}
+    fields |= {name: list(value) for name in ("events", "command") if (value := getattr(request, name))}
+    timeout = from_duration(request, "timeout")
+    return fields if timeout is None else {**fields, "timeout": timeout}
 
 
 def given(request: Message, name: str) -> Any:
@@ -98,7 +111,8 @@ def _given(request: Message, *names: str) -> dict[str, object]:
     return {name: getattr(request, name) for name in names if request.HasField(name)}
 
 
-def _json(name: str, text: str) -> object:
+def from_json(name: str, text: str) -> object:
+    """What a field holds that is JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -184,6 +198,37 @@ def to_plan(preview: Preview) -> pb.PlanAnswer:
     )
 
 
+def to_idlest(found: IdlestNode) -> pb.IdlestAnswer:
+    """The node that has least to do."""
+    return pb.IdlestAnswer(
+        node=found.node,
+        score=found.score,
+        executors_free=found.executors_free,
+        http=found.http,
+        grpc=found.grpc,
+        as_of=_timestamp(found.as_of),
+    )
+
+
+def to_hook(view: HookView) -> pb.Hook:
+    """A hook, and what became of its deliveries."""
+    return pb.Hook(
+        name=view.name,
+        events=view.events,
+        url=view.url,
+        command=view.command,
+        timeout=_span(view.timeout),
+        retries=view.retries,
+        per_minute=view.per_minute,
+        enabled=view.enabled,
+        created=_timestamp(view.created),
+        waiting=view.waiting,
+        delivered=view.status.delivered,
+        failed=view.status.failed,
+        error=view.status.error,
+    )
+
+
 def to_cordon(cordon: Cordon) -> pb.CordonAnswer:
     """Since when and why a node gets no new tasks."""
     return pb.CordonAnswer(node=cordon.node, since=_timestamp(cordon.since), why=cordon.why)
@@ -211,6 +256,39 @@ def to_change(change: ResourceChange) -> pb.ResourceChange:
 def to_happened(one: Happened) -> pb.Happened:
     """What a watch of events tells."""
     return pb.Happened(event=_event(one.event) if one.event else None, resume=one.resume)
+
+
+def to_relays(listed: RelayList) -> pb.RelayList:
+    """Every relay."""
+    return pb.RelayList(
+        relays=[_relay(view) for view in listed.relays],
+        map=_relay_map(listed.map) if listed.map else None,
+        as_of=_timestamp(listed.as_of),
+    )
+
+
+def to_tally(tally: ResourceTally) -> pb.ResourceTally:
+    """What was counted of a resource's messages."""
+    return pb.ResourceTally(
+        kind=tally.kind,
+        resource=tally.resource,
+        unique=tally.unique,
+        duplicates=tally.duplicates,
+        seen_by_one=tally.seen_by_one,
+        last_s=tally.last_s,
+    )
+
+
+def from_tally(told: pb.ResourceTally) -> ResourceTally:
+    """The same, as another node answered it."""
+    return ResourceTally(
+        kind=told.kind,
+        resource=told.resource,
+        unique=told.unique,
+        duplicates=told.duplicates,
+        seen_by_one=told.seen_by_one,
+        last_s=given(told, "last_s"),
+    )
 
 
 def to_events(reading: Reading) -> pb.EventList:
@@ -267,6 +345,62 @@ def _node(view: NodeView) -> pb.Node:
         version=view.version,
         not_understood=view.not_understood,
         configured_slots=view.configured_slots,
+        load=_load(view.load) if view.load else None,
+        standing=view.standing,
+        standing_why=view.standing_why,
+    )
+
+
+def _load(load: NodeLoad) -> pb.NodeLoad:
+    return pb.NodeLoad(
+        score=load.score,
+        cpu=load.cpu,
+        memory=load.memory,
+        executors=load.executors,
+        executors_used=load.executors_used,
+    )
+
+
+def _relay(view: RelayView) -> pb.Relay:
+    return pb.Relay(
+        node=view.node,
+        is_home=view.is_home,
+        status=_relay_status(view.status) if view.status else None,
+        age_s=view.age_s,
+        not_understood=view.not_understood,
+    )
+
+
+def _relay_map(relay_map: RelayMap) -> pb.RelayMap:
+    return pb.RelayMap(version=relay_map.version, nodes=relay_map.nodes, before=relay_map.before)
+
+
+def _relay_status(status: RelayStatus) -> pb.RelayStatus:
+    return pb.RelayStatus(
+        address=status.address,
+        since=_timestamp(status.since),
+        map_version=status.map_version,
+        is_moving=status.is_moving,
+        lines=status.lines,
+        window=status.window,
+        passed_on=status.passed_on,
+        refused=status.refused,
+        sinks=[_sink(sink) for sink in status.sinks],
+    )
+
+
+def _sink(sink: SinkStatus) -> pb.SinkStatus:
+    return pb.SinkStatus(
+        sink=sink.sink,
+        state=sink.state,
+        published=sink.published,
+        confirmed=sink.confirmed,
+        rejected=sink.rejected,
+        waiting=sink.waiting,
+        spool_messages=sink.spool_messages,
+        spool_bytes=sink.spool_bytes,
+        spool_limit=sink.spool_limit,
+        last_error=sink.last_error,
     )
 
 

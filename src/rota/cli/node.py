@@ -9,7 +9,17 @@ from typing import Any
 import click
 
 from rota.cli import logs, settings
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    JobsConfig,
+    LogConfig,
+    NodeConfig,
+    PeersConfig,
+    RelayConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+)
 from rota.model.errors import Invalid
 
 
@@ -47,8 +57,12 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,
+        relay=settings.resolve(RelayConfig, given).config,
         supervisor=settings.resolve(SupervisorConfig, given).config,
+        peers=settings.resolve(PeersConfig, given).config,
+        jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
+        declared_jobs=lambda: settings.jobs(given),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -1,4 +1,4 @@
-"""`rota nodes`: what the nodes offer and what of it is taken; cordon, drain, slots."""
+"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon, drain, slots."""
 
 import asyncio
 from collections import Counter
@@ -16,17 +16,22 @@ from rota.kit.clock import SYSTEM
 from rota.model import keys
 from rota.model.errors import RotaError
 from rota.model.ids import NodeId
+from rota.model.node import NodeLoad
 from rota.model.resource import ResourceStatus
 from rota.store import Store
 from rota.store.records import understood
-
-HEADINGS = "NODE", "ROLE", "UP", "SLOTS", "TASKS", "CLOSED", "KINDS", "LABELS"
 
 LOOK = 0.5
 """Seconds between looks at how far a drain has come."""
 
 SHOWN = 5
 """Reasons that are shown of tasks that cannot move."""
+
+HEADINGS = (
+    *("NODE", "ROLE", "UP", "STANDING"),
+    *("LOAD", "CPU", "MEM", "EXECUTORS"),
+    *("SLOTS", "TASKS", "CLOSED", "KINDS", "LABELS"),
+)
 
 
 class Listing(click.Group):
@@ -49,7 +54,9 @@ def command() -> None:
 @options.store
 @options.output
 def ls(store: str, output: str) -> None:
-    """List the nodes: what they offer, what of it is taken, and which are cordoned.
+    """List the nodes: what they offer, what of it is taken, how busy they are, and which are cordoned.
+
+    STANDING is how the other nodes find it: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
 
     Example: rota nodes --store sqlite:///rota.db
     """
@@ -58,6 +65,21 @@ def ls(store: str, output: str) -> None:
         tables.show_json(found)
         return
     tables.show(HEADINGS, [_row(node) for node in found.nodes], "no nodes; start one with: rota node --store …")
+
+
+@command.command()
+@options.store
+@options.output
+def idlest(store: str, output: str) -> None:
+    """Name the node that has least to do, of those that may have work and are reached.
+
+    Example: rota nodes idlest
+    """
+    found = on_store(store, operations.idlest_node)
+    if output == "json":
+        tables.show_json(found)
+        return
+    click.echo(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
 
 
 @command.command()
@@ -177,4 +199,12 @@ def _row(node: NodeView) -> tuple[str, ...]:
     if node.slots_set:
         slots += " set"
     role = "not understood" if node.not_understood else node.role or ""
-    return name, role, up, slots, str(node.tasks), closed, ",".join(node.kinds), tables.pairs(node.labels)
+    kinds, labels = ",".join(node.kinds), tables.pairs(node.labels)
+    return name, role, up, node.standing, *_load(node.load), slots, str(node.tasks), closed, kinds, labels
+
+
+def _load(load: NodeLoad | None) -> tuple[str, str, str, str]:
+    """Score, processors, memory and executors."""
+    if load is None:
+        return "", "", "", ""
+    return f"{load.score:.2f}", f"{load.cpu:.0%}", f"{load.memory:.0%}", f"{load.executors_used}/{load.executors}"

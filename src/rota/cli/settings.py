@@ -25,26 +25,39 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
 
 from rota.api.schema import read_resource
 from rota.cli.options import parse_size, render_size
+from rota.decide.jobs.circle import circle
 from rota.kit import durations
 from rota.model import config as sections
 from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
+from rota.model.job import WantedJob
 from rota.model.resource import WantedResource
 from rota.store import url as urls
+from rota.workloads.jobs.wanted import read_job
 
 S = TypeVar("S", bound=Section)
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class _Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
 FILE = "rota.toml"
-RESOURCES = "resources"
-"""The tables of a file that are no section: what the fleet is to keep covered."""
+RESOURCES, JOBS = "resources", "jobs"
+"""The tables of a file that are no section: what the fleet is to keep covered, and what it is to do."""
 
 OFF = "off"
 """How a value is written that is left out on purpose."""
@@ -223,18 +236,39 @@ def resources(
     return _resources(files[0]) if files else None
 
 
+def jobs(
+    flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+) -> tuple[WantedJob, ...] | None:
+    """The jobs of the strongest file; None if there is no file. Invalid names the table that is wrong."""
+    files = _files((flags or {}).get("config"), environ, folder or Path())
+    return _jobs(files[0]) if files else None
+
+
 def _resources(file: "_File") -> tuple[WantedResource, ...]:
-    found: dict[str, WantedResource] = {}
-    tables: Any = file.tables.get(RESOURCES, [])
+    return _listed(file, RESOURCES, read_resource)
+
+
+def _jobs(file: "_File") -> tuple[WantedJob, ...]:
+    found = _listed(file, JOBS, read_job)
+    for each in found:
+        if way := circle(each.name, {other.name: other.after for other in found}):
+            raise Invalid(f"{file.shown}: [[{JOBS}]]: after goes in a circle: {' after '.join(way)}; break it")
+    return found
+
+
+def _listed(file: "_File", name: str, read: Callable[[dict[str, object]], N]) -> tuple[N, ...]:
+    """What the tables of that name declare, each once."""
+    found: dict[str, N] = {}
+    tables: Any = file.tables.get(name, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise Invalid(f"{file.shown}: {RESOURCES} is no list of tables; write [[{RESOURCES}]] before each")
+        raise Invalid(f"{file.shown}: {name} is no list of tables; write [[{name}]] before each")
     for number, table in enumerate(tables):
         try:
-            each = read_resource(msgspec.to_builtins(table))  # a time is text in JSON
+            each = read(msgspec.to_builtins(table))  # a time is text in JSON
             if each.name in found:
                 raise Invalid(f"{each.name} is declared twice; take one out")
         except Invalid as error:
-            raise Invalid(f"{file.table_place(RESOURCES, number)}: [[{RESOURCES}]]: {error}") from None
+            raise Invalid(f"{file.table_place(name, number)}: [[{name}]]: {error}") from None
         found[each.name] = each
     return tuple(found.values())
 
@@ -356,11 +390,12 @@ def _check(file: _File) -> None:
     """Invalid if the file has a table or a key that no section has, or a value that does not fit."""
     known = {section.table: section for section in SECTIONS}
     _resources(file)
+    _jobs(file)
     for table, content in file.tables.items():
-        if table == RESOURCES:
+        if table in (RESOURCES, JOBS):
             continue
         if table not in known:
-            raise Invalid(f"{file.shown}: there is no section [{table}]{_suggestion(table, [*known, RESOURCES])}")
+            raise Invalid(f"{file.shown}: there is no section [{table}]{_suggestion(table, [*known, RESOURCES, JOBS])}")
         if not isinstance(content, dict):
             raise Invalid(f"{file.shown}: {table} = {content!r} is no section; write [{table}] and its keys below it")
         keys = {option.name: option for option in declared(known[table])}

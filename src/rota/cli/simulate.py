@@ -8,6 +8,7 @@ from time import perf_counter
 import click
 
 from rota.sim import election as election_scenario
+from rota.sim import peers as peers_scenario
 from rota.sim import placement as placement_scenario
 from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
@@ -95,6 +96,18 @@ def placement(seeds: int, first: int, seed: int | None, broken: str | None) -> N
     Example: rota simulate placement --seeds 1000
     """
     _run("placement", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(peers_scenario.BROKEN)
+def peers(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate peers --seeds 1000
+    """
+    _run("peers", seeds, first, seed, broken)
 
 
 @command.command()

@@ -14,6 +14,7 @@ from rota.kit import durations
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
+from rota.model.relay import RelayStatus
 from rota.store import Entry, Store, open_store
 from rota.store.records import understood
 
@@ -42,7 +43,11 @@ async def _look(url: str) -> dict[str, Any]:
             entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
             for entry in (await store.scan(keys.STATUS)).entries
         }
-        nodes = [_node(entry, leader, now, work) for entry in listing.entries]
+        relays = {
+            entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
+            for entry in (await store.scan(keys.RELAY_STATUS)).entries
+        }
+        nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
         return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
 
 
@@ -58,7 +63,11 @@ async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
 
 
 def _node(
-    entry: Entry, leader: dict[str, Any] | None, now: datetime, work: dict[str, NodeStatus | None]
+    entry: Entry,
+    leader: dict[str, Any] | None,
+    now: datetime,
+    work: dict[str, NodeStatus | None],
+    relays: dict[str, RelayStatus | None],
 ) -> dict[str, Any]:
     try:
         node = codec.decode(Node, entry.value)
@@ -79,6 +88,7 @@ def _node(
         "version": node.version,
         "insecure": node.insecure,
         "work": work.get(node.id),
+        "relay": relays.get(node.id),
     }
 
 
@@ -131,6 +141,11 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
+        relay: RelayStatus | None = node.get("relay")
+        for sink in relay.sinks if relay else ():
+            if sink.is_down:
+                kept = f"{sink.spool_messages} messages are spooled"
+                yield f"node {node['id']}: sink {sink.sink} is down: {sink.last_error}; {kept}"
         if work and work.reloading:
             yield f"node {node['id']}: a reload is under way ({work.reloading})"
 

@@ -85,7 +85,7 @@ async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig,
     if runtime := state.runtime:
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
-    more = routes(lambda: state.store, state.clock, state.watches)
+    more = routes(state.behind)
     figures, refresh = registry(state.figures), state.service_figures.refresh
     app = door(
         health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
@@ -97,13 +97,15 @@ async def _open_link(
     up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Gate, may_move: bool
 ) -> None:
     """The node link, and with it the API over gRPC."""
-    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, config.slots, state.clock)
+    handler = LinkHandler(
+        state.id, lambda: state.session_id, state.runtime, state.take, config.slots, state.meter, state.clock
+    )
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:
         from rota.api.grpc import handlers  # noqa: PLC0415  # gRPC is an extra
 
-        return handlers(lambda: state.store, state.clock, health, stopping, state.watches)
+        return handlers(state.behind, health, stopping)
 
     def admit(method: str, authorization: str | None) -> TurnedAway | None:
         from rota.api.grpc import turned_away  # noqa: PLC0415

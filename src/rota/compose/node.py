@@ -16,11 +16,16 @@ from typing import Any
 
 from rota import __version__
 from rota.api.health import Health
+from rota.api.listen import address_of, bind
 from rota.compose.doors import open_doors, reload, verbs
+from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
+from rota.compose.peers import live_together
 from rota.compose.state import NodeState
+from rota.compose.tallies import FleetTallies
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.leader import Candidate
+from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
 from rota.control.rules import load_rules
@@ -29,7 +34,18 @@ from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.config import EventsConfig, LogConfig, NodeConfig, RetentionConfig, RuntimeConfig, SupervisorConfig
+from rota.model.config import (
+    EventsConfig,
+    JobsConfig,
+    LogConfig,
+    NodeConfig,
+    PeersConfig,
+    RelayConfig,
+    RetentionConfig,
+    RuntimeConfig,
+    SupervisorConfig,
+    split_address,
+)
 from rota.model.errors import RotaError
 from rota.node import control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
@@ -38,12 +54,15 @@ from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
 from rota.node.pipes import Order
 from rota.node.queries import answer_queries
+from rota.node.relay.fleet import join_relays
+from rota.node.relay.hold import RelayPlace
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
+from rota.store.logs.open import open_logs
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +100,18 @@ class Settings:
 
     node: NodeConfig
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    relay: RelayConfig = field(default_factory=RelayConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     log: LogConfig = field(default_factory=LogConfig)
     supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
+    peers: PeersConfig = field(default_factory=PeersConfig)
+    jobs: JobsConfig = field(default_factory=JobsConfig)
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
+
+    declared_jobs: ReadJobs = lambda: None
+    """Reads the jobs that a file declares, likewise."""
 
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
@@ -109,18 +134,33 @@ class _Node:
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
-        self._gate = _gate(token.find(config.token, folder.path))
+        shown = token.find(config.token, folder.path)
+        self._gate, self._token = _gate(shown), shown.text
+        state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
         self._rules = load_rules(settings.supervisor.rule_names)
+        self._relay_place: RelayPlace | None = None
+        self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             target = Target(config.app, state.id, settings.log)
-            state.runtime = Runtime(target, settings.runtime, clock, state.journal.tell, folder.path / "stacks")
+            place = self._relay_place = _relay_place(settings, folder, shown)
+            state.runtime = Runtime(
+                target,
+                settings.runtime,
+                clock,
+                state.journal.tell,
+                folder.path / "stacks",
+                relay=place,
+                jobs=settings.jobs,
+            )
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
+            if self._relay_place is not None:
+                up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
                 open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
@@ -129,7 +169,10 @@ class _Node:
                 state.journal.tell("node.insecure", state.id, **state.doors)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
             async with asyncio.TaskGroup() as parts:
-                running = [parts.create_task(self._turn(), name="progress")]
+                running = [
+                    parts.create_task(self._turn(), name="progress"),
+                    parts.create_task(state.meter.run(), name="load"),
+                ]
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
@@ -165,6 +208,7 @@ class _Node:
     def _reload(self) -> None:
         """Take in what changed on disk."""
         self._state.declared.read_again(self._state.journal.tell)
+        self._file_jobs.read_again(self._state.journal.tell)
         if self._state.runtime is not None:
             self._state.runtime.reload_soon()
 
@@ -181,6 +225,7 @@ class _Node:
         if self._state.store is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
+                    await runtime.logs.write_down()
                     await runtime.saves.flush(self._state.store, self._state.id)
 
     # The fleet
@@ -195,15 +240,20 @@ class _Node:
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = parts.create_task(events.run(), name="events")
+                writing = [parts.create_task(events.run(), name="events")]
+                own = self._folder.path / "logs"
+                state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
+                if state.runtime is not None:
+                    writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
                     await in_session(
                         store, self._identity(), self._clock, lambda session: self._in_session(store, session)
                     )
                 finally:
-                    state.store = None
+                    state.store = state.logs = None
                     await state.watches.close()
-                    writing.cancel()
+                    for part in writing:
+                        part.cancel()
 
     def _identity(self) -> Identity:
         config, state = self._settings.node, self._state
@@ -216,6 +266,7 @@ class _Node:
             grpc=state.doors.get("grpc", ""),
             labels=config.labels,
             slots=config.slots,
+            executors=state.runtime.executors if state.runtime else 0,
             version=__version__,
             insecure=config.insecure,
         )
@@ -235,6 +286,10 @@ class _Node:
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
+                    if runtime.relay is not None:
+                        parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
+                live_together(parts, state, store, session, self._settings.peers, self._token)
+                take_part(parts, state, store, session, self._file_jobs)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead
@@ -243,7 +298,7 @@ class _Node:
                 else:
                     await asyncio.Event().wait()
         finally:
-            state.session = None
+            state.session = state.peers = state.duties = state.jobs = None
             if state.runtime is not None:
                 state.runtime.end_session()
 
@@ -267,9 +322,11 @@ class _Node:
                 duties.create_task(query_sources(term, self._clock), name="sources")
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
                 duties.create_task(declared, name="declared")
+                duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
+                chores(duties, state, term, settings.jobs)
         finally:
             state.term = None
 
@@ -277,6 +334,22 @@ class _Node:
 def _gate(found: token.Token) -> Gate:
     """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
     return Gate((known(found.text, Access.NODE),), found.where)
+
+
+def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> RelayPlace:
+    """The relay's door, on the host of the node link, whether or not there will be a relay."""
+    config = settings.node
+    host = config.grpc.rpartition(":")[0]
+    door = bind(f"{host}:{settings.relay.port}", "port in [relay]")
+    port = split_address(address_of(door))[1]
+    return RelayPlace(
+        config=settings.relay,
+        folder=folder.path / "relay",
+        door=door,
+        address=f"{config.advertised}:{port}",
+        token=shown.text,
+        log=settings.log,
+    )
 
 
 class _Work:

@@ -1,23 +1,35 @@
 """What the parts of a running node know of each other, and how it is shown."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from rota import __version__
+from rota.api.behind import Behind
 from rota.api.metrics import Figures
+from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
+from rota.control.duties import Duties
+from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId, SessionId
+from rota.model.link import Accepted, Refused, Start
+from rota.model.peers import Standing
+from rota.model.relay import ResourceTally
 from rota.node.admin import Admins
 from rota.node.journal import Journal
+from rota.node.load import LoadMeter
+from rota.node.peers import Peers
 from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
 from rota.store import Store
+from rota.store.logs.port import Logs
 
 
 @dataclass
@@ -32,6 +44,18 @@ class NodeState:
 
     runtime: Runtime | None = None
     """None if it runs no app."""
+
+    peers: Peers | None = None
+    """The other nodes, while it is in the fleet."""
+
+    duties: Duties | None = None
+    """Its part in the fleet's chores, while it is in the fleet."""
+
+    jobs: JobsPart | None = None
+    """Its part in jobs, while it is in the fleet."""
+
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    """What attempts came to, until it is written."""
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
@@ -51,13 +75,38 @@ class NodeState:
     watches: Watches = field(default_factory=Watches)
     """Who watches the fleet at its doors."""
 
+    tallies: Tallies = field(init=False)
+    """Asks what was counted of a resource's messages."""
+
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
+    hook_outcomes: Counter[str] = field(default_factory=Counter)
+    """What came of its tries to deliver events to hooks."""
+
     service_figures: ServiceFigures = field(init=False)
+    meter: LoadMeter = field(init=False)
+    """How busy it is."""
+
+    behind: Behind = field(init=False)
+    """What its doors see of it."""
+
+    logs: Logs | None = None
+    """Where the output of runs is kept; None while the store is not reached."""
 
     def __post_init__(self) -> None:
+        self.behind = Behind(lambda: self.store, self.clock, self.watches, self._tally, lambda: self.logs)
+        self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
+
+    def executors(self) -> tuple[int, int]:
+        """How many executors it has, and how many of them are used."""
+        runtime = self.runtime
+        return (runtime.executors, runtime.executors - runtime.attempts.free) if runtime else (0, 0)
+
+    def take(self, start: Start) -> Accepted | Refused:
+        """Take an attempt of which another node tells this one."""
+        return self.jobs.dispatch(start) if self.jobs else Refused(why=f"node {self.id} is not in the fleet now")
 
     @property
     def session_id(self) -> SessionId | None:
@@ -68,6 +117,13 @@ class NodeState:
     def is_ready(self) -> bool:
         """Is it in the fleet, with all its workers there?"""
         return self.session is not None and (self.runtime is None or self.runtime.is_ready)
+
+    async def _tally(self, kind: str, resource: str) -> ResourceTally:
+        return await self.tallies(kind, resource)
+
+    async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
+        """What its relay has counted of a resource's messages; empty if that is nothing."""
+        return await self.runtime.relay_tallies(kind, resource) if self.runtime else ()
 
     def show(self) -> dict[str, Any]:
         """The node as it sees itself."""
@@ -81,6 +137,7 @@ class NodeState:
             "term": self.term.number if self.term else None,
             "is_ready": self.is_ready,
             "is_draining": runtime is not None and runtime.is_draining,
+            "load": self.meter.load,
             "doors": dict(self.doors),
             "work": runtime.status() if runtime else None,
             "processes": runtime.processes() if runtime else None,
@@ -102,4 +159,20 @@ class NodeState:
             leads=self.term is not None,
             lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
             services=self.service_figures.latest,
+            load=self.meter.load,
+            peers=self._peers_by_standing(),
+            hooks=dict(self.hook_outcomes),
+            relay=runtime.relay.status if runtime and runtime.relay else None,
         )
+
+    def _peers_by_standing(self) -> dict[str, int]:
+        """The other nodes, by how this one finds them."""
+        found = dict.fromkeys(Standing, 0)
+        if peers := self.peers:
+            for node in peers.members:
+                health = peers.health.get(node)
+                if health and not health.is_online:
+                    found[Standing.OFFLINE] += 1
+                else:
+                    found[Standing.SUSPECT if node in peers.ledger.strikes else Standing.ONLINE] += 1
+        return {str(standing): count for standing, count in found.items()}

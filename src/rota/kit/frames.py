@@ -32,7 +32,9 @@ class Decoder:
     """Bytes in, whole payloads out."""
 
     def __init__(self, *, limit: int = DEFAULT_LIMIT) -> None:
-        self._limit = limit
+        self.limit = limit
+        """Bytes of a payload at most, from the next `feed` on."""
+
         self._buffer = bytearray()
 
     @property
@@ -48,9 +50,9 @@ class Decoder:
         start = 0
         while len(buffer) - start >= LENGTH.size:
             (length,) = LENGTH.unpack_from(buffer, start)
-            if length > self._limit:
+            if length > self.limit:
                 del buffer[start:]
-                raise FrameTooLong(length, self._limit)
+                raise FrameTooLong(length, self.limit)
             end = start + LENGTH.size + length
             if end > len(buffer):
                 break

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,6 +48,13 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def to_stderr(level: str, format: str) -> None:
+    """Write the log of this process, and of those it forks, at once: there is no thread that could do it later."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if format == "json" else Lines())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

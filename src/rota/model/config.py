@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NewType, TypeAlias
 
+from rota.model import url as urls
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.model.node import Role
@@ -184,6 +185,76 @@ class RuntimeConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RelayConfig(Section):
+    """How a node's relay takes emitted messages to their sinks."""
+
+    table: ClassVar[str] = "relay"
+    prefix: ClassVar[str] = "relay_"
+
+    sink: Url | None = None
+    """Where messages of resources go whose kind declares no sink: amqp://…, kafka://…, file:///…"""
+
+    port: int = 0
+    """Where the other nodes' relays reach this one, on the host of grpc; 0 takes any free port."""
+
+    spool_bytes: Size = Size(2**30)
+    """How much each sink's spool may take on disk; when it is full, emit waits."""
+
+    window: int = 1000
+    """How many messages may be under way to a sink, or to another relay; so many may come twice after a break."""
+
+    held_messages: int = 50_000
+    """How many messages the relay has in memory for each sink and each other relay."""
+
+    held_bytes: Size = Size(64 * 2**20)
+    """How much memory they may take."""
+
+    outbox_messages: int = 10_000
+    """How many messages a worker keeps until they are acked; when there are more, emit waits."""
+
+    outbox_bytes: Size = Size(16 * 2**20)
+    """How much memory they may take."""
+
+    flush: timedelta = timedelta(seconds=2)
+    """How long a worker that is to end waits for its last messages to be acked."""
+
+    def __post_init__(self) -> None:
+        if self.sink is not None:
+            urls.parse(self.sink, "relay.sink", "amqp://user@host/vhost?exchange=rota")
+        if not 0 <= self.port <= 65535:
+            raise Invalid(f"relay.port is {self.port}; ports are 0 to 65535")
+        for name in ("spool_bytes", "window", "held_messages", "held_bytes", "outbox_messages", "outbox_bytes"):
+            _check_count(f"relay.{name}", getattr(self, name), least=1)
+        if self.flush < timedelta():
+            raise Invalid(f"relay.flush is {self.flush}; it must not be below zero")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobsConfig(Section):
+    """What a node keeps of the runs of jobs."""
+
+    table: ClassVar[str] = "runs"
+    prefix: ClassVar[str] = "runs_"
+
+    keep: timedelta = timedelta(days=30)
+    """Runs that were due longer ago are deleted, with their output."""
+
+    per_job: int = 1000
+    """At most this many runs that are over are kept of each job; the oldest go first."""
+
+    log_bytes: Size = Size(10 * 2**20)
+    """How much of an attempt's output is kept: half from its beginning, half from its end."""
+
+    logs: Url | None = field(default=None, metadata={"default": "the store if it is SQL, else a folder in data"})
+    """Where output is kept: folder:///srv/rota, a folder that all nodes share."""
+
+    def __post_init__(self) -> None:
+        _check_positive("runs.keep", self.keep)
+        _check_count("runs.per_job", self.per_job, least=1)
+        _check_count("runs.log_bytes", self.log_bytes, least=1024)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SupervisorConfig(Section):
     """How the leader places work. The leader's own settings count."""
 
@@ -220,6 +291,29 @@ class SupervisorConfig(Section):
         _check_count("supervisor.rebalance", self.rebalance, least=0)
         _check_count("supervisor.tolerance", self.tolerance, least=0)
         _check_count("supervisor.ramp", self.ramp, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeersConfig(Section):
+    """How nodes look after each other. All nodes of a fleet should have the same."""
+
+    table: ClassVar[str] = "peers"
+    prefix: ClassVar[str] = "peers_"
+
+    check_every: timedelta = timedelta(seconds=10)
+    """How often a node checks whether the others answer; three failures make one offline."""
+
+    beat: timedelta = timedelta(minutes=1)
+    """How often the chores of the fleet come up that one node does for all."""
+
+    ramp: int = 5
+    """Beats after which a node that was offline gets its full share of work again; 0: at once."""
+
+    def __post_init__(self) -> None:
+        for name in ("check_every", "beat"):
+            if not timedelta(milliseconds=100) <= getattr(self, name) <= timedelta(hours=1):
+                raise Invalid(f"peers.{name} is {getattr(self, name)}; it must be from 100 ms to 1 h")
+        _check_count("peers.ramp", self.ramp, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +373,10 @@ class RetentionConfig(Section):
 SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
+    RelayConfig,
+    JobsConfig,
     SupervisorConfig,
+    PeersConfig,
     LogConfig,
     EventsConfig,
     RetentionConfig,

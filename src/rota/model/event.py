@@ -108,6 +108,19 @@ KINDS: Mapping[str, Kind] = {
         "A user's rule of placement made a mistake.",
         _WHY,
     ),
+    "node.offline": Kind(
+        Severity.WARNING,
+        "node {subject} is offline",
+        "Most of the other nodes do not reach a node, or it is not in the fleet any more: it is sent no work.",
+        _WHY,
+    ),
+    "node.online": Kind(Severity.INFO, "node {subject} is online again", "A node that was offline answers.", _WHY),
+    "node.cut_off": Kind(
+        Severity.WARNING,
+        "node {subject} reaches no other node",
+        "A node's checks of all other nodes failed; it takes itself for cut off, and accuses none of them.",
+        _WHY,
+    ),
     "leader.elected": Kind(Severity.INFO, "node {subject} leads", "A term began.", _TERM),
     "worker.exited": Kind(
         Severity.WARNING,
@@ -180,6 +193,37 @@ KINDS: Mapping[str, Kind] = {
         "A proxy ended without being asked to: its clients' connections are gone, its sockets are not.",
         {"pid": "its process"},
     ),
+    "relay.exited": Kind(
+        Severity.WARNING,
+        "the relay of {subject} exited, and is started again",
+        "A relay ended without being asked to; what was not acked is handed over again.",
+        {"pid": "its process"},
+    ),
+    "relay.mapped": Kind(
+        Severity.INFO,
+        "relay map {subject} is in force",
+        "The messages of some resources meet at another relay.",
+        {"nodes": "whose relays they meet at", "before": "whose it was; none: nobody is waited for", **_TERM},
+    ),
+    "relay.unsent": Kind(
+        Severity.WARNING,
+        "worker {subject} ended with messages that the relay had not acked",
+        "What a worker's tasks emitted last may be lost, unless another replica emitted it too.",
+        {"count": "how many messages"},
+    ),
+    "sink.down": Kind(
+        Severity.WARNING,
+        "sink {subject} takes no messages; they are kept on disk",
+        "A relay cannot publish to a sink.",
+        _WHY,
+    ),
+    "sink.up": Kind(Severity.INFO, "sink {subject} takes messages again", "A relay can publish again.", {}),
+    "sink.rejected": Kind(
+        Severity.ERROR,
+        "sink {subject} rejects messages, which are dropped and counted",
+        "Messages can never be delivered for this reason. Told once for each reason while a relay lives.",
+        _WHY,
+    ),
     "service.listening": Kind(
         Severity.INFO, "service {subject} listens", "A service got its addresses.", {"at": "where it listens"}
     ),
@@ -200,6 +244,55 @@ KINDS: Mapping[str, Kind] = {
         "requests that waited for service {subject} were dropped",
         "Somebody cleared the queues of a service; the clients were told.",
         {"dropped": "how many requests"},
+    ),
+    "hook.failed": Kind(
+        Severity.ERROR,
+        "hook {subject} failed, and its event is given up",
+        "All tries to deliver an event to a hook failed.",
+        {"event": "the id of the event", "attempts": "how often it was tried", **_WHY},
+    ),
+    "hook.dropped": Kind(
+        Severity.WARNING,
+        "events for hook {subject} were dropped",
+        "More events wait for a hook than it takes in ten minutes.",
+        {"count": "how many"},
+    ),
+    "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
+    "job.missed": Kind(
+        Severity.WARNING,
+        "due times of job {subject} did not become runs of their own",
+        "Nobody was there when a job was due, or its runs waited too long; its `misfire` says what becomes of that.",
+        {"count": "how many due times", "first": "the first of them", "last": "the last of them"},
+    ),
+    "job.refused": Kind(
+        Severity.WARNING,
+        "job {subject} is not taken",
+        "An app or a file declares a job that does not fit in with those there are; what was there stays.",
+        _WHY,
+    ),
+    "job.removed": Kind(
+        Severity.INFO,
+        "job {subject} is gone",
+        "No node's app declares a job any more that once came from it, and it is removed.",
+        {"app": "the app it came from"},
+    ),
+    "run.failed": Kind(
+        Severity.WARNING,
+        "run {subject} failed",
+        "A run failed or timed out, and is not tried again.",
+        {"state": "failed or timed out", "attempt": "which attempt was the last", "node": "where", **_WHY},
+    ),
+    "run.lost": Kind(
+        Severity.WARNING,
+        "run {subject} was lost with its node",
+        "A node's session ended while a run was bound to it; whether it is tried again is its job's business.",
+        {"attempt": "which attempt", "lost_on": "the node that was lost", "again": "is it tried again?"},
+    ),
+    "run.late": Kind(
+        Severity.WARNING,
+        "an outcome of run {subject} came too late",
+        "A node told what an attempt came to after that was given up; it is kept with the run, and changes nothing.",
+        {"attempt": "which attempt", "state": "what it came to", "final": "what the run is"},
     ),
     "events.dropped": Kind(
         Severity.WARNING,

@@ -9,11 +9,25 @@ it lasts. Who expects that key at its revision writes into this incarnation or n
 
 from rota.model.ids import Key, NodeId
 
+_MIRROR = str.maketrans("0123456789", "9876543210")
+
 NODES: Key = "/nodes/"
 """One key per member, under that member's lease."""
 
 STATUS: Key = "/node-status/"
 """What each member runs, as it says itself; under that member's lease."""
+
+NODE_LOADS: Key = "/node-load/"
+"""How busy each member is, as it says itself; under that member's lease."""
+
+NODE_HEALTH: Key = "/node-health/"
+"""Whether each node is online, as the others see it; outlives the node."""
+
+STRIKES: Key = "/strikes/"
+"""Failed checks: one key per node and observer, under the observer's lease."""
+
+DUTIES: Key = "/duties/"
+"""Which beat of each duty was claimed last; the number only grows."""
 
 LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
@@ -69,8 +83,61 @@ SLOTS: Key = "/slots/"
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
+STREAM_OFFSETS: Key = "/stream-offsets/"
+"""Up to where each partition of a stream is in its output: one key per stream and partition."""
+
+STREAM_GROUPS: Key = "/stream-groups/"
+"""Task groups of streams: one key per stream and group; written by the leader before anybody acts on it."""
+
+STREAM_TASKS: Key = "/stream-tasks/"
+"""What each stream task says of itself: one key per stream, group, slot and epoch, under its node's lease."""
+
+MANIFESTS: Key = "/stream-manifests/"
+"""What was published of each stream: one key per publish, in the order of time."""
+RELAY: Key = "/relay/"
+"""Everything about relays."""
+
+RELAY_MAP: Key = "/relay/map"
+"""Which relay the messages of a resource meet at; written by the leader."""
+
+RELAY_STATUS: Key = "/relay/status/"
+"""How each node's relay is, as it says itself; under that node's lease."""
+JOBS_FOLLOWED: Key = "/job"
+"""How the keys begin that every node follows to schedule jobs: their records, cursors, successes and living runs. One
+watch has them all, each commit whole; the history of runs is not among them."""
+
+JOBS: Key = "/jobs/"
+"""What is to be done, and when: one key per job."""
+
+JOB_CURSORS: Key = "/job-cursors/"
+"""Up to where each job is decided."""
+
+JOB_SUCCESSES: Key = "/job-successes/"
+"""The newest success of jobs that others come after."""
+
+LIVE_RUNS: Key = "/job-runs/"
+"""Runs that are not over: below it one folder per job."""
+
+RUNS: Key = "/runs/"
+"""Runs that are over, likewise; a run moves here in one commit."""
+
 EVENTS: Key = "/events/"
 """One key per event; its id begins with its time, so keys are in the order of time."""
+
+EVENTS_CURSOR: Key = "/events-cursor"
+"""Up to where events have been looked at for hooks. Beside the events, so that one watch shows both in their order."""
+
+EVENTS_AND_CURSOR: Key = "/events"
+"""What that watch is for."""
+
+HOOKS: Key = "/hooks/"
+"""What the fleet does when something happens."""
+
+HOOK_STATUS: Key = "/hook-status/"
+"""What became of each hook's deliveries."""
+
+HOOK_OUTBOX: Key = "/hook-outbox/"
+"""Events on their way to hooks: one key per event and hook."""
 
 CHECK: Key = "/check/"
 """Scratch keys of `rota store check`, under a lease."""
@@ -84,6 +151,26 @@ def node(node_id: NodeId) -> Key:
 def status(node_id: NodeId) -> Key:
     """What one member runs."""
     return STATUS + node_id
+
+
+def node_load(node_id: NodeId) -> Key:
+    """How busy one member is."""
+    return NODE_LOADS + node_id
+
+
+def node_health(node_id: NodeId) -> Key:
+    """Whether a node is online."""
+    return NODE_HEALTH + node_id
+
+
+def strikes(node_id: NodeId, observer: NodeId) -> Key:
+    """The failed checks of a node by one other."""
+    return f"{STRIKES}{node_id}/{observer}"
+
+
+def duty(name: str) -> Key:
+    """Which beat of a duty was claimed last."""
+    return DUTIES + name
 
 
 def resource(kind: str, id: str) -> Key:
@@ -161,6 +248,84 @@ def assignments(node_id: NodeId) -> Key:
     return f"{ASSIGNMENTS}{node_id}/"
 
 
+def stream_offsets(stream: str) -> Key:
+    """Where the committed offsets of a stream are."""
+    return f"{STREAM_OFFSETS}{stream}/"
+
+
+def stream_offset(stream: str, partition: int) -> Key:
+    """Up to where one partition of a stream is in its output."""
+    return f"{STREAM_OFFSETS}{stream}/{partition:06d}"
+
+
+def stream_group(stream: str, group: str) -> Key:
+    """One task group of a stream."""
+    return f"{STREAM_GROUPS}{stream}/{group}"
+
+
+def stream_task(stream: str, group: str, slot: int, epoch: int) -> Key:
+    """What one stream task says of itself; one that was replaced cannot speak for the one after it."""
+    return f"{STREAM_TASKS}{stream}/{group}/{slot}@{epoch}"
+
+
+def manifests(stream: str) -> Key:
+    """Where the manifests of a stream are."""
+    return f"{MANIFESTS}{stream}/"
+
+
+def manifest(stream: str, id: str) -> Key:
+    """One publish of a stream."""
+    return f"{MANIFESTS}{stream}/{id}"
+
+
+def relay_status(node_id: NodeId) -> Key:
+    """How a node's relay is."""
+    return RELAY_STATUS + node_id
+
+
+def job(name: str) -> Key:
+    """A job."""
+    return JOBS + name
+
+
+def job_cursor(name: str) -> Key:
+    """Up to where a job is decided."""
+    return JOB_CURSORS + name
+
+
+def job_success(name: str) -> Key:
+    """The newest success of a job."""
+    return JOB_SUCCESSES + name
+
+
+def live_run(run_id: str) -> Key:
+    """A run that is not over; its id begins with its job."""
+    return LIVE_RUNS + run_id
+
+
+def run(run_id: str) -> Key:
+    """A run that is over. The runs of a job are in the reverse order of their due times: the newest come first."""
+    job, _, moment = run_id.partition("/")
+    return f"{RUNS}{job}/{_mirrored(moment)}"
+
+
+def run_of(key: Key) -> str:
+    """The id of the run that is kept under a key."""
+    job, _, moment = key.removeprefix(RUNS).partition("/")
+    return f"{job}/{_mirrored(moment)}"
+
+
+def _mirrored(moment: str) -> str:
+    """A moment whose digits count down instead of up, and back."""
+    digits, dash, more = moment.partition("-")
+    return digits.translate(_MIRROR) + dash + more
+
+
+def runs(job: str) -> Key:
+    """Where the runs of a job are that are over; each key ends in what follows the job in the run's id."""
+    return f"{RUNS}{job}/"
+
+
 def event(event_id: str) -> Key:
     """The key of one event."""
     return EVENTS + event_id
@@ -169,3 +334,18 @@ def event(event_id: str) -> Key:
 def incarnation(incarnation_id: str) -> Key:
     """The key that exists for as long as an incarnation lasts."""
     return INCARNATIONS + incarnation_id
+
+
+def hook(name: str) -> Key:
+    """A hook."""
+    return HOOKS + name
+
+
+def hook_status(name: str) -> Key:
+    """What became of a hook's deliveries."""
+    return HOOK_STATUS + name
+
+
+def delivery(delivery_id: str) -> Key:
+    """An event on its way to a hook."""
+    return HOOK_OUTBOX + delivery_id

@@ -50,6 +50,9 @@ class Node:
 
     labels: dict[str, str] = field(default_factory=dict)
     slots: int = 0
+    executors: int = 0
+    """How many attempts of jobs it runs at a time; 0: it runs none."""
+
     version: str = ""
     """Which Rota it runs."""
 
@@ -97,6 +100,26 @@ class NodeStatus:
     tasks_running: int
     kinds: list[str] = field(default_factory=list)
     """The kinds of resources its app declares."""
+
+    jobs: list[str] = field(default_factory=list)
+    """The jobs whose functions its app has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeLoad:
+    """How busy a node is; written by the node when it changes, under its lease."""
+
+    score: float
+    """0 idle … 100 busy."""
+
+    cpu: float
+    """The share of the machine's processors in use, 0 to 1."""
+
+    memory: float
+    """The share of its memory in use, 0 to 1."""
+
+    executors: int
+    executors_used: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,15 @@ one that leaves are shared out. Everybody who has the same map gives the same an
 
 `before` makes a change of the map a planned move. It names the homes of the version before that are still there: what
 they know of their resources' messages is shipped to the new homes, who hold messages back until it has come.
+
+What a relay says of itself (`RelayStatus`) is in the store under its node's lease. Figures grow from when the relay's
+process began: one that fell and was started again has another `since`.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from hashlib import blake2b
 
 from rota.model.ids import NodeId
@@ -51,3 +56,98 @@ def home(nodes: Collection[NodeId], kind: str, resource: str) -> NodeId | None:
 
 def _weight(node: NodeId, place: bytes) -> bytes:
     return blake2b(place, digest_size=8, key=blake2b(node.encode(), digest_size=16).digest()).digest()
+
+
+class SinkState(StrEnum):
+    """Can a sink be published to?"""
+
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkStatus:
+    """One sink, as one relay sees it."""
+
+    sink: str
+    """Its URL, without the password and the options."""
+
+    state: SinkState
+    published: int = 0
+    """Messages handed to the sink."""
+
+    confirmed: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    """Reason → messages that can never be delivered."""
+
+    waiting: int = 0
+    """Messages in memory that neither sink nor spool has."""
+
+    spool_messages: int = 0
+    spool_bytes: int = 0
+    spool_limit: int = 0
+    """Bytes that the spool may have."""
+
+    last_error: str = ""
+    """Why it is down, or was last."""
+
+    @property
+    def is_down(self) -> bool:
+        """Can it not be published to?"""
+        return self.state == SinkState.DOWN
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayStatus:
+    """How a node's relay is; written by the node under its lease, at most once a second."""
+
+    address: str
+    """Where other relays reach it."""
+
+    since: datetime
+    """When its process began."""
+
+    map_version: int = 0
+    """Of the relay map that it goes by; 0 for none."""
+
+    is_moving: bool = False
+    """Is a planned move not finished here?"""
+
+    is_leaving: bool = False
+    """Does its node stop? Then it wants to be left out of the map, and to hand over first."""
+
+    lines: int = 0
+    """Workers and other relays that hand messages over to it."""
+
+    window: int = 0
+    """Messages that are remembered, or on their way."""
+
+    passed_on: int = 0
+    """Messages that other relays have taken over."""
+
+    refused: dict[str, int] = field(default_factory=dict)
+    """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
+
+    sinks: tuple[SinkStatus, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing left to publish?"""
+        return not any(sink.waiting or sink.spool_messages for sink in self.sinks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceTally:
+    """What a relay has counted of one resource's messages since its process began."""
+
+    kind: str
+    resource: str
+    unique: int
+    duplicates: int
+    """Copies beyond the first."""
+
+    seen_by_one: int
+    """Messages that only one replica had sent when they were forgotten."""
+
+    last_s: float | None = None
+    """Seconds since the last copy came; None if none did."""

@@ -142,6 +142,15 @@ class Options:
         except OSError as error:
             raise self.wrong(f"cannot read {name} {value}: {error.strerror}") from None
 
+    def tls_files(self) -> dict[str, str] | None:
+        """The files that `ca`, `cert` and `key` name, for a driver that reads them itself; None: no TLS.
+
+        It is on by itself when one of them is named, and otherwise by `tls=on`.
+        """
+        given = {name: value for name in ("ca", "cert", "key") if (value := self.text(name))}
+        is_on = self.choice("tls", ("on", "off") if given else ("off", "on")) == "on"
+        return given if is_on else None
+
     def wrong(self, why: str) -> Invalid:
         """The error to raise about this URL."""
         return Invalid(f"{self._url.what} {self._url}: {why}")

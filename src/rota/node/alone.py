@@ -1,7 +1,11 @@
 """A task worker: one resource task in a process of its own, because it is exclusive or its function is not async.
 
 An async function has the main thread's event loop, with the agent's channel beside it. A sync function has the main
-thread to itself; another thread listens to the agent, and tells it through `task.stopping`.
+thread to itself; another thread listens to the agent, and tells it through `task.stopping`, and a third one takes its
+messages to the relay.
+
+What a task has emitted is acked, or its time is over, before its end is told: by then another may be placed, and of an
+exclusive one nothing would be taken any more.
 
 Exclusive work is on a leash (`node.deadline`). It begins only when the agent has said until when it may act: what came
 with the fork may be long past when the app's hooks have run.
@@ -14,13 +18,16 @@ import socket
 import threading
 
 from rota.kit.clock import SYSTEM
+from rota.model.ids import NodeId
 from rota.node.deadline import LOOK, Leash
+from rota.node.emitting import Aside, Emitter
 from rota.node.guard import Guard
 from rota.node.pipes import (
     Beat,
     Brief,
     Channel,
     Deadline,
+    EmitTo,
     Finish,
     Message,
     Order,
@@ -31,10 +38,12 @@ from rota.node.pipes import (
     TaskEnded,
     TaskSilent,
     TaskStarted,
+    Unsent,
 )
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
-from rota.workloads.resources.run import Life, Outcome, limits, run_sync_task, run_task
+from rota.workloads.resources.run import Life, Offer, Outcome, WayOut, limits, run_sync_task, run_task
+from rota.workloads.resources.run import Save as Keep
 
 
 def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
@@ -44,7 +53,7 @@ def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -
     if kind is not None and kind.is_async:
         asyncio.run(Alone(app, brief, brief.order, Leash(guard)).run(sock))
     else:
-        AloneSync(app, brief.order, Leash(guard)).run(Pipe(sock))
+        AloneSync(app, brief, brief.order, Leash(guard)).run(Pipe(sock))
 
 
 class Alone:
@@ -52,6 +61,7 @@ class Alone:
 
     def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
+        self._emitter = Emitter(brief.emitting)
         self._task: asyncio.Task[Outcome] | None = None
         self._may_begin = asyncio.Event()
         self._is_stopping = False
@@ -59,10 +69,13 @@ class Alone:
 
     async def run(self, sock: socket.socket) -> None:
         """Live as long as the task."""
-        self._channel = Channel(sock, self._heard, self._stop)
+        self._channel = Channel(sock, self._heard, self._stop, takes_fds=True)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         self._channel.send(Registered())
-        beat = asyncio.create_task(self._beat(), name="beat")
+        parts = [
+            asyncio.create_task(self._beat(), name="beat"),
+            asyncio.create_task(self._emitter.run(), name="emitter"),
+        ]
         if self._order.is_exclusive:
             await self._may_begin.wait()
         outcome = Outcome(True)
@@ -70,9 +83,13 @@ class Alone:
             self._task = asyncio.create_task(self._run(), name=self._order.task)
             await asyncio.wait([self._task])
             outcome = Outcome(True) if self._task.cancelled() else self._task.result()
-        beat.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await beat
+        if unsent := await self._emitter.flush():
+            self._channel.send(Unsent(unsent))
+        for part in parts:
+            part.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await part
+        self._emitter.close()
         self._channel.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
         self._channel.close()
 
@@ -80,7 +97,8 @@ class Alone:
         started = TaskStarted(self._order.task, self._order.epoch)
         self._life = Life(SYSTEM.monotonic)
         kind = self._app.resources.get(self._order.kind)
-        return await run_task(kind, self._order, self._life, self._save, lambda: self._channel.send(started))
+        offer = _offer(self._brief, self._life, self._save, self._emitter)
+        return await run_task(kind, self._order, offer, lambda: self._channel.send(started))
 
     def _save(self, state: bytes) -> None:
         self._channel.send(Save(self._order.task, self._order.epoch, state))
@@ -90,6 +108,8 @@ class Alone:
             case Deadline() if self._order.is_exclusive:
                 self._leash.extend(message)
                 self._may_begin.set()
+            case EmitTo():
+                self._emitter.connect(socket.socket(fileno=self._channel.fds.popleft()))
             case StopTask() | Finish():
                 self._stop()
 
@@ -118,8 +138,9 @@ class Alone:
 class AloneSync:
     """One sync task."""
 
-    def __init__(self, app: App, order: Order, leash: Leash) -> None:
-        self._app, self._order, self._leash = app, order, leash
+    def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
+        self._app, self._brief, self._order, self._leash = app, brief, order, leash
+        self._aside = Aside(brief.emitting)
         self._stopping = Stopping()
         self._may_begin = threading.Event()
         self._life: Life | None = None
@@ -127,6 +148,7 @@ class AloneSync:
     def run(self, pipe: Pipe) -> None:
         """Live as long as the task."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        self._aside.start()
         pipe.send(Registered())
         if self._order.is_exclusive:
             self._wait_for_deadline(pipe)
@@ -138,31 +160,30 @@ class AloneSync:
             kind = self._app.resources.get(self._order.kind)
             self._life = Life(SYSTEM.monotonic)
             order = self._order
-            outcome = run_sync_task(
-                kind,
-                order,
-                self._life,
-                lambda state: pipe.send(Save(order.task, order.epoch, state)),
-                self._stopping,
-                lambda: pipe.send(started),
-            )
+            save = lambda state: pipe.send(Save(order.task, order.epoch, state))  # noqa: E731
+            offer = _offer(self._brief, self._life, save, self._aside.emitter)
+            outcome = run_sync_task(kind, order, offer, self._stopping, self._aside.call, lambda: pipe.send(started))
+        if unsent := self._aside.flush():
+            pipe.send(Unsent(unsent))
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:
         """Read until the agent has said how long we may act, or that we need not."""
         while not self._stopping and not self._may_begin.is_set():
-            self._take(pipe.receive())
+            self._take(pipe, pipe.receive())
 
     def _listen(self, pipe: Pipe) -> None:
-        while self._take(pipe.receive()):
+        while self._take(pipe, pipe.receive()):
             pass
 
-    def _take(self, message: Message | None) -> bool:
+    def _take(self, pipe: Pipe, message: Message | None) -> bool:
         """Heed one message; False if there will be no more."""
         match message:
             case Deadline() if self._order.is_exclusive:
                 self._leash.extend(message)
                 self._may_begin.set()
+            case EmitTo():
+                self._aside.connect(socket.socket(fileno=pipe.fds.popleft()))
             case None | StopTask() | Finish():
                 self._stop()
         return message is not None
@@ -178,6 +199,10 @@ class AloneSync:
             if silent := _silence(self._app, self._order, self._life):
                 self._life = None
                 pipe.send(silent)
+
+
+def _offer(brief: Brief, life: Life, save: Keep, way_out: WayOut) -> Offer:
+    return Offer(life=life, save=save, way_out=way_out, node=NodeId(brief.node), sink=brief.emitting.sink, clock=SYSTEM)
 
 
 def _silence(app: App, order: Order, life: Life | None) -> TaskSilent | None:

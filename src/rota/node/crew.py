@@ -12,25 +12,30 @@ import contextlib
 import itertools
 import logging
 import os
+import secrets
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from rota.decide import crew as plans
-from rota.decide.crew import Drain, Kill, Phase, Start
+from rota.decide.crew import Drain, Kill, Phase, Pool, Start
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
+from rota.model.errors import Unavailable
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, describe, start_process
-from rota.node.pipes import Beat, Brief, Channel, Deadline, Finish, Registered, StartFailed, pair
-from rota.node.posts import CANARY, Post
+from rota.node.output import MARK
+from rota.node.pipes import Attempt, Beat, Brief, Channel, Deadline, Emitting, Finish, Registered, StartFailed, pair
+from rota.node.posts import CANARY, RUN, Post
 from rota.node.stacks import Stacks
 from rota.node.vigil import Vigil
 from rota.node.workers import Worker
@@ -96,6 +101,15 @@ class Crew:
 
         self.witnesses: list[Witness] = []
         self.switch: Switch | None = None
+        self.emitting = Emitting()
+        """How workers hand messages over to the relay."""
+
+        self.is_excused: Callable[[Worker], bool] = lambda worker: False
+        """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
+
+        self.outfit: Callable[[Brief], Sequence[int]] = lambda brief: ()
+        """The descriptors that a worker needs beside the usual ones; the crew closes them here."""
+
         self.generations, self.policy = generations, policy
         self._config, self._clock, self._tell, self._stacks = config, clock, tell, stacks
         self._vigil = Vigil(config, clock, tell)
@@ -103,7 +117,7 @@ class Crew:
         self._changed = asyncio.Condition()
         self._numbers = itertools.count(1)
         self._by_pid: dict[int, Worker] = {}
-        self._statuses: dict[int, tuple[int, Instant]] = {}
+        self._statuses: dict[int, tuple[kernel.Ended, Instant]] = {}
         self._deadline: Deadline | None = None
 
     # What it looks like
@@ -117,7 +131,7 @@ class Crew:
         return plans.Crew(
             pools={name: post.pool for name, post in self.posts.items()},
             target=self.generations.current,
-            members=tuple(worker.member for worker in self.workers.values()),
+            members=tuple(worker.member for worker in self.workers.values() if not worker.is_errand),
             loaders=frozenset(self.generations.able()),
             safe_until=Instant(self._deadline.stop_at) if self._deadline else None,
             falls=self.falls,
@@ -154,7 +168,8 @@ class Crew:
         self._deadline = deadline
         if deadline is not None:
             for worker in self.workers.values():
-                worker.send(deadline)
+                if worker.brief.order is not None:
+                    worker.send(deadline)
             if was_over:
                 self.wake()
 
@@ -175,6 +190,22 @@ class Crew:
             worker.enter(Phase.DRAINING, self._clock.monotonic())
             worker.kill(why)
         self.wake()
+
+    def send_out(self, attempt: Attempt) -> int:
+        """Start a worker for one attempt, beside all pools; its number. Unavailable if nobody can be started now."""
+        generation = self.generations.current
+        loader = self.generations.able().get(generation)
+        if loader is None:
+            raise Unavailable("the app's loader is being started again; try again")
+        brief = self._brief(Post(Pool(RUN, 1), RUN), 0, generation)
+        worker = Worker(msgspec.structs.replace(brief, attempt=attempt), 0, None, self._clock.monotonic())
+        self.workers[worker.id] = worker
+        try:
+            self._bring_up(worker, loader)
+        except OSError as error:
+            self._gone(worker, f"it could not be started: {error.strerror}", "not forked")
+            raise Unavailable(f"no process could be started: {error.strerror}; try again") from error
+        return worker.id
 
     def dismiss(self, number: int) -> None:
         """A worker will end by itself; that is no fall."""
@@ -217,9 +248,9 @@ class Crew:
 
     def reap(self) -> None:
         """Take the status of every child that has ended."""
-        for pid, status in kernel.ended_children():
-            if not self.generations.has_reaped(pid, status):
-                self.reaped(pid, status)
+        for ended in kernel.ended_children():
+            if not self.generations.has_reaped(ended.pid, ended.status):
+                self.reaped(ended)
 
     def _act(self) -> Instant | None:
         mend_at = self.generations.mend(self)
@@ -250,35 +281,34 @@ class Crew:
             self._gone(worker, f"it could not be started: {error.strerror}", "not forked")
 
     def _bring_up(self, worker: Worker, loader: Loader) -> None:
-        line = []
+        extras = list(self.outfit(worker.brief))
         if worker.brief.has_line:
             assert self.switch is not None
-            line = [fd for fd in [self.switch.connect(worker.brief)] if fd is not None]
-            if not line:
+            extras = [fd for fd in [self.switch.connect(worker.brief)] if fd is not None]
+            if not extras:
                 self._gone(worker, "its proxy is not there", "not forked")
                 return
         try:
-            self._connect(worker, loader, line)
+            self._connect(worker, loader, extras)
         finally:
-            for fd in line:
+            for fd in extras:
                 os.close(fd)
 
-    def _connect(self, worker: Worker, loader: Loader, line: list[int]) -> None:
+    def _connect(self, worker: Worker, loader: Loader, extras: list[int]) -> None:
         mine, theirs = pair()
         worker.channel = Channel(mine, partial(self._heard, worker), partial(self._silent, worker))
         worker.stacks = kernel.scratch_file(f"stacks of {worker.id}")
         if loader.spawns:
             with theirs:
                 worker.handle, worker.lifeline = start_process(
-                    self.generations.target, loader.generation, theirs.fileno(), worker.stacks, worker.brief, *line
+                    self.generations.target, loader.generation, theirs.fileno(), worker.stacks, worker.brief, extras
                 )
             self._known(worker)
         else:
             with theirs:
                 lifeline, worker.lifeline = os.pipe()
-                loader.fork(
-                    worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks), *(os.dup(fd) for fd in line)
-                )
+                more = [os.dup(fd) for fd in extras]
+                loader.fork(worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks), *more)
 
     def _kill(self, worker: Worker, why: str) -> None:
         worker.kill(why)
@@ -298,8 +328,10 @@ class Crew:
             group=post.group,
             has_line=post.has_line,
             order=post.order,
+            mark=secrets.token_bytes(MARK),
             deadline=self._deadline,
             beat=self._vigil.beat,
+            emitting=self.emitting,
         )
 
     def _drain(self, worker: Worker, why: str) -> None:
@@ -308,7 +340,7 @@ class Crew:
         log.debug("draining", extra={"worker": worker.id, "pool": worker.brief.pool, "why": why})
         if was == Phase.STARTING:
             worker.kill(why)
-        elif worker.brief.role == "host" or worker.brief.has_line:
+        elif worker.brief.role in ("host", "executor") or worker.brief.has_line:
             for witness in self.witnesses:
                 witness.draining(worker)
         else:
@@ -331,14 +363,15 @@ class Crew:
         if found := self.workers.get(worker):
             self._gone(found, why, "not forked")
 
-    def reaped(self, pid: int, status: int) -> None:
+    def reaped(self, ended: kernel.Ended) -> None:
         """Somebody's child ended."""
-        if worker := self._by_pid.get(pid):
-            self._gone(worker, worker.why_killed or describe(status), _sort(worker, status))
+        if worker := self._by_pid.get(ended.pid):
+            worker.end = ended
+            self._gone(worker, worker.why_killed or describe(ended.status), _sort(worker, ended.status))
             return
         now = self._clock.monotonic()
         self._statuses = {each: known for each, known in self._statuses.items() if now - known[1] < KEEP_STATUS}
-        self._statuses[pid] = (status, now)
+        self._statuses[ended.pid] = (ended, now)
 
     def loader_changed(self, loader: Loader) -> None:
         """It has loaded, or it is gone; then those it was asked for will not come."""
@@ -358,7 +391,7 @@ class Crew:
                 worker.done = max(worker.done, done)
             case Registered() if worker.phase == Phase.STARTING:
                 worker.enter(Phase.READY, worker.heard)
-                if self._deadline:
+                if self._deadline and worker.brief.order is not None:
                     worker.send(self._deadline)
                 for witness in self.witnesses:
                     witness.registered(worker)
@@ -381,7 +414,7 @@ class Crew:
         pid = worker.handle.pid
         self._by_pid[pid] = worker
         if pid in self._statuses:
-            self.reaped(pid, self._statuses.pop(pid)[0])
+            self.reaped(self._statuses.pop(pid)[0])
         elif (fd := worker.handle.fileno()) is not None:
             asyncio.get_running_loop().add_reader(fd, self._has_ended, worker, fd)
 
@@ -409,7 +442,7 @@ class Crew:
             self._by_pid.pop(worker.handle.pid, None)
         stacks = worker.read_stacks()
         worker.let_go()
-        if worker.phase != Phase.DRAINING:
+        if worker.phase != Phase.DRAINING and not worker.is_errand:
             self.exits[worker.brief.pool.partition(":")[0], sort] += 1
             self._fell(worker, why, stacks)
         for witness in self.witnesses:
@@ -419,12 +452,14 @@ class Crew:
     def _fell(self, worker: Worker, why: str, stacks: str) -> None:
         brief, now = worker.brief, self._clock.monotonic()
         key, subject = (brief.pool, brief.slot), f"{brief.pool}/{brief.slot}"
+        where = self._stacks.save(subject, worker.brief.worker, stacks) if stacks else None
+        self._tell("worker.exited", subject, pool=brief.pool, why=why, generation=brief.generation, stacks=where)
+        if self.is_excused(worker):
+            return
         stood = timedelta(seconds=now - worker.since) if worker.phase == Phase.READY else timedelta()
         falls = self.falls.get(key, Falls()).add(now, stood, why, self.policy)
         if brief.pool in self.posts:
             self.falls[key] = falls
-        where = self._stacks.save(subject, worker.brief.worker, stacks) if stacks else None
-        self._tell("worker.exited", subject, pool=brief.pool, why=why, generation=brief.generation, stacks=where)
         if falls.count == self.policy.loop_after and not brief.pool.startswith(CANARY):
             self._tell("worker.crash_loop", subject, pool=brief.pool, falls=falls.count, why=why)
 

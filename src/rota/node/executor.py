@@ -1,23 +1,32 @@
-"""An executor: a warm worker that runs one attempt of a job after another; it asks sources for their lists, too.
+"""Where functions of jobs run: executors, which are warm and do one attempt after another, and workers for one alone.
 
-The job's function has the main thread; another thread listens, so that "take nothing new" is heard while it works.
-Interrupting is not its business: the agent ends the whole process group.
+Orders reach an executor through a socket that keeps their bounds, one at a time: an order that it has not taken from
+there, the agent can take back, whatever the executor is busy with. Answers go the way of the output (`node.output`).
+The function has the main thread, and there is no other.
+
+TERM asks the attempt that runs to stop; an executor takes nothing new after it. Whatever does not stop, the agent ends
+with its whole process group.
+
+Executors ask sources for their lists, too; those come back over the channel, for they may be long.
 """
 
 import asyncio
 import logging
-import queue
+import os
 import signal
 import socket
-import threading
+import sys
+import time
+from collections.abc import Sequence
 
 import msgspec
 
 from rota.model.errors import Invalid
-from rota.node.guard import Guard
-from rota.node.pipes import Attempt, AttemptEnded, Beat, Brief, Finish, Pipe, Registered
+from rota.node import kernel
+from rota.node.output import ORDERS, OUTPUT, Answer, encode, shortened
+from rota.node.pipes import Attempt, Brief, Listed, Pipe, Registered
 from rota.sdk.app import App
-from rota.workloads.jobs.run import run_attempt
+from rota.workloads.jobs.run import Halt, run_attempt
 from rota.workloads.resources.listing import collect
 from rota.workloads.resources.spec import Resource
 
@@ -26,35 +35,110 @@ log = logging.getLogger(__name__)
 LONGEST_LIST = 16 * 1024 * 1024
 """Bytes of what a source may list, as JSON."""
 
+LONGEST_ORDER = 128 * 1024
+"""Bytes of one order to an executor."""
 
-def be_executor(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
-    """Run attempts until told to finish, or until the agent is gone."""
-    pipe = Pipe(sock)
-    waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-    signal.signal(signal.SIGTERM, lambda *_: waiting.put(None))
-    threading.Thread(target=_listen, args=(pipe, waiting), name="rota", daemon=True).start()
-    pipe.send(Registered())
-    done = 0
-    while (attempt := waiting.get()) is not None:
-        ended = _try(app, attempt)
-        done += 1
-        pipe.send(Beat(done))
-        pipe.send(ended)
+_order = msgspec.msgpack.Decoder(Attempt).decode
 
 
-def _try(app: App, attempt: Attempt) -> AttemptEnded:
-    if not attempt.source:
-        return AttemptEnded(attempt.run, attempt.attempt, run_attempt(app, attempt))
+class _Leave(BaseException):
+    """Raised where an executor waits, when it is asked to end."""
+
+
+def be_executor(app: App, brief: Brief, sock: socket.socket, extras: Sequence[int]) -> None:
+    """Run attempts until there are to be no more, or until the agent is gone."""
+    halt = Halt()
+    desk = _Desk(app, brief.mark, extras[OUTPUT], Pipe(sock), halt)
+    is_waiting = False
+
+    def asked(*_: object) -> None:
+        halt.ask()
+        if is_waiting:
+            raise _Leave
+
+    signal.signal(signal.SIGTERM, asked)
+    desk.pipe.send(Registered())
+    orders = socket.socket(fileno=extras[ORDERS])
     try:
-        result = ask_source(app, attempt.source)
-    except Invalid as error:
-        return AttemptEnded(attempt.run, attempt.attempt, str(error))
-    except (SystemExit, asyncio.CancelledError) as error:
-        return AttemptEnded(attempt.run, attempt.attempt, f"it raised {type(error).__name__}")
-    except Exception as error:
-        log.exception("source failed", extra={"kind": attempt.source})
-        return AttemptEnded(attempt.run, attempt.attempt, f"{type(error).__name__}: {error}")
-    return AttemptEnded(attempt.run, attempt.attempt, result=result)
+        while not halt.stopping:
+            is_waiting = True
+            order = orders.recv(LONGEST_ORDER)
+            is_waiting = False
+            if not order:
+                return
+            desk.run(_order(order))
+    except _Leave:
+        return
+
+
+def be_run(app: App, brief: Brief, extras: Sequence[int]) -> None:
+    """Run the one attempt of this worker."""
+    assert brief.attempt is not None
+    halt = Halt()
+    signal.signal(signal.SIGTERM, lambda *_: halt.ask())
+    _Desk(app, brief.mark, extras[OUTPUT], None, halt).run(brief.attempt)
+
+
+class _Desk:
+    """Runs attempts and answers them."""
+
+    def __init__(self, app: App, mark: bytes, output: int, pipe: Pipe | None, halt: Halt) -> None:
+        self._app, self._mark, self._halt = app, mark, halt
+        self._output = os.dup(output)  # the app may close or redirect what it prints to
+        self._pipe = pipe
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+
+    @property
+    def pipe(self) -> Pipe:
+        """The channel to the agent."""
+        assert self._pipe is not None
+        return self._pipe
+
+    def run(self, attempt: Attempt) -> None:
+        """Run one attempt, and write its answer behind its output."""
+        started, began, used = time.time(), time.monotonic(), _used()
+        if attempt.source:
+            self.pipe.send(self._ask(attempt))
+            error, code = "", None
+        else:
+            error, code = run_attempt(self._app, attempt, self._halt)
+        _flush()
+        answer = Answer(
+            attempt.attempt,
+            shortened(error),
+            code,
+            started,
+            time.monotonic() - began,
+            max(0.0, _used() - used),
+            kernel.peak_memory(),
+        )
+        os.write(self._output, encode(self._mark, answer))
+
+    def _ask(self, attempt: Attempt) -> Listed:
+        try:
+            return Listed(attempt.attempt, result=ask_source(self._app, attempt.source))
+        except Invalid as error:
+            return Listed(attempt.attempt, str(error))
+        except (SystemExit, asyncio.CancelledError) as error:
+            return Listed(attempt.attempt, f"it raised {type(error).__name__}")
+        except Exception as error:
+            log.exception("source failed", extra={"kind": attempt.source})
+            return Listed(attempt.attempt, f"{type(error).__name__}: {error}")
+
+
+def _used() -> float:
+    """Processor seconds of this process, and of its children that it has waited for."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the app closed it
+            continue
 
 
 def ask_source(app: App, name: str) -> bytes:
@@ -74,13 +158,3 @@ def ask_source(app: App, name: str) -> bytes:
         return resource
 
     return msgspec.json.encode(asyncio.run(collect(kind.own_source.function, accept, name)))
-
-
-def _listen(pipe: Pipe, waiting: "queue.SimpleQueue[Attempt | None]") -> None:
-    while True:
-        match pipe.receive():
-            case Attempt() as attempt:
-                waiting.put(attempt)
-            case None | Finish():
-                waiting.put(None)
-                return

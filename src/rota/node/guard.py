@@ -4,7 +4,8 @@ A worker cannot always do so itself: its code may be stuck, and what it started 
 forked before any of the app's code runs, holds nothing but three things, and does nothing but look at them:
 
 - the lifeline to the agent, where the kernel does not watch that by itself;
-- the deadline of exclusive work, in a page of memory that the worker writes and the guard reads;
+- the deadline of work that nobody else may do at the same time, in a page of memory that the worker writes, or the
+  agent for all its runs, and that the guard reads;
 - a pipe from the worker: when it closes, the worker has ended, and the guard does too.
 """
 
@@ -14,7 +15,7 @@ import select
 import signal
 import struct
 import sys
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import setproctitle
 
@@ -24,12 +25,36 @@ LOOK_MS = 100
 _DEADLINE = struct.Struct("d")
 
 
+class Page:
+    """A page of memory with a deadline in it, shared among processes."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+
+    @classmethod
+    def of(cls, fd: int) -> Self:
+        """The page in a file that has been made large enough."""
+        return cls(mmap.mmap(fd, mmap.PAGESIZE))
+
+    @property
+    def dead_by(self) -> float:
+        """When the group must be gone; 0: never."""
+        return float(_DEADLINE.unpack_from(self._memory, 0)[0])
+
+    def set(self, dead_by: float) -> None:
+        """End at this instant whoever looks here."""
+        _DEADLINE.pack_into(self._memory, 0, dead_by)
+
+
 class Guard:
     """The worker's hold on its guard."""
 
-    def __init__(self, title: str, lifeline: int | None) -> None:
-        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+    def __init__(
+        self, title: str, lifeline: int | None, page: Page | None = None, *, outlives_exec: bool = False
+    ) -> None:
+        self._page = page or Page(mmap.mmap(-1, mmap.PAGESIZE))
         theirs, self._ours = os.pipe()
+        os.set_inheritable(self._ours, outlives_exec)
         if (pid := os.fork()) == 0:
             _leave_parent()
             _be_guard(title, self._page, theirs, lifeline)
@@ -40,7 +65,7 @@ class Guard:
 
     def set_deadline(self, dead_by: float) -> None:
         """End the group at this instant, unless another is set before."""
-        _DEADLINE.pack_into(self._page, 0, dead_by)
+        self._page.set(dead_by)
 
 
 def _leave_parent() -> None:
@@ -48,7 +73,7 @@ def _leave_parent() -> None:
         os._exit(0)
 
 
-def _be_guard(title: str, page: mmap.mmap, worker: int, lifeline: int | None) -> NoReturn:
+def _be_guard(title: str, page: Page, worker: int, lifeline: int | None) -> NoReturn:
     try:
         watched = [fd for fd in (worker, lifeline) if fd is not None]
         _close_all_but(watched)
@@ -62,8 +87,7 @@ def _be_guard(title: str, page: mmap.mmap, worker: int, lifeline: int | None) ->
             gone = [fd for fd, _ in poll.poll(LOOK_MS)]
             if worker in gone:
                 os._exit(0)
-            (dead_by,) = _DEADLINE.unpack_from(page, 0)
-            if gone or (dead_by and SYSTEM.monotonic() >= dead_by):
+            if gone or (page.dead_by and SYSTEM.monotonic() >= page.dead_by):
                 os.killpg(os.getpgrp(), signal.SIGKILL)
     finally:
         os._exit(1)

@@ -6,11 +6,14 @@ import socket
 from functools import partial
 
 from rota.kit.clock import SYSTEM
+from rota.model.ids import NodeId
+from rota.node.emitting import Emitter
 from rota.node.guard import Guard
 from rota.node.pipes import (
     Beat,
     Brief,
     Channel,
+    EmitTo,
     Finish,
     Order,
     Registered,
@@ -20,9 +23,10 @@ from rota.node.pipes import (
     TaskEnded,
     TaskSilent,
     TaskStarted,
+    Unsent,
 )
 from rota.sdk.app import App
-from rota.workloads.resources.run import Life, Outcome, limits, run_task
+from rota.workloads.resources.run import Life, Offer, Outcome, limits, run_task
 
 LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
@@ -38,6 +42,7 @@ class Host:
 
     def __init__(self, app: App, brief: Brief) -> None:
         self._app, self._brief = app, brief
+        self._emitter = Emitter(brief.emitting)
         self._tasks: dict[tuple[str, int], asyncio.Task[Outcome]] = {}
         self._lives: dict[tuple[str, int], Life] = {}
         self._is_finishing = False
@@ -46,14 +51,21 @@ class Host:
     async def run(self, sock: socket.socket) -> None:
         """Live until the agent is gone or has nothing more to do."""
         self._over = asyncio.Event()
-        self._channel = Channel(sock, self._heard, self._over.set)
+        self._channel = Channel(sock, self._heard, self._over.set, takes_fds=True)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
         self._channel.send(Registered())
         async with asyncio.TaskGroup() as parts:
-            beat = parts.create_task(self._beat(), name="beat")
+            running = [
+                parts.create_task(self._beat(), name="beat"),
+                parts.create_task(self._emitter.run(), name="emitter"),
+            ]
             await self._over.wait()
-            beat.cancel()
-        await self._end_all()
+            await self._end_all()
+            if unsent := await self._emitter.flush():
+                self._channel.send(Unsent(unsent))
+            for part in running:
+                part.cancel()
+        self._emitter.close()
         self._channel.close()
 
     def _heard(self, message: object) -> None:
@@ -65,6 +77,8 @@ class Host:
                 found = self._tasks.get((task, epoch))
                 if found is not None and not found.cancelling():  # once: its cleaning up is not to be cut short
                     found.cancel()
+            case EmitTo():
+                self._emitter.connect(socket.socket(fileno=self._channel.fds.popleft()))
             case Finish():
                 self._is_finishing = True
                 self._leave_if_done()
@@ -72,7 +86,15 @@ class Host:
     def _start(self, order: Order) -> None:
         kind, started = self._app.resources.get(order.kind), TaskStarted(order.task, order.epoch)
         life = self._lives[order.task, order.epoch] = Life(SYSTEM.monotonic)
-        running = run_task(kind, order, life, partial(self._save, order), lambda: self._channel.send(started))
+        offer = Offer(
+            life=life,
+            save=partial(self._save, order),
+            way_out=self._emitter,
+            node=NodeId(self._brief.node),
+            sink=self._brief.emitting.sink,
+            clock=SYSTEM,
+        )
+        running = run_task(kind, order, offer, lambda: self._channel.send(started))
         task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task)
         task.add_done_callback(partial(self._done, order))
 

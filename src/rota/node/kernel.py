@@ -21,10 +21,12 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _LINUX = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER = 36
 _F_SETSIG = 10
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def is_portable() -> bool:
@@ -115,29 +117,111 @@ class Handle:
             self._fd = None
 
 
-def ended_children() -> Iterator[tuple[int, int]]:
-    """Reap every child that has ended: its number and status. What is left of its group is ended with it.
+class Ended(NamedTuple):
+    """A process that has ended: how, and what it used, with those of its children that it waited for."""
+
+    pid: int
+    status: int
+    cpu_seconds: float
+    peak_memory: int
+    """In bytes."""
+
+
+def ended_children() -> Iterator[Ended]:
+    """Reap every child that has ended. What is left of its group is ended with it.
 
     In that order, where it can be had: once a child is reaped, its number may mean another process.
     """
     while True:
         try:
-            pid, status = _look_at_ended_child()
+            pid, ended = _look_at_ended_child()
         except ChildProcessError:
             return
         if pid == 0:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        yield (pid, os.waitpid(pid, 0)[1] if status is None else status)
+        yield ended or _ended(*os.wait4(pid, 0))
 
 
-def _look_at_ended_child() -> tuple[int, int | None]:
-    """A child that has ended, 0 if none has; with its status if it had to be reaped to be seen."""
+def _look_at_ended_child() -> tuple[int, Ended | None]:
+    """A child that has ended, 0 if none has; with all about it if it had to be reaped to be seen."""
     if is_portable():
-        return os.waitpid(-1, os.WNOHANG)
+        pid, status, used = os.wait4(-1, os.WNOHANG)
+        return pid, _ended(pid, status, used)
     found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     return (found.si_pid if found else 0), None
+
+
+def _ended(pid: int, status: int, used: resource.struct_rusage) -> Ended:
+    return Ended(pid, status, used.ru_utime + used.ru_stime, used.ru_maxrss * _MAXRSS_UNIT)
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
+
+
+class Kin(NamedTuple):
+    """A process by its number and the time of its birth, so that it never means another one."""
+
+    pid: int
+    born: int
+
+
+def kin_of(leader: int) -> list[Kin]:
+    """The living processes of a leader's session and group, and all that descend from them; itself if it lives.
+
+    Empty where nobody tells (no /proc): then signals to the group are all there is.
+    """
+    found = {each.kin.pid: each for each in _all_processes()}
+    kin = {pid for pid, each in found.items() if leader in (pid, each.session, each.group)}
+    grew = True
+    while grew:
+        more = {pid for pid, each in found.items() if each.parent in kin and pid not in kin}
+        kin |= more
+        grew = bool(more)
+    return [found[pid].kin for pid in kin]
+
+
+def still_there(kin: Iterable[Kin]) -> list[Kin]:
+    """Those that have not ended."""
+    return [each for each in kin if (now := _process(each.pid)) is not None and now.kin == each]
+
+
+def signal_kin(leader: int, kin: Iterable[Kin], number: signal.Signals) -> None:
+    """A signal to a leader's group, and to each of its kin that is elsewhere."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+    for each in still_there(kin):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(each.pid) != leader:
+                os.kill(each.pid, number)
+
+
+class _Process(NamedTuple):
+    kin: Kin
+    parent: int
+    group: int
+    session: int
+
+
+def _all_processes() -> Iterator[_Process]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit() and (found := _process(int(name))):
+                yield found
+
+
+def _process(pid: int) -> _Process | None:
+    """A process that lives; a zombie has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if fields[0] in (b"Z", b"X"):
+        return None
+    return _Process(Kin(pid, int(fields[19])), int(fields[1]), int(fields[2]), int(fields[3]))
 
 
 def raise_descriptor_limit() -> None:

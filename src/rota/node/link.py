@@ -19,7 +19,7 @@ from rota.model.link import (
     Start,
     Verb,
 )
-from rota.node.pipes import Attempt
+from rota.node.load import LoadMeter
 from rota.node.runtime import Runtime
 
 
@@ -27,9 +27,17 @@ class LinkHandler:
     """The node's end of the link."""
 
     def __init__(
-        self, node: NodeId, session: Callable[[], SessionId | None], runtime: Runtime | None, slots: int, clock: Clock
+        self,
+        node: NodeId,
+        session: Callable[[], SessionId | None],
+        runtime: Runtime | None,
+        take: Callable[[Start], Accepted | Refused],
+        slots: int,
+        meter: LoadMeter,
+        clock: Clock,
     ) -> None:
-        self._node, self._session, self._runtime, self._slots, self._clock = node, session, runtime, slots, clock
+        self._node, self._session, self._runtime, self._take = node, session, runtime, take
+        self._slots, self._meter, self._clock = slots, meter, clock
 
     def presence(self) -> Presence:
         """Who we are, and how busy."""
@@ -43,15 +51,12 @@ class LinkHandler:
         return NotLeader()
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
-        """Start an attempt in an executor of this node."""
+        """Take an attempt that is bound to this node."""
         if self._runtime is None:
             return Refused(why=f"node {self._node} runs no app")
         if self._runtime.is_draining:
             return Refused(why=f"node {self._node} is stopping")
-        attempt = Attempt(start.attempt.run, start.attempt.number, start.job, token=start.epoch)
-        if why := self._runtime.attempts.start(attempt):
-            return Refused(why=why)
-        return Accepted(reservation=f"{self._node}/{start.attempt.run}/{start.attempt.number}")
+        return self._take(start)
 
     async def control(self, control: Control) -> bool:
         """Interrupt an attempt; tasks are steered through the store."""
@@ -67,16 +72,17 @@ class LinkHandler:
         raise Unavailable(f"node {self._node} has no relay; nothing was kept")
 
     def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
-        """The output of attempts is not kept yet."""
-        raise Invalid(f"node {self._node} keeps no log of {attempt}")
+        """The log of an attempt that runs here, as it grows; of another, what is kept where this node keeps logs."""
+        if self._runtime is None:
+            raise Invalid(f"node {self._node} runs no app, and keeps no log of {attempt}")
+        return self._runtime.logs.follow(attempt.run, attempt.number, offset)
 
     def _load(self) -> Load:
-        runtime = self._runtime
-        most = runtime.executors if runtime else 0
+        load = self._meter.load
         return Load(
-            score=0.0,
+            score=load.score,
             slots=self._slots,
-            slots_used=len(runtime.tasks.orders) if runtime else 0,
-            executors=most,
-            executors_used=most - runtime.attempts.free if runtime else 0,
+            slots_used=len(self._runtime.tasks.orders) if self._runtime else 0,
+            executors=load.executors,
+            executors_used=load.executors_used,
         )

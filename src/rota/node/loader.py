@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import gc
 import hashlib
-import logging
 import os
 import select
 import signal
@@ -28,7 +27,7 @@ import msgspec
 import setproctitle
 
 import rota
-from rota.kit.loglines import JsonLines, Lines
+from rota.kit import loglines
 from rota.model.errors import RotaError
 from rota.node import kernel, worker
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
@@ -45,7 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the agent
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what workers print is seen as it comes
-    _log_to_stderr(options.log_level, options.log_format)
+    loglines.to_stderr(options.log_level, options.log_format)
     setproctitle.setproctitle(f"rota: loader {options.generation} of {options.node}")
     if kernel.is_portable():
         _look_at(options.lifeline)
@@ -70,16 +69,9 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
-    parser.add_argument("--line", type=int, help="with --brief: the line to a service's proxy")
+    parser.add_argument("--extra", type=int, action="append", default=[], help="with --brief: what else it needs")
     parser.add_argument("--brief", help="become this worker instead of serving forks")
     return parser.parse_args(argv)
-
-
-def _log_to_stderr(level: str, format: str) -> None:
-    """The log of this process and of the workers it forks; written at once, for there is no thread that could."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if format == "json" else Lines())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _look_at(lifeline: int) -> None:
@@ -131,8 +123,7 @@ def _become(app: App, pipe: Pipe, options: argparse.Namespace) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     brief = msgspec.json.decode(options.brief, type=Brief)
-    line = [] if options.line is None else [options.line]
-    worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, _socket(line))
+    worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
 def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
@@ -151,23 +142,23 @@ def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
                 return
             for message in pipe.ready():
                 match message:
-                    case Fork(brief=brief):
-                        _fork(app, pipe, brief, (wake, woken, lifeline))
+                    case Fork(brief=brief, extras=extras):
+                        _fork(app, pipe, brief, extras, (wake, woken, lifeline))
                     case Leave():
                         return
 
 
-def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
-    channel, lifeline, stacks, *line = (pipe.fds.popleft() for _ in range(4 if brief.has_line else 3))
+def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...]) -> None:
+    channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
         pipe.send(ForkRefused(brief.worker, threads))
-        _close(channel, lifeline, stacks, *line)
+        _close(channel, lifeline, stacks, *extras)
         return
     try:
         pid = os.fork()
     except OSError as error:
         pipe.send(ForkRefused(brief.worker, f"the system refused to fork: {error.strerror}"))
-        _close(channel, lifeline, stacks, *line)
+        _close(channel, lifeline, stacks, *extras)
         return
     if pid == 0:
         signal.set_wakeup_fd(-1)
@@ -175,14 +166,11 @@ def _fork(app: App, pipe: Pipe, brief: Brief, own: tuple[int, ...]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         pipe.close()
         _close(*own)
-        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, _socket(line))
-    _own_group(pid)
-    _close(channel, lifeline, stacks, *line)
+        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras)
+    if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
+        _own_group(pid)
+    _close(channel, lifeline, stacks, *extras)
     pipe.send(Forked(brief.worker, pid))
-
-
-def _socket(line: list[int]) -> socket.socket | None:
-    return socket.socket(fileno=line[0]) if line else None
 
 
 def _close(*fds: int) -> None:
@@ -197,8 +185,8 @@ def _own_group(pid: int) -> None:
 
 
 def _reap(pipe: Pipe) -> None:
-    for pid, status in kernel.ended_children():
-        pipe.send(Reaped(pid, status))
+    for ended in kernel.ended_children():
+        pipe.send(Reaped(*ended))
 
 
 def _threads() -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -43,7 +44,7 @@ class Listener(Protocol):
     def refused(self, worker: int, why: str) -> None:
         """A worker is not, and why."""
 
-    def reaped(self, pid: int, status: int) -> None:
+    def reaped(self, ended: kernel.Ended) -> None:
         """A worker ended."""
 
     def loader_changed(self, loader: "Loader") -> None:
@@ -100,9 +101,9 @@ class Loader:
         except TimeoutError:
             raise LoadError(f"its import did not end within {timeout:g} s") from None
 
-    def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *line: int) -> None:
+    def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *extras: int) -> None:
         """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
-        self._channel.send(Fork(brief), [channel, lifeline, stacks, *line])
+        self._channel.send(Fork(brief, len(extras)), [channel, lifeline, stacks, *extras])
 
     def leave(self) -> None:
         """Ask it to end; its workers stay."""
@@ -138,8 +139,8 @@ class Loader:
                 self._listener.forked(worker, pid)
             case ForkRefused(worker=worker, why=why):
                 self._listener.refused(worker, why)
-            case Reaped(pid=pid, status=status):
-                self._listener.reaped(pid, status)
+            case Reaped(pid=pid, status=status, cpu_seconds=cpu, peak_memory=peak):
+                self._listener.reaped(kernel.Ended(pid, status, cpu, peak))
 
     def _lost(self) -> None:
         if not self.is_alive:
@@ -164,7 +165,7 @@ def start_process(
     control: int,
     stacks: int | None = None,
     brief: Brief | None = None,
-    line: int | None = None,
+    extras: Sequence[int] = (),
 ) -> tuple[kernel.Handle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
     theirs, ours = os.pipe()
@@ -174,10 +175,16 @@ def start_process(
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         if brief is not None:
             argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
-        if line is not None:
-            argv.append(f"--line={line}")
-        fds = [fd for fd in (control, theirs, stacks, line) if fd is not None]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0)
+        argv += [f"--extra={fd}" for fd in extras]
+        fds = [fd for fd in (control, theirs, stacks, *extras) if fd is not None]
+        own_session = brief is not None and brief.attempt is not None
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            pass_fds=fds,
+            process_group=None if own_session else 0,
+            start_new_session=own_session,
+        )
     except BaseException:
         os.close(ours)
         raise

@@ -1,8 +1,8 @@
-"""Messages among agent, loader, workers and proxies, on socket pairs.
+"""Messages among agent, loader, workers, proxies and relay, on socket pairs.
 
 Each message is a small record, packed, behind its length (`kit.frames`). `Channel` is for processes with an event loop
-(the agent, host workers), `Pipe` for those without (the loader, workers of sync code). The loader also gets file
-descriptors: they travel with the frame they belong to.
+(the agent, host workers, the relay), `Pipe` for those without (the loader, workers of sync code). File descriptors
+travel with the frame they belong to; a channel takes them only if it was told to.
 
 A channel's unsent bytes are bounded: a peer that does not read is not waited for; the channel closes, and the peer is
 treated as lost.
@@ -15,11 +15,13 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from rota.kit import frames
+from rota.model.relay import RelayMap, RelayStatus, ResourceTally
 from rota.workloads.services.figures import Figures
 from rota.workloads.services.table import Table
 from rota.workloads.summary import AppSummary
@@ -52,10 +54,43 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Deadline(Message, frozen=True):
-    """To every worker: until when work that must not be done twice may go on."""
+    """To a worker with exclusive work: until when work that must not be done twice may go on."""
 
     stop_at: float
     dead_by: float
+
+
+class Emitting(msgspec.Struct, frozen=True):
+    """How a worker hands messages over to the relay."""
+
+    sink: str = ""
+    """Where messages of kinds without a sink of their own go; empty: nowhere."""
+
+    messages: int = 10_000
+    bytes: int = 16 * 2**20
+    """How much its outbox holds."""
+
+    flush: float = 2.0
+    """Seconds that a worker which is to end waits for acks."""
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """One try of a run, or of asking a source."""
+
+    run: str
+    attempt: int
+    job: str
+    due: datetime | None = None
+    token: int = 0
+    payload: bytes = b""
+    source: str = ""
+    """The kind whose source is to be asked; then there is no job."""
+
+    argv: tuple[str, ...] = ()
+    """The program of a command; empty for a function."""
+
+    env: dict[str, str] = {}
+    cwd: str | None = None
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -76,14 +111,24 @@ class Brief(msgspec.Struct, frozen=True):
     """Does a line to a proxy come along?"""
 
     order: Order | None = None
+    attempt: Attempt | None = None
+    """Of a worker that is there for one attempt."""
+
+    mark: bytes = b""
+    """What sets an answer apart from output, in what a worker of runs writes (`node.output`)."""
+
     deadline: Deadline | None = None
     """Until when exclusive work may go on, if nothing later is said."""
 
+    emitting: Emitting = Emitting()
+
 
 class Fork(Message, frozen=True):
-    """To the loader: fork a worker; its channel, lifeline and stack file come along."""
+    """To the loader: fork a worker; its channel, lifeline and stack file come along, and what else it needs."""
 
     brief: Brief
+    extras: int = 0
+    """How many descriptors come after those."""
 
 
 class Leave(Message, frozen=True):
@@ -122,10 +167,12 @@ class ForkRefused(Message, frozen=True):
 
 
 class Reaped(Message, frozen=True):
-    """From the loader: one of its workers ended."""
+    """From the loader: one of its workers ended, and what it had used."""
 
     pid: int
     status: int
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
 
 
 class Registered(Message, frozen=True):
@@ -190,26 +237,12 @@ class Save(Message, frozen=True):
     state: bytes
 
 
-class Attempt(Message, frozen=True):
-    """To an executor: one try of a run, or of asking a source."""
+class Listed(Message, frozen=True):
+    """From an executor: what a source listed, as JSON, or why it did not."""
 
-    run: str
-    attempt: int
-    job: str
-    due: str = ""
-    token: int = 0
-    source: str = ""
-    """The kind whose source is to be asked; then there is no job."""
-
-
-class AttemptEnded(Message, frozen=True):
-    """From an executor: how the try ended."""
-
-    run: str
     attempt: int
     error: str = ""
     result: bytes = b""
-    """What it brought back: the list of a source, as JSON."""
 
 
 class Finish(Message, frozen=True):
@@ -315,11 +348,98 @@ class Idle(Message, frozen=True):
     """From a proxy that was told to close: no request is here."""
 
 
+class EmitTo(Message, frozen=True):
+    """To a worker: the line to the relay comes along; one that it had before is over."""
+
+
+class Unsent(Message, frozen=True):
+    """From a worker that ends: so many messages have no ack."""
+
+    count: int
+
+
+class BeRelay(Message, frozen=True):
+    """To a relay, first: what it is to be."""
+
+    node: str
+    address: str
+    """Where other relays reach it."""
+
+    folder: str
+    """Where its spools are."""
+
+    token: str
+    spool_bytes: int
+    window: int
+    """Messages under way to a sink or to another relay at most."""
+
+    held_messages: int
+    held_bytes: int
+    """How much it has in memory for each of them."""
+
+
+class TakeLine(Message, frozen=True):
+    """To a relay: this worker's line comes along."""
+
+    sender: str
+
+
+class SenderGone(Message, frozen=True):
+    """To a relay: this worker has ended."""
+
+    sender: str
+
+
+class Fleet(Message, frozen=True):
+    """To a relay: the relay map, and where each relay of the fleet is reached."""
+
+    relay_map: RelayMap | None
+    members: dict[str, str]
+
+
+class Fences(Message, frozen=True):
+    """To a relay: kind, resource and epoch of exclusive tasks as they are assigned now."""
+
+    fences: tuple[tuple[str, str, int], ...]
+
+
+class AskTallies(Message, frozen=True):
+    """To a relay: what was counted of this kind's resources, or of one?"""
+
+    number: int
+    kind: str
+    resource: str | None = None
+
+
+class AskRest(Message, frozen=True):
+    """To a relay: is there anything left?"""
+
+    number: int
+
+
+class RelayTold(Message, frozen=True):
+    """From a relay: the answer to what was asked under this number."""
+
+    number: int
+    tallies: tuple[ResourceTally, ...] = ()
+    is_idle: bool = False
+    """Has the sink everything?"""
+
+    is_safe: bool = False
+    """Is everything in the sink or on disk?"""
+
+
+class RelayIs(Message, frozen=True):
+    """From a relay: how it is."""
+
+    status: RelayStatus
+
+
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Attempt | AttemptEnded | Deadline | Finish | Serve
-    | Listen | Withdraw | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue
-    | Idle
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | Deadline | Finish | Serve | Listen | Withdraw
+    | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
+    | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
@@ -340,9 +460,20 @@ def encode(message: Message) -> bytes:
 class Channel:
     """One end, in an event loop. `on_message` is called for each message, `on_end` once when the peer is gone."""
 
-    def __init__(self, sock: socket.socket, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_message: Callable[[Any], None],
+        on_end: Callable[[], None],
+        *,
+        takes_fds: bool = False,
+    ) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._takes_fds = takes_fds
+        self.fds: deque[int] = deque()
+        """Descriptors that came along and were not taken yet."""
+
         self._on_message, self._on_end = on_message, on_end
         self._decoder = frames.Decoder(limit=LIMIT)
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
@@ -377,6 +508,8 @@ class Channel:
         for _, fds in self._unsent:
             _close(fds)
         self._unsent.clear()
+        _close(list(self.fds))
+        self.fds.clear()
         self._sock.close()
 
     def drain(self) -> None:
@@ -391,7 +524,7 @@ class Channel:
     def _take_in(self) -> bool | None:
         """One piece of what has come; False if the peer is gone or talks nonsense, None if nothing is there."""
         try:
-            data = self._sock.recv(262_144)
+            data = self._receive()
             messages = _decoded(self._decoder, data)
         except (BlockingIOError, InterruptedError):
             return None
@@ -401,6 +534,13 @@ class Channel:
             if self.is_open:
                 self._on_message(message)
         return bool(data)
+
+    def _receive(self) -> bytes:
+        if not self._takes_fds:
+            return self._sock.recv(262_144)  # the kernel closes what came along
+        data, fds = receive_fds(self._sock)
+        self.fds += fds
+        return data
 
     def _write(self) -> None:
         while self._unsent:
@@ -454,14 +594,9 @@ class Pipe:
     def read(self) -> bool:
         """Take in what has come, waiting if nothing has; False when the peer is gone, or a descriptor was lost."""
         try:
-            data, fds, flags, _ = socket.recv_fds(self.sock, 262_144, 64)
+            data, fds = receive_fds(self.sock)
         except OSError:
             return False
-        if flags & socket.MSG_CTRUNC:  # no room for a descriptor: going on, we would take the next one for it
-            _close(fds)
-            return False
-        for fd in fds:
-            os.set_inheritable(fd, False)
         self.fds += fds
         self._ready += _decoded(self._decoder, data)
         return bool(data)
@@ -476,6 +611,17 @@ class Pipe:
         self.sock.close()
         _close(list(self.fds))
         self.fds.clear()
+
+
+def receive_fds(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """What has come, with its descriptors; OSError if one was lost: going on, we would take the next one for it."""
+    data, fds, flags, _ = socket.recv_fds(sock, 262_144, 64)
+    if flags & socket.MSG_CTRUNC:
+        _close(fds)
+        raise OSError("a descriptor was lost on its way")
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return data, fds
 
 
 def _decoded(decoder: frames.Decoder, data: bytes) -> list[Any]:

@@ -16,6 +16,9 @@ from rota.workloads.summary import AppSummary, ServiceSummary
 
 HOST = "host"
 EXECUTOR = "executor"
+RUN = "run"
+"""The role of workers that are there for one attempt; they belong to no pool."""
+
 CANARY = "canary:"
 ROUTER_GROUP = "router"
 """The group, among a service's pools, of the workers that only say which group a request is for."""

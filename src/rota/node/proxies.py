@@ -4,9 +4,6 @@ import asyncio
 import itertools
 import logging
 import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -15,7 +12,7 @@ from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant
-from rota.node import kernel
+from rota.node import children
 from rota.node.journal import Tell
 from rota.node.listening import Listening
 from rota.node.pipes import Channel, GiveUp, Idle, Message, Told, pair
@@ -47,7 +44,8 @@ class Proxy:
         mine, theirs = pair()
         with theirs:
             try:
-                self.handle, self._lifeline = _start(number, node, theirs)
+                flags = [f"--number={number}", f"--node={node}"]
+                self.handle, self._lifeline = children.start("rota.node.proxy.main", theirs, flags)
             except OSError:
                 mine.close()
                 raise
@@ -110,23 +108,6 @@ class Proxy:
             if not asked.done():
                 asked.set_exception(Unavailable(f"proxy {self.number} ended before it answered; ask again"))
         self._ended(self)
-
-
-def _start(number: int, node: str, control: socket.socket) -> tuple[kernel.Handle, int]:
-    """A proxy process: its handle, and the end of its lifeline that we keep."""
-    theirs, ours = os.pipe()
-    argv = [sys.executable, "-P", "-m", "rota.node.proxy.main", f"--control={control.fileno()}"]
-    argv += [f"--lifeline={theirs}", f"--number={number}", f"--node={node}"]
-    try:
-        fds = [control.fileno(), theirs]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=fds, process_group=0)
-    except OSError:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    process.returncode = 0  # the agent reaps all its children itself
-    return kernel.Handle(process.pid), ours
 
 
 class Proxies:

@@ -19,30 +19,38 @@ from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit import durations
 from rota.kit.clock import Clock
-from rota.model.config import RuntimeConfig
+from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
-from rota.model.ids import Instant
+from rota.model.ids import Instant, NodeId
+from rota.model.job import WantedJob
 from rota.model.node import NodeStatus, PoolStatus, together
+from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
 from rota.node import kernel, posts
-from rota.node.attempts import Attempts
 from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Target
-from rota.node.pipes import Attempt, Deadline, Loaded, Order
+from rota.node.logs import RunLogs
+from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
+from rota.node.relay.hold import RelayHold, RelayPlace
 from rota.node.reload import Reloads
+from rota.node.runs import Runs
 from rota.node.saves import Saves
 from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
+from rota.workloads.jobs.wanted import wanted
 from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
 
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
+
+HAND_OVER = 5.0
+"""Seconds that the relay has, beyond what workers had, to hand over before it ends."""
 
 GOODBYE = 1.0
 """Seconds for proxies to say goodbye to their clients."""
@@ -63,16 +71,27 @@ class Runtime:
         tell: Tell,
         stacks: Path,
         policy: RestartPolicy | None = None,
+        relay: RelayPlace | None = None,
+        jobs: JobsConfig | None = None,
     ) -> None:
-        policy = policy or RestartPolicy()
+        policy, jobs = policy or RestartPolicy(), jobs or JobsConfig()
         self.is_draining = False
         self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
         self.saves = Saves()
         self.crew.witnesses.append(self.saves)
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
-        self.attempts = Attempts(self.crew, config.executors, clock, self._post)
+        self.logs = RunLogs(jobs.log_bytes, clock)
+        self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
+        self.relay: RelayHold | None = None
+        """What takes emitted messages to their sinks; None if this node has no place for it."""
+
+        if relay is not None:
+            workers = self.crew.workers.values
+            self.relay = RelayHold(NodeId(target.node), relay, policy, clock, tell, workers)
+            self.crew.witnesses.append(self.relay)
+            self.crew.emitting = relay.emitting
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
         self._reloading: set[asyncio.Task[None]] = set()
@@ -100,10 +119,13 @@ class Runtime:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self.crew.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
+            loops.create_task(self.attempts.run(), name="attempts")
 
     def _turn(self, progress: Callable[[], None]) -> None:
         progress()
         self.services.update()
+        if self.relay is not None:
+            self.relay.mend()
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these tasks from now on."""
@@ -119,20 +141,24 @@ class Runtime:
         task.add_done_callback(self._reloading.discard)
 
     def end_session(self) -> None:
-        """The lease is gone or given back: end exclusive work now. The rest runs on."""
+        """The lease is gone or given back: end exclusive work and attempts now. The rest runs on."""
         self.crew.extend(None)
+        self.attempts.end_session()
         self.tasks.want([order for order in self.tasks.orders.values() if not order.is_exclusive])
         self._post()
         self.crew.kill_exclusive("the session ended")
 
     def extend(self, safe_until: Instant, ttl: timedelta) -> None:
         """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
-        self.crew.extend(Deadline(safe_until, safe_until + ttl.total_seconds() / 10))
+        dead_by = safe_until + ttl.total_seconds() / 10
+        self.crew.extend(Deadline(safe_until, dead_by))
+        self.attempts.extend(dead_by)
 
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
         self.is_draining = True
         ends = self._clock.monotonic() + self._config.drain.total_seconds()
+        self.attempts.stop_by(Instant(ends))
         await self.reloads.close()
         self.tasks.want(())
         # Services first answer what they have, which takes their workers; everything else stops meanwhile.
@@ -143,12 +169,16 @@ class Runtime:
             async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())):
                 await self.crew.until(lambda: not self.crew.workers)
         await self.services.leave(GOODBYE)
+        if self.relay is not None:
+            await self.relay.leave(HAND_OVER)
 
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""
         self.is_draining = True
         await self.reloads.close()
         self.services.kill()
+        if self.relay is not None:
+            self.relay.kill()
         self.crew.kill_all("the node stops")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
@@ -170,6 +200,7 @@ class Runtime:
             tasks_ordered=len(self.tasks.orders),
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.resources) if app else [],
+            jobs=sorted(job.name for job in self.jobs()),
         )
 
     def kinds(self) -> list[KindRecord]:
@@ -177,9 +208,14 @@ class Runtime:
         app = self.generations.app
         return [_kind(app.app.name, kind) for kind in app.app.resources] if app else []
 
+    def jobs(self) -> list[WantedJob]:
+        """The jobs that the app declares."""
+        app = self.generations.app
+        return [wanted(spec) for spec in (*app.app.jobs, *app.app.commands)] if app else []
+
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
-        attempt = Attempt(f"source:{kind}", next(self._queries), "", source=kind)
+        number = next(self._queries)
         answer: asyncio.Future[tuple[str, bytes]] = asyncio.get_running_loop().create_future()
 
         def ended(error: str, result: bytes) -> None:
@@ -191,7 +227,7 @@ class Runtime:
             async with asyncio.timeout(timeout.total_seconds()):
                 # An executor may become free in time, and the app may get that source by a reload.
                 while True:
-                    refused = self.attempts.start(attempt, ended)
+                    refused = self.attempts.ask(kind, number, ended)
                     if not refused:
                         break
                     await asyncio.sleep(TICK)
@@ -199,10 +235,18 @@ class Runtime:
         except TimeoutError:
             raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
         finally:
-            self.attempts.interrupt(attempt.run, attempt.attempt, "nobody waits for the list any more")
+            self.attempts.interrupt(f"source:{kind}", number, "nobody waits for the list any more")
         if error:
             raise SourceFailed(error)
         return result
+
+    async def relay_tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
+        """What this node's relay has counted of a kind's resources, or of one; Unavailable if it does not answer."""
+        return await self.relay.tallies(kind, resource) if self.relay is not None else ()
+
+    async def relay_drain(self, timeout: timedelta) -> bool:
+        """Wait until the sinks have everything that this node's relay has; False if they have not in time."""
+        return await self.relay.drain(timeout) if self.relay is not None else True
 
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""
@@ -225,6 +269,7 @@ class Runtime:
         return {
             "loaders": {str(number): loader.pid for number, loader in self.generations.able().items()},
             "proxies": self.services.processes(),
+            "relay": self.relay.pid if self.relay is not None else None,
             "workers": [
                 {
                     "pid": worker.pid,
@@ -272,6 +317,8 @@ class Runtime:
         """Tell the crew what is wanted now."""
         if self.generations.app is not None and not self.is_draining:
             self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
+            if self.relay is not None:
+                self.relay.serve(self.generations.app.app)
 
     async def _reload(self) -> None:
         try:

@@ -47,6 +47,7 @@ class Identity:
     grpc: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     slots: int = 0
+    executors: int = 0
     version: str = ""
     insecure: bool = False
 
@@ -161,6 +162,7 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
         grpc=identity.grpc,
         labels=dict(identity.labels),
         slots=identity.slots,
+        executors=identity.executors,
         version=identity.version,
         insecure=identity.insecure,
     )

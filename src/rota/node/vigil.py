@@ -47,7 +47,7 @@ class Vigil:
         for worker in list(workers):
             if was_deaf:
                 worker.heard = now
-            if worker.phase == Phase.STARTING or worker.why_killed:
+            if worker.phase == Phase.STARTING or worker.why_killed or worker.is_errand:
                 continue
             if self._stands_still(worker, posts, now):
                 self._end(worker, now)

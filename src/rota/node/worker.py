@@ -11,41 +11,49 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import setproctitle
 
 from rota.node import kernel
 from rota.node.alone import be_alone
-from rota.node.executor import be_executor
-from rota.node.guard import Guard
+from rota.node.executor import be_executor, be_run
+from rota.node.guard import Guard, Page
 from rota.node.host import be_host
+from rota.node.output import PAGE
 from rota.node.pipes import Brief, Pipe, StartFailed
+from rota.node.program import become_program
 from rota.node.service import be_service_worker
 from rota.node.stacks import SIGNAL
 from rota.sdk.app import App
 
 BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
-    "executor": be_executor,
     "host": be_host,
     "task": be_alone,
 }
-"""What each role does, but for services, whose workers have a line; imported before the fork, which none pays for."""
+"""What each role does that needs nothing else; imported before the fork, which none pays for."""
 
 
 def run(
-    app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int, line: socket.socket | None = None
+    app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int, extras: Sequence[int] = ()
 ) -> NoReturn:
-    """Be the worker that `brief` describes; a service's has a line to its proxy."""
+    """Be the worker that `brief` describes; `extras` are the descriptors that its role needs beside the usual ones."""
     code = 1
     try:
-        guard = _settle_in(brief, lifeline, stacks)
+        guard = _settle_in(brief, lifeline, stacks, extras)
+        if brief.attempt is not None and brief.attempt.argv:
+            become_program(brief, sock, guard, extras)
         if _start(app, sock):
-            if brief.role == "service":
-                be_service_worker(app, brief, sock, guard, line)
-            else:
-                BODIES[brief.role](app, brief, sock, guard)
+            match brief.role:
+                case "service":
+                    be_service_worker(app, brief, sock, guard, socket.socket(fileno=extras[0]) if extras else None)
+                case "executor":
+                    be_executor(app, brief, sock, extras)
+                case "run":
+                    be_run(app, brief, extras)
+                case role:
+                    BODIES[role](app, brief, sock, guard)
             code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -55,10 +63,12 @@ def run(
         _leave(code)
 
 
-def _settle_in(brief: Brief, lifeline: int, stacks: int) -> Guard | None:
-    if os.getpgrp() != os.getpid():
+def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int]) -> Guard | None:
+    if brief.attempt is not None:
+        _own_session()
+    elif os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    guard = _guarded(brief, lifeline)
+    guard = _guarded(brief, lifeline, extras)
     faulthandler.register(SIGNAL, file=stacks, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -69,9 +79,22 @@ def _settle_in(brief: Brief, lifeline: int, stacks: int) -> Guard | None:
     return guard
 
 
-def _guarded(brief: Brief, lifeline: int) -> Guard | None:
-    """End with the agent: by the kernel, or by a guard where it cannot. Exclusive work has one in any case."""
+def _own_session() -> None:
+    """What this process starts can leave its group, but not its session unseen; a spawned one has its own already."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+
+
+def _guarded(brief: Brief, lifeline: int, extras: Sequence[int]) -> Guard | None:
+    """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case."""
     title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
+    is_program = brief.attempt is not None and bool(brief.attempt.argv)
+    if brief.role in ("executor", "run") and extras:
+        if not kernel.is_portable():
+            kernel.die_with(lifeline)
+        # A program may close all it does not know, the lifeline among it; then the guard has it still.
+        watches_lifeline = is_program or kernel.is_portable()
+        return Guard(title, lifeline if watches_lifeline else None, Page.of(extras[PAGE]), outlives_exec=is_program)
     if kernel.is_portable():
         return Guard(title, lifeline)
     kernel.die_with(lifeline)

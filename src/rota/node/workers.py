@@ -23,6 +23,9 @@ class Worker:
         self.done = 0
         """Pieces of work it finished."""
 
+        self.end: kernel.Ended | None = None
+        """How it ended and what it used, if whoever reaped it has told."""
+
         self.handle: kernel.Handle | None = None
         self.channel: Channel | None = None
         self.lifeline: int | None = None
@@ -32,6 +35,11 @@ class Worker:
     def id(self) -> int:
         """Its number, never used twice."""
         return self.brief.worker
+
+    @property
+    def is_errand(self) -> bool:
+        """Is it there for one attempt, and no concern of the plan's?"""
+        return self.brief.attempt is not None
 
     @property
     def pid(self) -> int | None:
@@ -63,10 +71,13 @@ class Worker:
         """Come into a phase."""
         self.phase, self.since = phase, now
 
-    def send(self, message: Message) -> None:
-        """Tell it something; nothing if it is gone."""
+    def send(self, message: Message, fds: list[int] | None = None) -> None:
+        """Tell it something; nothing if it is gone. Descriptors are closed here."""
         if self.channel is not None:
-            self.channel.send(message)
+            self.channel.send(message, fds)
+        else:
+            for fd in fds or ():
+                os.close(fd)
 
     def kill(self, why: str) -> None:
         """End it and its group now; `why` is told when it has ended."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from rota.decide.jobs.circle import circle
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
@@ -162,11 +163,13 @@ class App:
         tz: str | None = None,
         timeout: Duration | None = None,
         retries: int = 0,
+        on_lost: Literal["retry", "fail"] = "retry",
         misfire: str | None = None,
         concurrency: int | None = 1,
         after: After | None = None,
         labels: Mapping[str, str] | None = None,
         jitter: Duration | None = None,
+        process: bool = False,
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     @checked("job")
@@ -181,13 +184,18 @@ class App:
         tz: str | None = None,
         timeout: Duration | None = None,
         retries: int = 0,
+        on_lost: Literal["retry", "fail"] = "retry",
         misfire: str | None = None,
         concurrency: int | None = 1,
         after: After | None = None,
         labels: Mapping[str, str] | None = None,
         jitter: Duration | None = None,
+        process: bool = False,
     ) -> Any:
-        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand."""
+        """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand.
+
+        With `process` each attempt has a process of its own: what it leaks or breaks ends with it.
+        """
         options = {
             "name": name,
             "cron": cron,
@@ -195,11 +203,13 @@ class App:
             "tz": tz,
             "timeout": timeout,
             "retries": retries,
+            "on_lost": on_lost,
             "misfire": misfire,
             "concurrency": concurrency,
             "after": after,
             "labels": labels,
             "jitter": jitter,
+            "process": process,
         }
         return _decorate(function, lambda it: self._register_job("job", self.jobs, Job(it, options)))
 
@@ -216,6 +226,7 @@ class App:
         tz: str | None = None,
         timeout: Duration | None = None,
         retries: int = 0,
+        on_lost: Literal["retry", "fail"] = "retry",
         misfire: str | None = None,
         concurrency: int | None = 1,
         after: After | None = None,
@@ -233,6 +244,7 @@ class App:
             tz=tz,
             timeout=timeout,
             retries=retries,
+            on_lost=on_lost,
             misfire=misfire,
             concurrency=concurrency,
             after=after,
@@ -286,8 +298,8 @@ class App:
                     guess = did_you_mean(other, jobs) or f"; there are {', '.join(jobs)}"
                     self._check_job(name).fail(f'after names "{other}", which is no job of this app{guess}')
         for name in jobs:
-            if circle := _circle(name, {each: jobs[each].spec.after for each in jobs}):
-                self._check_job(name).fail(f"after goes in a circle: {' after '.join(circle)}; break it")
+            if found := circle(name, {each: jobs[each].spec.after for each in jobs}):
+                self._check_job(name).fail(f"after goes in a circle: {' after '.join(found)}; break it")
 
     def summary(self) -> AppSummary:
         """This app in data."""
@@ -334,21 +346,6 @@ def _register(kind: str, register: dict[str, D], declared: D) -> D:
         Check(kind, name).fail("there is one of that name already; give one of them another")
     register[name] = declared
     return declared
-
-
-def _circle(start: str, after: Mapping[str, Sequence[str]]) -> list[str]:
-    """The way from `start` back to itself; empty if there is none."""
-    ways = [[start]]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        for other in after[way[-1]]:
-            if other == start:
-                return [*way, other]
-            if other not in seen:
-                seen.add(other)
-                ways.append([*way, other])
-    return []
 
 
 def _places(spec: ServiceSpec) -> dict[tuple[object, ...], str]:

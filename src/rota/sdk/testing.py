@@ -23,6 +23,7 @@ from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from rota.decide import cron
 from rota.kit import virtual
 from rota.model.errors import Invalid
 from rota.sdk.app import App
@@ -33,7 +34,6 @@ from rota.sdk.service import Service
 from rota.sdk.staged import Saved, Sink, StagedClient, StagedTask, StageStopping, StillRunning
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.context import Batch, Client, Message, Record, Reply, Run, seconds
-from rota.workloads.jobs import cron
 from rota.workloads.jobs.spec import JobSpec
 from rota.workloads.resources.listing import collect
 from rota.workloads.resources.spec import Resource

@@ -26,6 +26,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from rota.kit import librdkafka
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.sinks.intake import Intake
 from rota.sinks.patience import Patience
@@ -34,7 +35,6 @@ from rota.sinks.template import Template, compile_template
 from rota.sinks.url import Options, Password, SinkUrl
 from rota.sinks.window import Window
 
-PORT = 9092
 LARGEST = 1_000_000
 OVERHEAD = 64 * 1024
 """What a record may have beside its payload: key, headers, framing."""
@@ -47,14 +47,6 @@ LOOKS = 4
 
 BATCH = 256 * 1024
 """About how many bytes are handed to the client in one go."""
-
-REFUSED = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-}
-MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +67,9 @@ class KafkaSettings:
 
     def client(self) -> dict[str, Any]:
         """What librdkafka is told; the password is read now."""
-        login = {"sasl.mechanism": self.sasl, "sasl.username": self.user, "sasl.password": self.password()}
-        protocol = ("sasl_" if self.user else "") + ("plaintext" if self.tls is None else "ssl")
+        password = self.password() if self.user else ""
         return {
-            "bootstrap.servers": self.hosts,
-            "client.id": "rota",
-            "security.protocol": protocol,
+            **librdkafka.way_in(self.hosts, self.tls, user=self.user, password=password, mechanism=self.sasl),
             "enable.idempotence": True,
             "message.timeout.ms": 0,  # never: whether to give up is not the client's to decide
             "linger.ms": self.linger / timedelta(milliseconds=1),
@@ -88,8 +77,6 @@ class KafkaSettings:
             "queue.buffering.max.messages": max(1000, 2 * self.window),
             "partitioner": "murmur2_random",  # as Java's clients share keys out
             "log_level": 2,
-            **(login if self.user else {}),
-            **(self.tls or {}),
         }
 
 
@@ -105,7 +92,7 @@ def read(url: SinkUrl) -> KafkaSettings:
         raise options.wrong(f"topic {topic}: {error}") from None
     settings = KafkaSettings(
         shown=str(url),
-        hosts=",".join(f"{host}:{port}" for host, port in url.addresses(PORT)),
+        hosts=",".join(f"{host}:{port}" for host, port in url.addresses(librdkafka.PORT)),
         topic=template,
         window=options.window(),
         largest=options.number("largest", LARGEST, least=1),
@@ -113,18 +100,11 @@ def read(url: SinkUrl) -> KafkaSettings:
         linger=options.duration("linger", timedelta(milliseconds=5)),
         user=url.user,
         password=options.password(),
-        sasl=options.choice("sasl", ("scram-sha-512", "scram-sha-256", "plain")).upper(),
-        tls=_tls(options),
+        sasl=options.choice("sasl", librdkafka.MECHANISMS),
+        tls=options.tls_files(),
     )
     options.done()
     return settings
-
-
-def _tls(options: Options) -> dict[str, str] | None:
-    files = {"ssl.ca.location": "ca", "ssl.certificate.location": "cert", "ssl.key.location": "key"}
-    given = {name: value for name, option in files.items() if (value := options.text(option))}
-    is_on = options.choice("tls", ("on", "off") if given else ("off", "on")) == "on"
-    return given if is_on else None
 
 
 async def open(url: SinkUrl, outcomes: Outcomes) -> "KafkaSink":
@@ -302,7 +282,7 @@ class KafkaSink:
         self._last = self._translated(error)
         if error.fatal():
             self._break(self._last)
-        elif error.code() in REFUSED or error.code() == KafkaError._ALL_BROKERS_DOWN:
+        elif error.code() in librdkafka.REFUSED or error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._intake.troubled(self._last)
 
     def _look(self) -> None:
@@ -363,9 +343,9 @@ class KafkaSink:
 
     def _translated(self, error: KafkaError) -> RotaError:
         said = f"sink {self._settings.shown}: {error.str()}"
-        if error.code() in REFUSED:
+        if error.code() in librdkafka.REFUSED:
             return Denied(f"{said}; check the user, its password and its permissions")
-        if error.code() in MISSING:
+        if error.code() in librdkafka.MISSING:
             return Invalid(f"{said}; make the topic, or correct the URL's path")
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return Invalid(f"{said}; lower largest=, or raise the topic's max.message.bytes")

@@ -17,7 +17,7 @@ from rota.model.ids import NodeId
 # Structs rather than dataclasses: there is one per message, and these are built ten times as fast.
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One message as it leaves the fleet."""
 
     id: bytes

@@ -162,6 +162,15 @@ class EventLog:
         self._sending = left
 
 
+def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: NodeId, at: datetime, number: int) -> Put:
+    """The write of an event that must happen together with others, and not on the side.
+
+    A node's log counts its events from 1; `number` should lie far from there, and the key be expected to be absent.
+    """
+    told = event.make(kind, subject, fields, node=node, at=at, number=number)
+    return Put(keys.event(told.id), codec.encode(told))
+
+
 @dataclass(frozen=True)
 class Reading:
     """Events, the oldest first, and the revision they were read at: `follow` goes on from there."""
@@ -232,8 +241,8 @@ async def follow_batches(
                         yield after, batch
                     waits = delays(*RETRY, jitter)
         except Compacted:
-            missed, after = await _written_past(store, after)
-            if batch := _matching(missed, kinds, node):
+            missed, after = await written_past(store, after)
+            if batch := _matching([happened for _, happened in missed], kinds, node):
                 yield after, batch
         except Unavailable as error:
             log.debug("following events again", extra={"why": str(error)})
@@ -287,8 +296,8 @@ async def _from(store: Store, revision: Revision, start: datetime | None, wanted
     return found
 
 
-async def _written_past(store: Store, after: Revision) -> tuple[list[Event], Revision]:
-    """The events that were written after a revision and are still there, in that order, and the present revision."""
+async def written_past(store: Store, after: Revision) -> tuple[list[tuple[Revision, Event]], Revision]:
+    """The events that were written after a revision and are still there, each with its own, and the present one."""
     present = await store.revision()
     new: list[Entry] = []
     async with aclosing(_entries(store, None, present)) as entries:
@@ -296,7 +305,7 @@ async def _written_past(store: Store, after: Revision) -> tuple[list[Event], Rev
             if entry.created > after:
                 new.append(entry)
     new.sort(key=lambda entry: (entry.created, entry.key))
-    return [happened for entry in new if (happened := understood(Event, entry, log))], present
+    return [(entry.created, happened) for entry in new if (happened := understood(Event, entry, log))], present
 
 
 async def _entries(store: Store, start: Key | None, at: Revision) -> AsyncGenerator[Entry, None]:

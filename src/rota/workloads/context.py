@@ -219,6 +219,9 @@ class Run:
     log: "logging.Logger"
     """Its lines are kept with the run's output."""
 
+    payload: Any = None
+    """What it was given when somebody started it, as JSON has it."""
+
 
 @dataclass(frozen=True)
 class Client:

@@ -3,6 +3,7 @@
 import pytest
 
 from rota.api import crawler, resources
+from rota.api.behind import Behind
 from rota.api.entry import host_of
 from rota.api.health import Health
 from rota.api.http import door
@@ -12,6 +13,7 @@ from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
+from tests.unit.api.test_relays import count
 from tests.unit.api.test_resources_http import Caller
 
 LOOKER, OPERATOR = "rota_looker", "rota_operator"
@@ -21,7 +23,7 @@ ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.EN
 
 def calling(token: str) -> Caller:
     clock = HandClock()
-    routes = resources.routes(lambda: None, clock, Watches())
+    routes = resources.routes(Behind(lambda: None, clock, Watches(), count))
     return Caller(door(Health(clock), registry(Figures), dict, gate=GATE, hosts={"box.example"}, more=routes), token)
 
 
@@ -53,11 +55,11 @@ async def test_who_may_look_sees_the_node_its_metrics_and_the_description() -> N
 @pytest.mark.parametrize(("method", "path", "operation"), ENDPOINTS)
 async def test_every_endpoint_asks_for_what_its_operation_needs(method: str, path: str, operation: str) -> None:
     """503: let in, and there is no store."""
-    may_look = OPERATIONS[operation] is Access.VIEW
-    answer = await calling(LOOKER)(method, path)
-    assert answer.status == (503 if may_look else 403)
-    assert may_look or "needs a token for operate, and yours is for view" in answer.json["error"]
-    assert (await calling(OPERATOR)(method, path)).status == 503
+    needed = OPERATIONS[operation]
+    for token, access in ((LOOKER, Access.VIEW), (OPERATOR, Access.OPERATE)):
+        answer = await calling(token)(method, path)
+        assert answer.status == (503 if access.covers(needed) else 403)
+        assert access.covers(needed) or f"needs a token for {needed}, and yours is for {access}" in answer.json["error"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api import grpc as door
-from rota.api import introspection, operations, refusals
+from rota.api import introspection, methods, operations, refusals, wire
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
@@ -26,6 +27,7 @@ from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
+from rota.model.relay import SinkStatus
 from rota.rpc import open_link, serve_link
 from rota.rpc.port import Admit
 from rota.store import Store, open_store
@@ -35,6 +37,7 @@ from tests.kit.process import ROOT
 from tests.kit.waiting import eventually
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_operations import assign, declare, join, lead, settle
+from tests.unit.api.test_relays import SINK, count, status, write_map
 
 CLOCK = HandClock()
 Code = grpc.StatusCode
@@ -92,7 +95,8 @@ async def opened(
     watches: Watches | None = None,
 ) -> AsyncIterator[Caller]:
     def more() -> list[grpc.GenericRpcHandler]:
-        return door.handlers(store, CLOCK, health or Health(CLOCK), stopping or asyncio.Event(), watches or Watches())
+        behind = Behind(store, CLOCK, watches or Watches(), count)
+        return door.handlers(behind, health or Health(CLOCK), stopping or asyncio.Event())
 
     async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
         async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
@@ -154,6 +158,26 @@ def test_every_method_has_an_operation_that_says_what_it_needs() -> None:
 def test_grpc_is_imported_by_nothing_but_its_door() -> None:
     lazily = "import rota, rota.compose.doors, rota.cli.main, sys; assert 'grpc' not in sys.modules"
     subprocess.run([sys.executable, "-c", lazily], check=True, cwd=ROOT, timeout=60)
+
+
+# Relays
+
+
+async def test_relays_and_what_they_counted(ask: Caller, store: Store) -> None:
+    await status(store, "a")
+    await write_map(store, "a", "b")
+    found = await ask("rota.v1.Relays.List", pb.ListRelaysRequest(), pb.RelayList)
+    assert (list(found.map.nodes), found.map.version) == (["a", "b"], 1)
+    (relay,) = found.relays
+    assert (relay.node, relay.is_home, relay.status.lines) == ("a", True, 3)
+    (sink,) = relay.status.sinks
+    told = {name: getattr(sink, name) for name in SinkStatus.__dataclass_fields__}
+    assert SinkStatus(**{**told, "rejected": dict(sink.rejected)}) == SINK
+    async with refused(Code.NOT_FOUND, "has no relay"):
+        await ask("rota.v1.Relays.List", pb.ListRelaysRequest(node="b"), pb.RelayList)
+    await ask.create()
+    counted = await ask.resources("CountMessages", pb.CountMessagesRequest(kind="room", id="1"), pb.ResourceTally)
+    assert wire.from_tally(counted) == await count("room", "1")
 
 
 # Resources
@@ -231,7 +255,7 @@ async def test_who_waits_is_answered_when_the_leader_has_decided(ask: Caller, st
 @pytest.fixture
 def in_good_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers with ten seconds are answered after half a one, however busy the machine is."""
-    monkeypatch.setattr(door, "MARGIN", timedelta(seconds=9.5))
+    monkeypatch.setattr(methods, "MARGIN", timedelta(seconds=9.5))
 
 
 @pytest.mark.usefixtures("in_good_time")
@@ -248,7 +272,8 @@ async def test_a_wait_ends_before_the_callers_deadline(ask: Caller) -> None:
 )
 def test_a_wait_is_as_long_as_the_caller_has_time(wait: float, remaining: float | None, expected: float) -> None:
     left = None if remaining is None else timedelta(seconds=remaining)
-    call = door.Call(store=None, clock=CLOCK, remaining=left)  # type: ignore[arg-type]  # it asks no store
+    behind = Behind(lambda: None, CLOCK, Watches(), count)
+    call = methods.Call(store=None, behind=behind, remaining=left)  # type: ignore[arg-type]  # it asks no store
     assert call.bounded(timedelta(seconds=wait)) == timedelta(seconds=expected)
 
 
@@ -616,9 +641,13 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "rota.v1.Events",
+            "rota.v1.Hooks",
+            "rota.v1.Jobs",
             "rota.v1.Nodes",
             "rota.v1.Placement",
+            "rota.v1.Relays",
             "rota.v1.Resources",
+            "rota.v1.Runs",
         ]
         # What is told is enough to know every message, in a process that has none of our code.
         pool = descriptor_pool.DescriptorPool()
@@ -627,6 +656,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             answer = await told(file_containing_symbol=service)
             for content in answer.file_descriptor_response.file_descriptor_proto:
                 file = descriptor_pb2.FileDescriptorProto.FromString(content)
+                files.pop(file.name, None)  # one that several import comes behind all of them
                 files[file.name] = file
         for file in reversed(files.values()):  # what is imported comes behind what imports it
             pool.Add(file)

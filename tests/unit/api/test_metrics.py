@@ -7,8 +7,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from rota import __version__
 from rota.api.families import Declared
 from rota.api.metrics import METRICS, Figures, registry
+from rota.model.node import NodeLoad
 from tests.kit.process import ROOT
 from tests.kit.services import MemoryServices
+from tests.unit.api.test_relays import RELAY
 
 FIGURES = Figures(
     workers={("echo", "ready"): 3, ("echo", "starting"): 1},
@@ -17,6 +19,9 @@ FIGURES = Figures(
     events_dropped={"the buffer was full": 7},
     leads=True,
     lease_safe_s=6.5,
+    load=NodeLoad(score=41.5, cpu=0.5, memory=0.25, executors=8, executors_used=2),
+    peers={"online": 2, "suspect": 1, "offline": 0},
+    hooks={"delivered": 3},
 )
 
 
@@ -34,6 +39,11 @@ def test_figures_are_written_as_samples() -> None:
         'rota_events_dropped_total{reason="the buffer was full"} 7.0',
         "rota_leader 1.0",
         "rota_lease_safe_seconds 6.5",
+        "rota_load_score 41.5",
+        'rota_load_share{part="cpu"} 0.5',
+        'rota_executors{state="free"} 6.0',
+        'rota_peers{standing="suspect"} 1.0',
+        'rota_hook_deliveries_total{outcome="delivered"} 3.0',
         f'rota_build_info{{version="{__version__}"}} 1.0',
     ]:
         assert line in text.splitlines()
@@ -78,6 +88,30 @@ async def test_the_figures_of_services_are_samples_too() -> None:
     assert [(group, quantile) for group, quantile, _ in quantiles] == [("1", "0.5"), ("1", "0.9"), ("1", "0.99")]
     assert 0.02 <= float(quantiles[0][2]) <= 0.0213
     assert float(quantiles[2][2]) >= 9
+
+
+def test_the_figures_of_the_relay_are_samples_too() -> None:
+    text = scrape(Figures(relay=RELAY))
+    for line in [
+        "rota_relay_up{} 1.0",
+        "rota_relay_map_version{} 4.0",
+        "rota_relay_moving{} 0.0",
+        "rota_relay_lines{} 3.0",
+        "rota_relay_window{} 40.0",
+        "rota_relay_passed_on_total{} 5.0",
+        'rota_relay_refused_total{reason="an earlier epoch"} 2.0',
+        'rota_sink_up{sink="amqp://box"} 0.0',
+        'rota_sink_published_total{sink="amqp://box"} 30.0',
+        'rota_sink_confirmed_total{sink="amqp://box"} 20.0',
+        'rota_sink_rejected_total{reason="no queue",sink="amqp://box"} 1.0',
+        'rota_sink_waiting{sink="amqp://box"} 2.0',
+        'rota_spool_messages{sink="amqp://box"} 7.0',
+        'rota_spool_bytes{sink="amqp://box"} 700.0',
+        'rota_spool_limit_bytes{sink="amqp://box"} 1000000.0',
+    ]:
+        assert line in sorted_labels(text)
+    assert "rota_relay_up 0.0" in scrape(Figures()).splitlines()
+    assert "rota_sink_up{" not in scrape(Figures())
 
 
 def sorted_labels(text: str) -> list[str]:

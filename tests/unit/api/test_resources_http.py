@@ -5,10 +5,12 @@ import json
 from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from rota.api import calls, crawler, operations, resources
+from rota.api import calls, crawler, job_http, operations, resources
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
@@ -22,6 +24,7 @@ from tests.kit.waiting import eventually
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import GATE, TOKEN, Answer
 from tests.unit.api.test_operations import declare, join, lead, settle
+from tests.unit.api.test_relays import SINK, count, status
 
 CLOCK = HandClock()
 JSON = {"content-type": "application/json"}
@@ -76,7 +79,7 @@ class Caller:
 
 
 def opened(store: Store | None) -> Caller:
-    routes = resources.routes(lambda: store, CLOCK, Watches())
+    routes = resources.routes(Behind(lambda: store, CLOCK, Watches(), count))
     return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
 
 
@@ -90,6 +93,23 @@ async def store() -> AsyncIterator[Store]:
 @pytest.fixture
 def ask(store: Store) -> Caller:
     return opened(store)
+
+
+# Relays
+
+
+async def test_relays_and_what_they_counted(ask: Caller, store: Store) -> None:
+    await status(store, "a")
+    found = (await ask("GET", "/v1/relays?node=a")).json
+    assert found["map"] is None
+    assert found["relays"][0]["status"]["sinks"] == [msgspec.to_builtins(SINK)]
+    assert 'node "b" has no relay; there are some on a' in await ask.refused(404, "GET", "/v1/relays?node=b")
+    await ask("POST", "/v1/resources", {"kind": "room", "id": "1"})
+    counted = (await ask("GET", "/v1/resources/room/1/messages")).json
+    assert counted == {
+        "kind": "room", "resource": "1", "unique": 7, "duplicates": 6, "seen_by_one": 1, "last_s": 0.5,
+    }  # fmt: skip
+    assert "there is no resource room/2" in await ask.refused(404, "GET", "/v1/resources/room/2/messages")
 
 
 # Resources
@@ -302,7 +322,8 @@ async def test_the_seed_is_told_that_there_are_no_worker_nodes(ask: Caller, stor
 async def test_the_description_has_every_endpoint(ask: Caller) -> None:
     described = (await ask("GET", "/openapi.json")).json
     there = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
-    assert there == {(each.method, each.path) for each in (*resources.ENDPOINTS, *crawler.ENDPOINTS)}
+    every = (*resources.ENDPOINTS, *job_http.ENDPOINTS, *crawler.ENDPOINTS)
+    assert there == {(each.method, each.path) for each in every}
     create = described["paths"]["/v1/resources"]["post"]
     assert (create["operationId"], create["x-rota-access"]) == ("create_resource", "operate")
     assert create["summary"].startswith("Make a resource.")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rota.api import http, operations, resources, watches
+from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door, serve
 from rota.api.listen import bind
@@ -25,6 +26,7 @@ from rota.store.events import EventLog
 from tests.kit.waiting import eventually
 from tests.unit.api.test_http import GATE, TOKEN
 from tests.unit.api.test_operations import CLOCK, create, declare, settle
+from tests.unit.api.test_relays import count
 
 
 @pytest.fixture(params=["memory://", "sqlite"])
@@ -189,7 +191,7 @@ async def test_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def opened(store: Store, open: Watches) -> AsyncIterator[int]:
     """The port of a door."""
-    routes = resources.routes(lambda: store, CLOCK, open)
+    routes = resources.routes(Behind(lambda: store, CLOCK, open, count))
     app = door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK)
     with bind("127.0.0.1:0") as sock:
         serving = asyncio.create_task(serve(sock, app))

@@ -152,7 +152,7 @@ def test_applying_and_comparing_again_changes_nothing(
     again = compare(there, listed("".join(now)), None, force=False)
     # Nothing is left to drop, so nothing is held, unless the list is empty and so is what there is of the source.
     assert isinstance(again, Apply)
-    assert not (again.add or again.change or again.remove)
+    assert (*again.add, *again.change, *again.remove) == ()
 
 
 @given(ours=IDS, now=IDS)

@@ -1,9 +1,11 @@
 """The relay map: homes, and who gives resources to whom."""
 
 from collections import Counter
+from datetime import UTC, datetime
 
+from rota.model import codec
 from rota.model.ids import NodeId
-from rota.model.relay import RelayMap
+from rota.model.relay import RelayMap, RelayStatus, SinkState, SinkStatus
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 TWO = RelayMap(version=1, nodes=(A, B))
@@ -42,3 +44,11 @@ def test_nobody_gives_when_nothing_is_said_of_before() -> None:
 def test_kinds_do_not_share_homes_and_no_relay_is_no_home() -> None:
     assert any(TWO.home("room", room) != TWO.home("hall", room) for room in ROOMS)
     assert RelayMap(version=1, nodes=()).home("room", "1") is None
+
+
+def test_what_a_relay_says_of_itself_comes_back_from_the_store() -> None:
+    sink = SinkStatus(sink="file:///a", state=SinkState.DOWN, rejected={"no queue": 1}, spool_messages=2)
+    status = RelayStatus(address="127.0.0.1:1", since=datetime(2026, 1, 1, tzinfo=UTC), sinks=(sink,))
+    assert codec.decode(RelayStatus, codec.encode(status)) == status
+    assert codec.decode(RelayMap, codec.encode(THREE)) == THREE
+    assert not status.is_idle

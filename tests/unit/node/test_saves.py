@@ -5,15 +5,17 @@ import asyncio
 import pytest
 
 from rota.kit import virtual
+from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.model.resource import SavedState
-from rota.node.pipes import Save
+from rota.node.emitting import Emitter
+from rota.node.pipes import Emitting, Order, Save
 from rota.node.saves import Saves
 from rota.store import Put, open_store
-from rota.workloads.resources.run import LARGEST, Life, WorkerDoor
+from rota.workloads.resources.run import LARGEST, Life, Offer, WorkerDoor
 
 NODE = NodeId("a")
 
@@ -45,6 +47,14 @@ def test_only_the_present_epoch_is_written_and_nothing_breaks_when_tasks_leave()
 
 
 def test_a_state_that_no_commit_takes_is_refused_where_it_is_saved() -> None:
-    door = WorkerDoor(Life(lambda: 0.0), lambda state: pytest.fail("it was handed on"))
+    offer = Offer(
+        life=Life(lambda: 0.0),
+        save=lambda state: pytest.fail("it was handed on"),
+        way_out=Emitter(Emitting()),
+        node=NODE,
+        sink="",
+        clock=SYSTEM,
+    )
+    door = WorkerDoor(Order("room/1#0", 1, "room", "1", 0), None, offer)
     with pytest.raises(Invalid, match="save less"):
         asyncio.run(door.save({"text": "x" * LARGEST}))

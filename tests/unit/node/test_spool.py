@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rota.kit import records
 from rota.model.errors import Invalid
-from rota.node.relay import records
 from rota.node.relay.spool import Spool, SpoolRefused
 from rota.sinks import Message
 from tests.kit.sinks import message, messages, numbers
@@ -71,7 +71,7 @@ def test_the_next_life_goes_on_from_the_first_that_was_not_confirmed(folder: Pat
 
 
 def test_confirmed_segments_are_deleted_and_numbers_go_on(folder: Path) -> None:
-    opened = Opened(folder, segment=100)
+    opened = Opened(folder, segment=40)
     for one in messages(10):
         opened.spool.append([one])
     assert len(segments(folder)) == 10
@@ -87,7 +87,7 @@ def test_confirmed_segments_are_deleted_and_numbers_go_on(folder: Path) -> None:
 
 
 def test_what_was_confirmed_before_it_is_read_is_not_read(folder: Path) -> None:
-    opened = Opened(folder, segment=100)
+    opened = Opened(folder, segment=40)
     for one in messages(6):
         opened.spool.append([one])
     opened.spool.confirm([1, 2, 4])
@@ -142,7 +142,7 @@ def test_damage_that_comes_later_is_told_when_it_is_read(folder: Path) -> None:
         opened.spool.append([one])
     with segments(folder)[0].open("r+b") as file:
         file.seek(40)
-        file.write(b"\0" * 60)
+        file.write(b"\0" * 20)
     back = opened.spool.read(10)
     assert back.lost == [1]
     assert numbers(one for _, one in back.messages) == [1, 2, 3]
@@ -150,7 +150,7 @@ def test_damage_that_comes_later_is_told_when_it_is_read(folder: Path) -> None:
 
 
 def test_a_segment_that_somebody_deleted_is_told_as_lost(folder: Path) -> None:
-    filled(folder, 5, segment=100)
+    filled(folder, 5, segment=40)
     segments(folder)[2].unlink()
     opened = Opened(folder)
     assert opened.spool.lost == [3]

@@ -355,7 +355,7 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "drain")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -382,6 +382,9 @@ class Node(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NOT_UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    STANDING_WHY_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
@@ -402,8 +405,11 @@ class Node(_message.Message):
     version: str
     not_understood: str
     configured_slots: int
+    load: NodeLoad
+    standing: str
+    standing_why: str
     drain: DrainAnswer
-    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")
@@ -442,6 +448,40 @@ class UndrainAnswer(_message.Message):
     node: str
     was_drained: bool
     def __init__(self, node: _Optional[str] = ..., was_drained: _Optional[bool] = ...) -> None: ...
+
+class NodeLoad(_message.Message):
+    __slots__ = ("score", "cpu", "memory", "executors", "executors_used")
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_USED_FIELD_NUMBER: _ClassVar[int]
+    score: float
+    cpu: float
+    memory: float
+    executors: int
+    executors_used: int
+    def __init__(self, score: _Optional[float] = ..., cpu: _Optional[float] = ..., memory: _Optional[float] = ..., executors: _Optional[int] = ..., executors_used: _Optional[int] = ...) -> None: ...
+
+class IdlestRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IdlestAnswer(_message.Message):
+    __slots__ = ("node", "score", "executors_free", "http", "grpc", "as_of")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FREE_FIELD_NUMBER: _ClassVar[int]
+    HTTP_FIELD_NUMBER: _ClassVar[int]
+    GRPC_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    score: float
+    executors_free: int
+    http: str
+    grpc: str
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, node: _Optional[str] = ..., score: _Optional[float] = ..., executors_free: _Optional[int] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CordonRequest(_message.Message):
     __slots__ = ("node", "why")
@@ -490,6 +530,130 @@ class SlotsAnswer(_message.Message):
     node: str
     slots: int
     def __init__(self, node: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
+
+class ListRelaysRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class RelayList(_message.Message):
+    __slots__ = ("relays", "map", "as_of")
+    RELAYS_FIELD_NUMBER: _ClassVar[int]
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    relays: _containers.RepeatedCompositeFieldContainer[Relay]
+    map: RelayMap
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, relays: _Optional[_Iterable[_Union[Relay, _Mapping]]] = ..., map: _Optional[_Union[RelayMap, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RelayMap(_message.Message):
+    __slots__ = ("version", "nodes", "before")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    before: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., before: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Relay(_message.Message):
+    __slots__ = ("node", "is_home", "status", "age_s", "not_understood")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    IS_HOME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    NOT_UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    is_home: bool
+    status: RelayStatus
+    age_s: int
+    not_understood: str
+    def __init__(self, node: _Optional[str] = ..., is_home: _Optional[bool] = ..., status: _Optional[_Union[RelayStatus, _Mapping]] = ..., age_s: _Optional[int] = ..., not_understood: _Optional[str] = ...) -> None: ...
+
+class RelayStatus(_message.Message):
+    __slots__ = ("address", "since", "map_version", "is_moving", "lines", "window", "passed_on", "refused", "sinks")
+    class RefusedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    IS_MOVING_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PASSED_ON_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SINKS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    since: _timestamp_pb2.Timestamp
+    map_version: int
+    is_moving: bool
+    lines: int
+    window: int
+    passed_on: int
+    refused: _containers.ScalarMap[str, int]
+    sinks: _containers.RepeatedCompositeFieldContainer[SinkStatus]
+    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: _Optional[bool] = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ...) -> None: ...
+
+class SinkStatus(_message.Message):
+    __slots__ = ("sink", "state", "published", "confirmed", "rejected", "waiting", "spool_messages", "spool_bytes", "spool_limit", "last_error")
+    class RejectedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    sink: str
+    state: str
+    published: int
+    confirmed: int
+    rejected: _containers.ScalarMap[str, int]
+    waiting: int
+    spool_messages: int
+    spool_bytes: int
+    spool_limit: int
+    last_error: str
+    def __init__(self, sink: _Optional[str] = ..., state: _Optional[str] = ..., published: _Optional[int] = ..., confirmed: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ..., spool_messages: _Optional[int] = ..., spool_bytes: _Optional[int] = ..., spool_limit: _Optional[int] = ..., last_error: _Optional[str] = ...) -> None: ...
+
+class CountMessagesRequest(_message.Message):
+    __slots__ = ("kind", "id")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    id: str
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+
+class ResourceTally(_message.Message):
+    __slots__ = ("kind", "resource", "unique", "duplicates", "seen_by_one", "last_s")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    SEEN_BY_ONE_FIELD_NUMBER: _ClassVar[int]
+    LAST_S_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    resource: str
+    unique: int
+    duplicates: int
+    seen_by_one: int
+    last_s: float
+    def __init__(self, kind: _Optional[str] = ..., resource: _Optional[str] = ..., unique: _Optional[int] = ..., duplicates: _Optional[int] = ..., seen_by_one: _Optional[int] = ..., last_s: _Optional[float] = ...) -> None: ...
 
 class WhyResourceRequest(_message.Message):
     __slots__ = ("kind", "id")
@@ -664,3 +828,107 @@ class PlannedNode(_message.Message):
     before: int
     after: int
     def __init__(self, id: _Optional[str] = ..., slots: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+
+class Hook(_message.Message):
+    __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled", "created", "waiting", "delivered", "failed", "error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    events: _containers.RepeatedScalarFieldContainer[str]
+    url: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    timeout: _duration_pb2.Duration
+    retries: int
+    per_minute: int
+    enabled: bool
+    created: _timestamp_pb2.Timestamp
+    waiting: int
+    delivered: int
+    failed: int
+    error: str
+    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: _Optional[bool] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class ListHooksRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class HookList(_message.Message):
+    __slots__ = ("hooks",)
+    HOOKS_FIELD_NUMBER: _ClassVar[int]
+    hooks: _containers.RepeatedCompositeFieldContainer[Hook]
+    def __init__(self, hooks: _Optional[_Iterable[_Union[Hook, _Mapping]]] = ...) -> None: ...
+
+class CreateHookRequest(_message.Message):
+    __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    events: _containers.RepeatedScalarFieldContainer[str]
+    url: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    timeout: _duration_pb2.Duration
+    retries: int
+    per_minute: int
+    enabled: bool
+    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
+class EnableHookRequest(_message.Message):
+    __slots__ = ("name", "enabled")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    enabled: bool
+    def __init__(self, name: _Optional[str] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
+class EnableHookAnswer(_message.Message):
+    __slots__ = ("name", "enabled")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    enabled: bool
+    def __init__(self, name: _Optional[str] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
+class DeleteHookRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteHookAnswer(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class TestHookRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class TestHookAnswer(_message.Message):
+    __slots__ = ("hook", "event", "error")
+    HOOK_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    hook: str
+    event: str
+    error: str
+    def __init__(self, hook: _Optional[str] = ..., event: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...

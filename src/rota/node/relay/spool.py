@@ -27,9 +27,9 @@ from zlib import crc32
 
 import msgspec
 
+from rota.kit import records
 from rota.kit.files import fsync_folder
 from rota.model.errors import Invalid, Unavailable
-from rota.node.relay import records
 from rota.sinks.port import Message
 
 LIMIT = 2**30

@@ -29,6 +29,9 @@ class Dialect:
     or_update: str
     """What an insertion of a live key does when the key is there."""
 
+    or_keep: str
+    """What an insertion of a piece of a run's log does when that is there."""
+
     keys: str
     """A parenthesised list made from one parameter."""
 
@@ -51,7 +54,7 @@ class Dialect:
         return {name: self._in_our_words(body) for name, body in _NAMED.findall(text)}
 
     def _in_our_words(self, body: str) -> str:
-        words = {name: getattr(self, name) for name in ("now_ms", "bump", "or_update", "keys", "for_update")}
+        words = {name: getattr(self, name) for name in ("now_ms", "bump", "or_update", "or_keep", "keys", "for_update")}
         text = " ".join(body.format(**words).split())
         for plain, quoted in self.names.items():
             text = re.sub(rf"\b{plain}\b", quoted, text)
@@ -70,6 +73,7 @@ SQLITE = Dialect(
     now_ms="CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)",
     bump=RETURNING_BUMP,
     or_update=ON_CONFLICT,
+    or_keep="ON CONFLICT DO NOTHING",
     keys="(SELECT value FROM json_each(?))",
     keys_parameter=json.dumps,
     for_update="",
@@ -81,6 +85,7 @@ POSTGRESQL = Dialect(
     # The listeners are told in the same breath; they hear it when the transaction commits, and not if it does not.
     bump=f"WITH bumped AS ({RETURNING_BUMP}) SELECT revision FROM bumped, pg_notify('rota_' || current_schema(), '')",
     or_update=ON_CONFLICT,
+    or_keep="ON CONFLICT DO NOTHING",
     keys="(SELECT unnest(?::text[]))",
     keys_parameter=list,
     placeholders=lambda: (f"${number}" for number in count(1)),
@@ -90,6 +95,7 @@ MYSQL = Dialect(
     name="mysql",
     now_ms="CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
     bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
+    or_keep="ON DUPLICATE KEY UPDATE place = VALUES(place)",
     or_update=(
         "ON DUPLICATE KEY UPDATE value = VALUES(value), "
         "created = VALUES(created), modified = VALUES(modified), lease = VALUES(lease)"

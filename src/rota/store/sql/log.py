@@ -90,6 +90,11 @@ class LogStore:
         self._committer = Committer(self._commit)
         self._chores: list[asyncio.Task[None]] = []
 
+    @property
+    def driver(self) -> Driver:
+        """What runs its steps; the logs of runs are kept by the same."""
+        return self._driver
+
     def start(self) -> None:
         """Begin to listen, poll and sweep."""
         self._driver.listen(self._pulse.beat)

@@ -27,7 +27,7 @@ from rota.store.sql.steps import Batch, Query, Row
 from rota.store.url import Options, StoreUrl
 
 FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError)
-TEXT = frozenset({"key", "id", "lease"})
+TEXT = frozenset({"key", "id", "lease", "run"})
 """Columns of bytes that are text."""
 
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})

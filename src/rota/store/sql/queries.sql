@@ -99,3 +99,23 @@ SELECT revision, key FROM rota_log WHERE revision > ? AND revision <= ? AND valu
 
 -- name: forget
 DELETE FROM rota_log WHERE revision = ? AND key = ?
+
+-- The output of runs. It has nothing to do with revisions: nobody watches it, and no commit waits for it.
+
+-- name: keep_output
+INSERT INTO rota_run_log (run, attempt, place, at_ms, is_last, data) VALUES (?, ?, ?, ?, ?, ?)
+{or_keep}
+
+-- name: output
+SELECT place, data FROM rota_run_log
+WHERE run = ? AND attempt = ? AND place > ? AND place <= ? ORDER BY place
+
+-- name: output_is_whole
+SELECT 1 FROM rota_run_log WHERE run = ? AND attempt = ? AND is_last = 1 LIMIT 1
+
+-- name: forget_output
+DELETE FROM rota_run_log WHERE run IN {keys}
+
+-- name: old_output
+SELECT run, MIN(at_ms) AS oldest FROM rota_run_log WHERE place = 0 AND at_ms < ?
+GROUP BY run ORDER BY oldest, run LIMIT ?

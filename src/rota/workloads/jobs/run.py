@@ -1,15 +1,18 @@
 """Running one attempt of a job inside an executor.
 
 `run_attempt` hands the job's function its run and returns how it failed, or nothing. An executor outlives the attempts
-it runs, whatever they raise.
+it runs, whatever they raise. `Halt` is how the one that runs is asked to stop: its function sees it in `run.stopping`,
+and is cancelled if it is async.
 """
 
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import Any, Protocol
+
+import msgspec
 
 from rota.workloads.context import Run, Stopping
 
@@ -40,32 +43,72 @@ class Attempt(Protocol):
     @property
     def job(self) -> str: ...
     @property
-    def due(self) -> str: ...
+    def due(self) -> datetime | None: ...
     @property
     def token(self) -> int: ...
+    @property
+    def payload(self) -> bytes: ...
 
 
-def run_attempt(app: App, attempt: Attempt) -> str:
-    """Run it; the error it ended with, or nothing."""
+class Halt:
+    """How the attempt that runs is asked to stop. Once is enough: nothing runs here after it."""
+
+    def __init__(self) -> None:
+        self.stopping = Stopping()
+        self._cancel: Callable[[], object] | None = None
+
+    def ask(self) -> None:
+        """Stop. May be called by the handler of a signal."""
+        self.stopping.set()
+        if self._cancel is not None:
+            self._cancel()
+
+    async def carry(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine, which is cancelled when it is asked to stop."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            if self.stopping:
+                task.cancel()
+            await work
+        finally:
+            self._cancel = None
+
+
+def run_attempt(app: App, attempt: Attempt, halt: Halt) -> tuple[str, int | None]:
+    """Run it: the error it ended with, or nothing, and the exit code that it asked for, if it did."""
     job = app.jobs.get(attempt.job)
     if job is None:
-        return f'the app has no job "{attempt.job}"'
+        return f'the app has no job "{attempt.job}"', None
     run = Run(
         id=attempt.run,
         job=attempt.job,
         attempt=attempt.attempt,
-        due=datetime.fromisoformat(attempt.due) if attempt.due else None,
+        due=attempt.due,
         token=attempt.token,
-        stopping=Stopping(),
+        payload=msgspec.json.decode(attempt.payload) if attempt.payload else None,
+        stopping=halt.stopping,
         log=logging.getLogger(f"rota.job.{attempt.job}"),
     )
     try:
         result = job.function(run)
         if inspect.iscoroutine(result):
-            asyncio.run(result)
+            asyncio.run(halt.carry(result))
     except SystemExit as error:
-        return "" if error.code in (None, 0) else f"exit code {error.code}"
+        return _exited(error)
+    except asyncio.CancelledError:
+        return "it was cancelled", None
     except Exception as error:
         log.exception("attempt failed", extra={"run": attempt.run, "attempt": attempt.attempt})
-        return f"{type(error).__name__}: {error}"
-    return ""
+        return f"{type(error).__name__}: {error}", None
+    return "", None
+
+
+def _exited(error: SystemExit) -> tuple[str, int]:
+    """What `sys.exit` means: a number is the exit code, anything else is an error and means 1."""
+    if error.code is None or error.code == 0:
+        return "", 0
+    if isinstance(error.code, int):
+        return f"exit code {error.code}", error.code
+    return str(error.code), 1

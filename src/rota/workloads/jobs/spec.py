@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
+from rota.decide import cron as crons
 from rota.workloads.checks import Check
-from rota.workloads.jobs import cron as crons
 
 KIND = "job"
 COMMAND = "command"
@@ -34,6 +34,9 @@ class JobSpec:
     retries: int
     """Further attempts of a run that failed."""
 
+    on_lost: str
+    """When its node is lost: `retry` once more for nothing, or `fail`, because doing it twice is worse."""
+
     misfire: str
     """Due times nobody was there for: `skip` them, run `once` for all, `all`, or `all(5)` at most."""
 
@@ -50,6 +53,8 @@ class JobSpec:
     """It starts up to so much later than due, so that not everything starts at once."""
 
     is_async: bool
+    process: bool = False
+    """Does each attempt have a process of its own? (Programs have one in any case.)"""
 
     @property
     def is_manual(self) -> bool:
@@ -97,11 +102,13 @@ def _job(
     tz: object = None,
     timeout: object = None,
     retries: object = 0,
+    on_lost: object = "retry",
     misfire: object = None,
     concurrency: object = 1,
     after: object = None,
     labels: object = None,
     jitter: object = None,
+    process: object = False,
 ) -> dict[str, Any]:
     """The fields every job has."""
     checked = check.name(name)
@@ -123,11 +130,13 @@ def _job(
         "tz": "UTC" if tz is None else check.zone("tz", tz),
         "timeout": check.duration_or_none("timeout", timeout),
         "retries": check.count("retries", retries, least=0),
+        "on_lost": check.choice("on_lost", on_lost, ("retry", "fail")),
         "misfire": "once" if misfire is None else _misfire(check, misfire),
         "concurrency": None if concurrency is None else check.count("concurrency", concurrency),
         "after": _after(check, checked, after),
         "labels": check.labels("labels", labels),
         "jitter": spread,
+        "process": check.flag("process", process),
     }
 
 

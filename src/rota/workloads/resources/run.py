@@ -6,21 +6,30 @@ call sys.exit) into one `Outcome`. A worker is never taken down by one of its ta
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
 
+from rota.kit.clock import Clock
 from rota.model.errors import Invalid
-from rota.workloads.context import Message, Stopping, SyncTask, Task
+from rota.model.ids import NodeId
+from rota.sinks.port import Message as Sent
+from rota.workloads.context import Call, Message, Stopping, SyncTask, Task
+from rota.workloads.resources.dedup import Ids
+from rota.workloads.resources.relay.held import Emission
 from rota.workloads.resources.spec import ResourceSpec
 
 log = logging.getLogger(__name__)
 
 LARGEST = 256 * 1024
 """Bytes of a saved state, as JSON; a commit of the store takes 1 MiB."""
+
+LARGEST_PAYLOAD = 16 * 2**20
+"""Bytes of one message."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,15 @@ class Order(Protocol):
     def spec(self) -> bytes: ...
     @property
     def saved(self) -> bytes: ...
+    @property
+    def is_exclusive(self) -> bool: ...
+
+
+class WayOut(Protocol):
+    """Where the messages of a worker's tasks go."""
+
+    async def emit(self, emissions: list[Emission], confirm: int) -> None:
+        """Keep them all; return when the first `confirm` of them are in the sink or on disk."""
 
 
 Save = Callable[[bytes], None]
@@ -97,34 +115,72 @@ class Life:
         return f"no sign of life for {silent:.0f} s" if silent > silent_after else ""
 
 
-class WorkerDoor:
-    """The door of a task in a worker. There is no relay yet."""
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What a worker has for one of its tasks."""
 
-    def __init__(self, life: Life, save: Callable[[bytes], None]) -> None:
-        self._life, self._save = life, save
+    life: Life
+    save: Save
+    way_out: WayOut
+    node: NodeId
+    sink: str
+    """Where messages of kinds without a sink of their own go; empty: nowhere."""
+
+    clock: Clock
+
+
+class WorkerDoor:
+    """The door of a task in a worker."""
+
+    def __init__(self, order: Order, sink: str | None, offer: Offer) -> None:
+        self._order, self._sink, self._offer = order, sink or offer.sink, offer
+        self._ids = Ids(order.kind, order.resource)
 
     async def emit(self, messages: list[Message]) -> None:
-        """Wait for a relay to take the messages, as for a sink that is down; nothing is dropped."""
-        with self._life.emitting():
-            log.warning("emit waits", extra={"why": "there is no relay yet, so messages have no way out"})
-            await asyncio.Event().wait()
+        """Hand the messages to the worker's outbox, waiting for room."""
+        if not self._sink:
+            raise Invalid(
+                f'resource {self._order.kind}: it emits, and has no sink; declare one (sink="amqp://…"), '
+                "or set sink in [relay]"
+            )
+        confirm = max((number for number, message in enumerate(messages, 1) if message.confirm), default=0)
+        now = self._offer.clock.wall()
+        emissions = [self._emission(message, now) for message in messages]
+        with self._offer.life.emitting():
+            await self._offer.way_out.emit(emissions, confirm)
 
     def alive(self) -> None:
-        self._life.sign()
+        self._offer.life.sign()
 
     async def save(self, state: dict[str, Any]) -> None:
-        self._life.sign()
+        self._offer.life.sign()
         data = msgspec.json.encode(state)
         if len(data) > LARGEST:
             raise Invalid(f"the state to save has {len(data)} bytes; at most {LARGEST} are kept: save less")
-        self._save(data)
+        self._offer.save(data)
+
+    def _emission(self, message: Message, now: datetime) -> Emission:
+        order, payload = self._order, message.payload
+        if len(payload) > LARGEST_PAYLOAD:
+            raise Invalid(f"a message has {len(payload)} bytes; at most {LARGEST_PAYLOAD} are sent: split it")
+        sent = Sent(
+            id=self._ids.of(message.key, payload),
+            kind=order.kind,
+            resource=order.resource,
+            payload=payload,
+            node=self._offer.node,
+            time=now,
+            key=message.key or "",
+            to=message.to or "",
+        )
+        return Emission(sent, self._sink, order.slot, order.epoch, order.is_exclusive)
 
 
-async def run_task(kind: Kind | None, order: Order, life: Life, save: Save, started: Callable[[], None]) -> Outcome:
+async def run_task(kind: Kind | None, order: Order, offer: Offer, started: Callable[[], None]) -> Outcome:
     """Run an async task until it ends or is cancelled; `started` is called when its first step is done."""
     telling: asyncio.Handle | None = None
     try:
-        function, fields = _prepared(kind, order, WorkerDoor(life, save))
+        function, fields = _prepared(kind, order, offer)
         task = Task(**fields)
         telling = asyncio.get_running_loop().call_soon(started)
         await function(task)
@@ -144,12 +200,12 @@ async def run_task(kind: Kind | None, order: Order, life: Life, save: Save, star
 
 
 def run_sync_task(
-    kind: Kind | None, order: Order, life: Life, save: Save, stopping: Stopping, started: Callable[[], None]
+    kind: Kind | None, order: Order, offer: Offer, stopping: Stopping, call: Call, started: Callable[[], None]
 ) -> Outcome:
-    """Run a sync task until it returns; `stopping` asks it to."""
+    """Run a sync task until it returns; `stopping` asks it to, and `call` runs what it waits for on another thread."""
     try:
-        function, fields = _prepared(kind, order, WorkerDoor(life, save))
-        task = SyncTask(**fields, call=_here, stopping=stopping)
+        function, fields = _prepared(kind, order, offer)
+        task = SyncTask(**fields, call=call, stopping=stopping)
         started()
         function(task)
     except SystemExit:
@@ -165,7 +221,7 @@ def limits(kind: Kind) -> tuple[float, float]:
     return kind.spec.start_within.total_seconds(), kind.spec.silent_after.total_seconds()
 
 
-def _prepared(kind: Kind | None, order: Order, door: WorkerDoor) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _prepared(kind: Kind | None, order: Order, offer: Offer) -> tuple[Callable[..., Any], dict[str, Any]]:
     if kind is None:
         raise LookupError(f'the app has no resource "{order.kind}"; declare it, or remove what was made of it')
     fields = msgspec.json.decode(order.spec, type=dict[str, Any])
@@ -175,11 +231,6 @@ def _prepared(kind: Kind | None, order: Order, door: WorkerDoor) -> tuple[Callab
         "slot": order.slot,
         "epoch": order.epoch,
         "spec": kind.decode(fields, order.resource),
-        "door": door,
+        "door": WorkerDoor(order, kind.spec.sink, offer),
         "saved": msgspec.json.decode(order.saved, type=dict[str, Any]),
     }
-
-
-def _here(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine returns that never really waits."""
-    return asyncio.run(coroutine)

@@ -338,6 +338,15 @@ class Relay:
         )
 
     @property
+    def is_safe(self) -> bool:
+        """Would nothing be lost if this relay ended now? What is in spools is safe there."""
+        return (
+            not self._held_back
+            and all(outlet.is_safe for outlet in self.outlets.values())
+            and all(peer.is_idle for peer in self.peers.values())
+        )
+
+    @property
     def held(self) -> int:
         """Messages in memory."""
         return sum(budget.messages for budget in self._budgets())

@@ -21,7 +21,7 @@ CROWD = 16
 """Batches that wait for one message before those of lines that are gone are looked for."""
 
 
-class Emission(msgspec.Struct, frozen=True, array_like=True):
+class Emission(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One replica's copy of a message, as hosts and relays hand it over."""
 
     message: Message

@@ -53,6 +53,12 @@ class Outlet:
         return not (self._queue or self._read or self._writing or self.under_way or self.unread)
 
     @property
+    def is_safe(self) -> bool:
+        """Is everything in the sink or on disk?"""
+        is_written = all(held.sequence is not None for held in self.under_way.values())
+        return not self._queue and not self._writing and is_written
+
+    @property
     def waiting(self) -> int:
         """Messages in memory that neither sink nor spool has."""
         return len(self._queue)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.workloads.jobs.cron import ALIASES, due_times, normal, ticks
+from rota.decide.cron import ALIASES, due_times, normal, ticks
 
 
 def at(text):

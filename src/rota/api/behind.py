@@ -1,0 +1,45 @@
+"""What stands behind the doors of a node: what its operations need of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rota.api.relays import Tallies
+from rota.api.watches import Watches
+from rota.kit.clock import Clock
+from rota.model.errors import Unavailable
+from rota.store.logs.port import Logs
+from rota.store.port import Store
+
+
+@dataclass(frozen=True)
+class Behind:
+    """One node, as its doors see it."""
+
+    store: Callable[[], Store | None]
+    """The store, or None while this node has none."""
+
+    clock: Clock
+    watches: Watches
+    """Keeps the operations that go on."""
+
+    tallies: Tallies
+    """Asks relays."""
+
+    logs: Callable[[], Logs | None] = lambda: None
+    """Where the output of runs is kept, or None while this node has no store."""
+
+    def present_store(self) -> Store:
+        """The store; Unavailable while there is none."""
+        if (store := self.store()) is None:
+            raise _not_yet()
+        return store
+
+    def present_logs(self) -> Logs:
+        """Where output is kept; Unavailable while that is out of reach."""
+        if (logs := self.logs()) is None:
+            raise _not_yet()
+        return logs
+
+
+def _not_yet() -> Unavailable:
+    return Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")

@@ -1,0 +1,416 @@
+"""Operations on jobs and runs: what can be asked of them, as plain functions on the store.
+
+The decisions and the writes are `control.jobs.verbs`; here is what a caller sees of them, and what is allowed to whom.
+A job that an app or a file declares is changed there; at a door it can be run, switched on and off, and looked at.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import AsyncExitStack, aclosing, suppress
+from datetime import datetime, timedelta
+from itertools import islice
+
+import msgspec
+
+from rota.api.job_schema import (
+    DueTime,
+    JobPage,
+    JobView,
+    LogPart,
+    RunPage,
+    RunView,
+    job_view,
+    read_job,
+    run_view,
+)
+from rota.api.operations import MAX_PAGE, PAGE, check_wait, needs
+from rota.control.jobs import verbs
+from rota.decide.access import Access
+from rota.decide.jobs import due as dues
+from rota.decide.jobs.preview import preview
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.ids import Key, Revision
+from rota.model.job import JobCursor, JobRecord, Origin, RunRecord, RunState, job_of
+from rota.store.follow import follow
+from rota.store.logs.port import CHUNK, Logs
+from rota.store.port import Entry, Store
+from rota.store.records import understood
+from rota.workloads.checks import did_you_mean
+
+MOST_DUE = 1000
+"""Due times that one preview shows."""
+
+MOST_PAYLOADS = 1000
+"""Runs that one call starts."""
+
+LARGEST_PAYLOAD = 64 * 1024
+"""Bytes of what is given to a run."""
+
+POLL = 0.5
+"""Seconds between looks at a log that grows."""
+
+
+# Jobs
+
+
+@needs(Access.VIEW)
+async def list_jobs(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> JobPage:
+    """Jobs in the order of the name; `token` is the `next` of the page before."""
+    _check_limit(limit)
+    after = keys.job(token) if token else None
+    page = await store.scan(keys.JOBS + prefix, after=after, limit=limit)
+    jobs, strange = [], {}
+    now = await store.now()
+    for entry in page.entries:
+        name = entry.key.removeprefix(keys.JOBS)
+        try:
+            jobs.append(await _job_view(store, entry, now))
+        except Invalid as error:
+            strange[name] = str(error)
+    last = page.entries[-1].key.removeprefix(keys.JOBS) if page.more else None
+    return JobPage(jobs=tuple(jobs), next=last, not_understood=strange)
+
+
+@needs(Access.VIEW)
+async def get_job(store: Store, name: str) -> JobView:
+    """A job, when it is due next, and how it is doing; NotFound if there is none."""
+    return await _job_view(store, await _job(store, name), await store.now())
+
+
+@needs(Access.ADMIN)  # it may run any program on any node
+async def put_job(store: Store, fields: Mapping[str, object], *, by: str, version: int | None = None) -> JobView:
+    """Add a job, or give one other fields; Conflict if it is not at `version` any more (0: if it is there)."""
+    wanted = read_job(fields)
+    if not wanted.is_command:
+        raise Invalid(
+            f'job "{wanted.name}": what is added here runs a program, so give argv; functions are declared in an app'
+        )
+    entry = await store.get(keys.job(wanted.name))
+    _refuse_declared(understood(JobRecord, entry), wanted.name)
+    expected = None if version is None else Revision(version)
+    await verbs.put_job(store, wanted, Origin.API, by, expected=expected)
+    return await get_job(store, wanted.name)
+
+
+@needs(Access.ADMIN)
+async def delete_job(store: Store, name: str, *, by: str) -> None:
+    """Delete a job. Runs that wait are interrupted, those that run go on to their end, the history stays."""
+    entry = await _job(store, name)
+    _refuse_declared(codec.decode(JobRecord, entry.value), name)
+    await verbs.delete_job(store, name)
+
+
+@needs(Access.OPERATE)
+async def enable_job(store: Store, name: str, *, by: str) -> JobView:
+    """Let a job be due again, from now on."""
+    await _job(store, name)
+    await verbs.enable(store, name, by)
+    return await get_job(store, name)
+
+
+@needs(Access.OPERATE)
+async def disable_job(store: Store, name: str, *, by: str) -> JobView:
+    """Let a job not be due any more; runs that live go on, and it can still be run by hand."""
+    await _job(store, name)
+    await verbs.disable(store, name, by)
+    return await get_job(store, name)
+
+
+@needs(Access.VIEW)
+async def preview_job(
+    store: Store, name: str, *, count: int = 10, after: datetime | None = None
+) -> tuple[DueTime, ...]:
+    """When a job is due next, and which of these times are odd because clocks change."""
+    if not 1 <= count <= MOST_DUE:
+        raise Invalid(f"count is {count}; it must be from 1 to {MOST_DUE}")
+    spec = codec.decode(JobRecord, (await _job(store, name)).value).spec
+    coming = preview(spec, after or await store.now(), count=count)
+    return tuple(DueTime(due=each.due, local=each.local, odd=each.odd) for each in coming)
+
+
+@needs(Access.OPERATE)
+async def backfill_job(store: Store, name: str, first: datetime, last: datetime, *, by: str) -> tuple[str, ...]:
+    """Make the runs of due times between two moments that had none; their ids."""
+    if last < first:
+        raise Invalid(f"from {first.isoformat()} to {last.isoformat()}; the end must not be before the beginning")
+    await _job(store, name)
+    return tuple(await verbs.backfill(store, name, first, last, by))
+
+
+@needs(Access.OPERATE)
+async def run_job(
+    store: Store, name: str, *, by: str, payload: object = None, wait: timedelta | None = None
+) -> RunView:
+    """Start a run of a job by hand; with `wait`, return when it is over, or when that time is."""
+    check_wait(wait)
+    check_payload(payload)
+    await _job(store, name)
+    [run] = await verbs.run_now(store, name, by, payloads=[payload])
+    return await await_run(store, run, wait) if wait else await get_run(store, run)
+
+
+# Runs
+
+
+@needs(Access.VIEW)
+async def list_runs(
+    store: Store,
+    *,
+    job: str | None = None,
+    states: Collection[str] = (),
+    limit: int = PAGE,
+    token: str | None = None,
+) -> RunPage:
+    """Runs of one job or of all: those that are not over, then so many others from the newest on.
+
+    `token` is the `next` of the page before; those that are not over are on the first page.
+    """
+    _check_limit(limit)
+    wanted = frozenset(_state(each) for each in states)
+    if job is not None:
+        await _known_job(store, job)
+    living = await _living(store, job, wanted) if token is None else []
+    over, after = await _over(store, job, wanted, limit, token)
+    return RunPage(runs=(*living, *over), next=after)
+
+
+@needs(Access.VIEW)
+async def get_run(store: Store, run: str) -> RunView:
+    """A run, living or over; NotFound if there is none."""
+    return run_view(await _run(store, run))
+
+
+@needs(Access.VIEW)
+async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
+    """A run when it is over, or as it is when the time is over."""
+    view = await get_run(store, run)
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(wait.total_seconds()),
+            aclosing(follow(store, keys.live_run(run))) as entries,
+        ):
+            async for entry in entries:
+                if entry is None:
+                    return await get_run(store, run)
+                view = run_view(codec.decode(RunRecord, entry.value))
+    return view
+
+
+@needs(Access.OPERATE)
+async def restart_run(store: Store, run: str, *, by: str) -> RunView:
+    """Do once more what a run that is over did; the new run."""
+    await _run(store, run)
+    return await get_run(store, await verbs.restart(store, run, by))
+
+
+@needs(Access.OPERATE)
+async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait: timedelta | None = None) -> RunView:
+    """Stop a run; with `wait`, return when it is over, or when that time is."""
+    check_wait(wait)
+    if not why.isprintable() or len(why) > 200:
+        raise Invalid("a reason has at most 200 characters, all printable; shorten it")
+    await _run(store, run)
+    await verbs.interrupt(store, run, why, by)
+    return await await_run(store, run, wait) if wait else await get_run(store, run)
+
+
+@needs(Access.OPERATE)
+async def delete_run(store: Store, run: str) -> None:
+    """Delete a run that is over."""
+    await _run(store, run)
+    await verbs.delete_run(store, run)
+
+
+# Output
+
+
+@needs(Access.VIEW)
+async def read_log(store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0) -> LogPart:
+    """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named."""
+    if offset < 0:
+        raise Invalid(f"offset is {offset}; it must not be below zero")
+    record = await _run(store, run)
+    number = _attempt(record, attempt)
+    is_whole = await logs.is_whole(run, number)
+    data = await logs.read(run, number, offset)
+    return LogPart(
+        run=run,
+        attempt=number,
+        offset=offset,
+        data=data,
+        next=offset + len(data),
+        is_whole=len(data) < CHUNK and (is_whole or record.is_over),
+    )
+
+
+@needs(Access.VIEW)
+async def follow_log(
+    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0
+) -> AsyncGenerator[LogPart, None]:
+    """What an attempt of a run puts out, from an offset on, until it ends."""
+    quiet_since: int | None = None
+    while True:
+        part = await read_log(store, logs, run, attempt=attempt, offset=offset)
+        attempt, offset = part.attempt, part.next
+        if part.data:
+            quiet_since = None
+            yield part
+            continue
+        # What was under way when the run ended arrives within a second or two.
+        if part.is_whole and await logs.is_whole(run, part.attempt):
+            return
+        if part.is_whole:
+            quiet_since = (quiet_since or 0) + 1
+            if quiet_since > 3 / POLL:
+                return
+        await asyncio.sleep(POLL)
+
+
+# How
+
+
+async def _job(store: Store, name: str) -> Entry:
+    entry = await store.get(keys.job(name)) if name else None
+    if entry is None:
+        raise await _no_job(store, name)
+    return entry
+
+
+async def _known_job(store: Store, name: str) -> None:
+    """NotFound unless there is such a job, or runs of one."""
+    if await store.get(keys.job(name)) is None and not (await store.scan(keys.runs(name), limit=1)).entries:
+        raise await _no_job(store, name)
+
+
+async def _no_job(store: Store, name: str) -> NotFound:
+    known = [entry.key.removeprefix(keys.JOBS) for entry in (await store.scan(keys.JOBS, limit=MAX_PAGE)).entries]
+    guess = did_you_mean(name, known) or "; rota jobs ls shows those there are"
+    return NotFound(f'there is no job "{name}"{guess}')
+
+
+def _refuse_declared(record: JobRecord | None, name: str) -> None:
+    if record is not None and record.origin is not Origin.API:
+        whose = f'app "{record.app}"' if record.origin is Origin.APP else f"the file of node {record.by}"
+        raise Conflict(
+            f'job "{name}" belongs to {whose}; change it there, or switch it off with: rota jobs disable {name}'
+        )
+
+
+async def _job_view(store: Store, entry: Entry, now: datetime) -> JobView:
+    record = codec.decode(JobRecord, entry.value)
+    name = record.spec.name
+    living = (await store.scan(f"{keys.LIVE_RUNS}{name}/")).entries
+    cursor = understood(JobCursor, await store.get(keys.job_cursor(name)))
+    due = None
+    if record.enabled and record.spec.is_timed:
+        due = next(islice(dues.times(record.spec, max(now, dues.decided(record, cursor))), 1), None)
+    over, _ = await _over(store, name, frozenset(), 1, None)
+    return job_view(record, entry.modified, due=due, live=len(living), last=over[0] if over else None)
+
+
+async def _run(store: Store, run: str) -> RunRecord:
+    """A run, wherever it is; it may move while it is looked for."""
+    for key in (keys.live_run(run), keys.run(run), keys.live_run(run)):
+        entry = await store.get(key) if job_of(run) != run else None
+        if entry is not None:
+            return codec.decode(RunRecord, entry.value)
+    raise NotFound(f"there is no run {run}; rota runs ls shows those there are")
+
+
+async def _living(store: Store, job: str | None, states: Collection[RunState]) -> list[RunView]:
+    prefix = f"{keys.LIVE_RUNS}{job}/" if job else keys.LIVE_RUNS
+    runs = [codec.decode(RunRecord, entry.value) for entry in (await store.scan(prefix)).entries]
+    shown = [run_view(run) for run in runs if not states or run.state in states]
+    return sorted(shown, key=lambda run: run.due, reverse=True)
+
+
+async def _over(
+    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None
+) -> tuple[list[RunView], str | None]:
+    """Runs that are over, the newest first, and where to go on: behind the last one that was shown."""
+    jobs = [job] if job is not None else await _jobs_with_runs(store)
+    heads = {name: _newest_first(store, name, token) for name in jobs}
+    found: list[RunView] = []
+    ahead: dict[str, RunRecord] = {}
+    async with AsyncExitStack() as stack:
+        for runs in heads.values():
+            await stack.enter_async_context(aclosing(runs))
+        while True:
+            for name in [name for name in heads if name not in ahead]:
+                run = await anext(heads[name], None)
+                if run is None:
+                    del heads[name]
+                else:
+                    ahead[name] = run
+            if not ahead:
+                return found, None
+            if len(found) == limit:
+                return found, found[-1].id
+            newest = ahead.pop(max(ahead, key=lambda name: (ahead[name].due, ahead[name].id)))
+            if not states or newest.state in states:
+                found.append(run_view(newest))
+
+
+async def _newest_first(store: Store, job: str, token: str | None) -> AsyncGenerator[RunRecord, None]:
+    after = _behind(job, token) if token else None
+    while True:
+        page = await store.scan(keys.runs(job), after=after, limit=PAGE)
+        for entry in page.entries:
+            if (run := understood(RunRecord, entry)) is not None:
+                yield run
+        if not page.more:
+            return
+        after = page.entries[-1].key
+
+
+def _behind(job: str, token: str) -> Key:
+    """Where the runs of a job go on behind a run of any job: of those due together, the last by name came first."""
+    if job == job_of(token):
+        return keys.run(token)
+    moment = keys.run(f"{job}/{token.partition('/')[2].partition('-')[0]}")
+    return f"{moment}~" if job > job_of(token) else f"{moment[:-1]}Y~"  # behind all of that moment, or before them
+
+
+async def _jobs_with_runs(store: Store) -> list[str]:
+    """The jobs that have a history, found by jumping from one to the next."""
+    found: list[str] = []
+    after: Key | None = None
+    while True:
+        page = await store.scan(keys.RUNS, after=after, limit=1)
+        if not page.entries:
+            return found
+        found.append(job_of(keys.run_of(page.entries[0].key)))
+        after = f"{keys.runs(found[-1])}~"  # behind everything of this job
+
+
+def _state(text: str) -> RunState:
+    try:
+        return RunState(text.replace("-", " ").replace("_", " "))
+    except ValueError:
+        known = ", ".join(state.replace(" ", "-") for state in RunState)
+        raise Invalid(f'state is "{text}"; there are {known}') from None
+
+
+def _attempt(run: RunRecord, attempt: int | None) -> int:
+    newest = run.attempt if run.is_bound or run.is_over else max((each.attempt for each in run.earlier), default=1)
+    if attempt is None:
+        return newest
+    if not 1 <= attempt <= max(newest, run.attempt):
+        raise NotFound(f"run {run.id} has no attempt {attempt}; it has had {newest}")
+    return attempt
+
+
+def check_payload(payload: object) -> None:
+    """Invalid if it is too large to be given to a run."""
+    try:
+        size = len(msgspec.json.encode(payload))
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Invalid(f"the payload cannot be written as JSON: {error}") from None
+    if size > LARGEST_PAYLOAD:
+        raise Invalid(f"the payload has {size} bytes; at most {LARGEST_PAYLOAD} go with a run: store it and name it")
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")

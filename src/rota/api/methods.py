@@ -1,0 +1,62 @@
+"""Methods of the gRPC contracts: which operation answers, and what it is given beside the request."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message import Message
+
+from rota.api.behind import Behind
+from rota.api.relays import Tallies
+from rota.api.watches import Watches
+from rota.kit.clock import Clock
+from rota.store.port import Store
+
+MARGIN = timedelta(milliseconds=200)
+"""How long before the caller's deadline a wait ends, so that the answer arrives in time."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What an operation needs beside the request."""
+
+    store: Store
+    behind: Behind
+    remaining: timedelta | None
+    """How long the caller still waits; None: for ever."""
+
+    @property
+    def clock(self) -> Clock:
+        """The node's clock."""
+        return self.behind.clock
+
+    @property
+    def tallies(self) -> Tallies:
+        """Asks relays."""
+        return self.behind.tallies
+
+    def bounded(self, wait: timedelta) -> timedelta:
+        """A wait that ends in time for the caller."""
+        return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
+
+
+Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """The operation behind a method, and how it is asked."""
+
+    operation: str
+    answer: Answer
+    conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The operation behind a method that goes on answering, in batches of messages."""
+
+    operation: str
+    answer: Callable[[Call, Watches, Any], AsyncGenerator[list[Message], None]]

@@ -1,0 +1,135 @@
+"""`rota hooks`: what the fleet does when something happens."""
+
+import click
+
+from rota.api import hooks as operations
+from rota.api.hooks import HookView
+from rota.cli import options, tables
+from rota.cli.nodes import Listing
+from rota.cli.on_store import on_store
+from rota.kit.clock import SYSTEM
+from rota.model.errors import Unavailable
+
+HEADINGS = "HOOK", "ON", "EVENTS", "DOES", "WAITING", "DELIVERED", "FAILED", "LAST ERROR"
+name_argument = click.argument("name", metavar="NAME")
+
+
+@click.group(cls=Listing)
+def command() -> None:
+    """Say what the fleet does when something happens: call a URL, or run a command.
+
+    `rota hooks` alone is `rota hooks ls`.
+    """
+
+
+@command.command()
+@options.store
+@options.output
+def ls(store: str, output: str) -> None:
+    """List the hooks, and what became of their deliveries.
+
+    Example: rota hooks --store sqlite:///rota.db
+    """
+    found = on_store(store, operations.list_hooks)
+    if output == "json":
+        tables.show_json({"hooks": found})
+        return
+    tables.show(HEADINGS, [_row(hook) for hook in found], "no hooks; make one with: rota hooks add NAME …")
+
+
+@command.command(context_settings={"ignore_unknown_options": True})
+@name_argument
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.option("--on", "events", multiple=True, metavar="EVENT", required=True, help="A kind of events, such as node.*.")
+@click.option("--url", metavar="URL", help="What to call, with POST.")
+@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="How long one try may take.")
+@click.option("--retries", type=int, default=5, show_default=True, metavar="COUNT", help="How often to try again.")
+@click.option(
+    "--per-minute", type=int, default=60, show_default=True, metavar="COUNT", help="Events it takes; more wait."
+)
+@options.store
+def add(
+    name: str,
+    words: tuple[str, ...],
+    events: tuple[str, ...],
+    url: str | None,
+    timeout: str,
+    retries: int,
+    per_minute: int,
+    store: str,
+) -> None:
+    """Call a URL, or run a command, for each event of some kinds.
+
+    The command is run on whichever node takes the event, which it finds as JSON on its stdin.
+
+    Example: rota hooks add pager --on node.offline --on node.online --url https://example.com/rota
+    """
+    fields = {
+        "name": name,
+        "events": list(events),
+        "url": url,
+        "command": list(words) or None,
+        "timeout": timeout,
+        "retries": retries,
+        "per_minute": per_minute,
+    }
+    on_store(store, lambda open: operations.create_hook(open, SYSTEM, fields))
+    click.echo(f"hook {name} is there")
+
+
+@command.command()
+@name_argument
+@options.store
+def rm(name: str, store: str) -> None:
+    """Remove a hook; what waits for it is dropped.
+
+    Example: rota hooks rm pager
+    """
+    on_store(store, lambda open: operations.delete_hook(open, name))
+    click.echo(f"hook {name} is gone")
+
+
+@command.command()
+@name_argument
+@options.store
+def enable(name: str, store: str) -> None:
+    """Switch a hook on.
+
+    Example: rota hooks enable pager
+    """
+    on_store(store, lambda open: operations.enable_hook(open, name, True))
+    click.echo(f"hook {name} is on")
+
+
+@command.command()
+@name_argument
+@options.store
+def disable(name: str, store: str) -> None:
+    """Switch a hook off; what happens meanwhile does not concern it.
+
+    Example: rota hooks disable pager
+    """
+    on_store(store, lambda open: operations.enable_hook(open, name, False))
+    click.echo(f"hook {name} is off")
+
+
+@command.command()
+@name_argument
+@options.store
+def test(name: str, store: str) -> None:
+    """Deliver a made-up event to a hook, and say what came of it; some node must be up.
+
+    Example: rota hooks test pager
+    """
+    trial = on_store(store, lambda open: operations.try_hook(open, SYSTEM, name))
+    if trial.error:
+        raise Unavailable(f"hook {name} failed: {trial.error}")
+    click.echo(f"hook {name} took event {trial.event}")
+
+
+def _row(hook: HookView) -> tuple[str, ...]:
+    status = hook.status
+    does = f"POST {hook.url}" if hook.url else " ".join(hook.command)
+    is_on = "yes" if hook.enabled else "no"
+    counts = str(hook.waiting), str(status.delivered), str(status.failed)
+    return hook.name, is_on, ",".join(hook.events), does, *counts, status.error

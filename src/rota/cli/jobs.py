@@ -1,0 +1,275 @@
+"""`rota jobs`: what is to be done, and when.
+
+It works on the fleet's store, as the API of a node does; no node needs to be asked, and none needs to be there.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from rota.api import job_operations as operations
+from rota.api.job_schema import DueTime, JobView, RunView
+from rota.api.operations import MAX_PAGE
+from rota.cli import options, tables
+from rota.cli.on_store import on_store
+from rota.cli.runs import finished, run_line
+from rota.cli.who import me
+from rota.model.errors import Invalid
+from rota.store import Store
+
+job_argument = click.argument("job", metavar="JOB")
+
+
+@click.group()
+def command() -> None:
+    """Add, run and look at jobs."""
+
+
+@command.command()
+@options.store
+@options.output
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
+def ls(prefix: str, store: str, output: str) -> None:
+    """List the jobs: when they are due next, and how they did last.
+
+    Example: rota jobs ls
+    """
+    found = on_store(store, lambda open: _all(open, prefix))
+    if output == "json":
+        tables.show_json(found)
+        return
+    headings = "JOB", "SCHEDULE", "NEXT", "LIVE", "LAST", "FROM"
+    tables.show(headings, [_row(view) for view in found], "no such jobs; declare one in an app, or: rota jobs add")
+
+
+@command.command()
+@job_argument
+@options.store
+@options.output
+def get(job: str, store: str, output: str) -> None:
+    """Show one job and how it is doing.
+
+    Example: rota jobs get report -o json
+    """
+    _tell(on_store(store, lambda open: operations.get_job(open, job)), output)
+
+
+@command.command()
+@job_argument
+@click.argument("words", nargs=-1, required=True, metavar="WORDS…")
+@click.option("--cron", metavar="EXPRESSION", help='When it is due, like "0 3 * * *" or @daily.')
+@click.option("--every", metavar="DURATION", help="How often it is due, like 10m.")
+@click.option("--after", multiple=True, metavar="JOB", help="It is due when this one has succeeded; may be repeated.")
+@click.option("--tz", metavar="ZONE", help="Time zone of --cron, like Asia/Shanghai.  [default: UTC]")
+@click.option("--misfire", metavar="POLICY", help="Due times nobody was there for: skip, once, all, all(5).")
+@click.option("--jitter", metavar="DURATION", help="It starts up to so much later than due.")
+@click.option("--timeout", metavar="DURATION", help="An attempt that takes longer is killed.")
+@click.option("--retries", type=int, metavar="COUNT", help="Further attempts of a run that failed.")
+@click.option("--concurrency", type=int, metavar="COUNT", help="Runs at a time in the whole fleet.  [default: 1]")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What its nodes are labelled with.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable that it gets; may be repeated.")
+@click.option("--cwd", metavar="FOLDER", help="The folder it runs in.")
+@click.option(
+    "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it has this version; 0: is new."
+)
+@options.store
+@options.output
+def add(job: str, words: tuple[str, ...], version: int | None, store: str, output: str, **given: Any) -> None:
+    """Add a job that runs a program, or change one that was added so.
+
+    The program and its arguments stand behind --.
+
+    Example: rota jobs add backup --cron "0 3 * * *" --tz Asia/Shanghai -- pg_dump -Fc shop
+    """
+    fields = {field: value for field, value in given.items() if value not in (None, ())}
+    fields |= {"name": job, "argv": list(words), "after": list(given["after"]) or None}
+    fields |= {field: _pairs(f"--{field.rstrip('s')}", given[field]) for field in ("labels", "env") if given[field]}
+    view = on_store(store, lambda open: operations.put_job(open, fields, by=me(), version=version))
+    _tell(view, output)
+
+
+@command.command()
+@job_argument
+@options.store
+def rm(job: str, store: str) -> None:
+    """Delete a job that was added. Runs that run go on to their end, and the history stays.
+
+    Example: rota jobs rm backup
+    """
+    on_store(store, lambda open: operations.delete_job(open, job, by=me()))
+    click.echo(f"deleted {job}")
+
+
+@command.command()
+@job_argument
+@options.store
+@options.output
+def enable(job: str, store: str, output: str) -> None:
+    """Let a job be due again, from now on."""
+    _tell(on_store(store, lambda open: operations.enable_job(open, job, by=me())), output)
+
+
+@command.command()
+@job_argument
+@options.store
+@options.output
+def disable(job: str, store: str, output: str) -> None:
+    """Let a job not be due any more; it can still be run by hand."""
+    _tell(on_store(store, lambda open: operations.disable_job(open, job, by=me())), output)
+
+
+@command.command()
+@job_argument
+@click.option("--payload", metavar="JSON", help="What its function is given.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
+@click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
+@options.store
+@options.output
+def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Start a run of a job now, and wait for its end.
+
+    The exit code is 1 if the run failed, and 6 if it was not over in time; it goes on then.
+
+    Example: rota jobs run report --payload '{"day": "2026-11-16"}'
+    """
+    given = _payload(payload)
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.run_job(open, job, by=me(), payload=given, wait=wait))
+    _show_run(view, output)
+    finished(view, wait)
+
+
+@command.command()
+@job_argument
+@click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="How many due times.")
+@click.option("--after", metavar="TIME", help="From when on, like 2026-03-29T00:00Z.  [default: now]")
+@options.store
+@options.output
+def preview(job: str, count: int, after: str | None, store: str, output: str) -> None:
+    """Show when a job is due next; times where clocks change are marked.
+
+    Example: rota jobs preview report --count 20
+    """
+    start = None if after is None else moment("--after", after)
+    found = on_store(store, lambda open: operations.preview_job(open, job, count=count, after=start))
+    if output == "json":
+        tables.show_json(found)
+        return
+    tables.show(("DUE (UTC)", "LOCAL", ""), [_due(each) for each in found], "the clock does not say when it is due")
+
+
+@command.command()
+@job_argument
+@click.argument("first", metavar="FIRST")
+@click.argument("last", metavar="LAST")
+@options.store
+@options.output
+def backfill(job: str, first: str, last: str, store: str, output: str) -> None:
+    """Make the runs of due times between two moments that had none.
+
+    Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
+    """
+    start, end = moment("FIRST", first), moment("LAST", last)
+    made = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()))
+    if output == "json":
+        tables.show_json(made)
+        return
+    for run_id in made:
+        click.echo(run_id)
+    click.echo(f"{len(made)} {'run' if len(made) == 1 else 'runs'} made")
+
+
+def moment(option: str, text: str) -> datetime:
+    """A time that was written; UsageError says how to write one."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise click.UsageError(f'{option} "{text}" is no time with its zone; write one like 2026-01-31T12:00Z')
+    return found
+
+
+async def _all(store: Store, prefix: str) -> list[JobView]:
+    found: list[JobView] = []
+    token: str | None = None
+    while True:
+        page = await operations.list_jobs(store, prefix=prefix, limit=MAX_PAGE, token=token)
+        found += page.jobs
+        for name, why in page.not_understood.items():
+            click.echo(f"rota: job {name}: {why}", err=True)
+        token = page.next
+        if token is None:
+            return found
+
+
+def _tell(view: JobView, output: str) -> None:
+    if output == "json":
+        tables.show_json(view)
+        return
+    for name, value in _about(view).items():
+        if value:
+            click.echo(f"{name:<9} {value}")
+
+
+def _about(view: JobView) -> dict[str, str]:
+    options = {name: value for name, value in view.spec.items() if name not in ("cron", "every", "tz", "after", "argv")}
+    return {
+        "job": view.name,
+        "version": str(view.version),
+        "from": _origin(view),
+        "schedule": view.schedule,
+        "program": " ".join(view.spec.get("argv", ())),
+        "options": msgspec.json.encode(options).decode(),
+        "next": _next(view),
+        "live": f"{view.live} {'run' if view.live == 1 else 'runs'}",
+        "last": run_line(view.last) if view.last else "",
+        "changed": f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by or 'somebody'}",
+    }
+
+
+def _row(view: JobView) -> tuple[str, ...]:
+    last = f"{view.last.state} {view.last.ended:%m-%d %H:%M:%S}" if view.last and view.last.ended else ""
+    return view.name, view.schedule, _next(view), str(view.live or ""), last, _origin(view)
+
+
+def _next(view: JobView) -> str:
+    if not view.enabled:
+        return "disabled"
+    return f"{view.next:%Y-%m-%d %H:%M:%S}" if view.next else ""
+
+
+def _origin(view: JobView) -> str:
+    return f"app {view.app}" if view.app else str(view.origin)
+
+
+def _due(each: DueTime) -> tuple[str, ...]:
+    return f"{each.due:%Y-%m-%d %H:%M:%S}", f"{each.local:%Y-%m-%d %H:%M:%S %Z}", each.odd
+
+
+def _show_run(view: RunView, output: str) -> None:
+    if output == "json":
+        tables.show_json(view)
+    else:
+        click.echo(run_line(view))
+
+
+def _payload(text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Invalid(f"--payload is not JSON: {error}") from None
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f'{option} "{text}" is not a pair; write NAME=VALUE')
+        found[name] = value
+    return found

@@ -1,0 +1,170 @@
+"""`rota relay`: how messages leave the fleet, and waiting until all have left."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from datetime import timedelta
+from itertools import count as counting
+
+import click
+import msgspec
+
+from rota.api import relays
+from rota.api.relays import RelayList, RelayView
+from rota.cli import options, tables
+from rota.kit import durations
+from rota.model.relay import SinkStatus
+from rota.store import Store, open_store
+
+RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "REFUSED"
+SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
+
+PACE = 1.0
+"""Seconds from one look to the next; relays write no more often."""
+
+node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
+
+
+@click.group()
+def command() -> None:
+    """Show how messages leave the fleet, and wait until all have left."""
+
+
+@command.command()
+@node_option
+@click.option(
+    "--loop",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=0,
+    metavar="[COUNT]",
+    help="So many looks, a second apart; without a number, or with 0, until interrupted.  [default: one]",
+)
+@options.store
+@options.output
+def stat(node: str | None, loop: int | None, store: str, output: str) -> None:
+    """Show the relays and their sinks: what was confirmed, what waits, and what is spooled.
+
+    Figures are those since each relay's process began.
+
+    Example: rota relay stat --loop 10
+    """
+    times = 1 if loop is None else loop
+
+    async def show() -> None:
+        async with open_store(store, create=False) as open:
+            for look in counting(1):
+                seen = await relays.list_relays(open, node=node)
+                if output == "json":
+                    click.echo(msgspec.json.encode(seen).decode())
+                else:
+                    click.echo("\n".join(([] if look == 1 else [""]) + list(_about(seen))))
+                if look == times:
+                    return
+                await asyncio.sleep(PACE)
+
+    asyncio.run(show())
+
+
+@command.command()
+@node_option
+@click.option(
+    "--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait for the last message."
+)
+@options.store
+def drain(node: str | None, timeout: timedelta, store: str) -> None:
+    """Wait until relays have nothing left to publish: no message waits, and every spool is empty.
+
+    Nothing is stopped: what is emitted meanwhile is waited for too. The exit code is 1 if something is left.
+
+    Example: rota relay drain --node n1 --timeout 5m
+    """
+    sys.exit(asyncio.run(_drain(store, node, timeout)))
+
+
+async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
+    """The exit code."""
+    said, seen = "", None
+    try:
+        async with (
+            open_store(url, create=False) as store,
+            asyncio.timeout(timeout.total_seconds()),
+            aclosing(_until_idle(store, node)) as looks,
+        ):
+            async for seen in looks:
+                if (left := _left(seen)) and left != said:
+                    click.echo(left)
+                    said = left
+    except TimeoutError:
+        left = _left(seen) if seen else "nobody has answered"
+        click.echo(f"rota: after {durations.render(timeout)} {left}", err=True)
+        return 1
+    click.echo("nothing is left to publish")
+    return 0
+
+
+async def _until_idle(store: Store, node: str | None) -> AsyncGenerator[RelayList, None]:
+    """How relays are, look by look, until two looks in a row find nothing left; what one sees may be a second old."""
+    was_idle = False
+    while True:
+        seen = await relays.list_relays(store, node=node)
+        yield seen
+        if seen.is_idle and was_idle:
+            return
+        was_idle = seen.is_idle
+        await asyncio.sleep(PACE)
+
+
+def _left(seen: RelayList) -> str:
+    """What is left to publish, in a line; empty if nothing is."""
+    parts = []
+    for relay in seen.relays:
+        if relay.status is None:
+            parts.append(f"node {relay.node}: not understood ({relay.not_understood})")
+        parts += [
+            f"node {relay.node}: {sink.waiting} waiting and {sink.spool_messages} spooled for {sink.sink}"
+            + (f", which is down: {sink.last_error}" if sink.is_down else "")
+            for sink in (relay.status.sinks if relay.status else ())
+            if sink.waiting or sink.spool_messages
+        ]
+    return "; ".join(parts)
+
+
+def _about(seen: RelayList) -> Iterator[str]:
+    """One look, line by line."""
+    if not seen.relays:
+        yield "no relays; a node has one once its app declares a kind with a sink"
+        return
+    homes = f"version {seen.map.version}, homes {', '.join(seen.map.nodes) or 'none'}" if seen.map else "none yet"
+    yield f"relay map: {homes}"
+    yield from tables.table(RELAYS, [_relay_row(relay) for relay in seen.relays])
+    rows = [_sink_row(relay, sink) for relay in seen.relays if relay.status for sink in relay.status.sinks]
+    if rows:
+        yield from tables.table(SINKS, rows)
+
+
+def _relay_row(relay: RelayView) -> tuple[str, ...]:
+    status = relay.status
+    if status is None:
+        return relay.node, f"not understood ({relay.not_understood})", "", "", "", "", "", ""
+    up = durations.render(timedelta(seconds=relay.age_s or 0))
+    home = "yes" if relay.is_home else "no"
+    moving = f"{status.map_version}, moving" if status.is_moving else str(status.map_version)
+    counts = status.lines, status.window, status.passed_on
+    return relay.node, up, home, moving, *map(str, counts), _reasons(status.refused)
+
+
+def _sink_row(relay: RelayView, sink: SinkStatus) -> tuple[str, ...]:
+    spool = f"{_mebibytes(sink.spool_bytes)} of {_mebibytes(sink.spool_limit)} MiB"
+    counts = sink.confirmed, sink.waiting, sink.spool_messages
+    trouble = sink.last_error if sink.is_down else ""
+    return relay.node, sink.sink, sink.state, *map(str, counts), spool, _reasons(sink.rejected), trouble
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in counts.items() if count) or "0"
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f}" if size else "0"

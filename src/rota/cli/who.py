@@ -1,0 +1,11 @@
+"""Who is at the command line: what is written down as the author of a change."""
+
+import getpass
+
+
+def me() -> str:
+    """The user's name, as the system knows it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"

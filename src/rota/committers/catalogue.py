@@ -1,0 +1,103 @@
+"""The catalogue of a stream's output in the store: committed offsets, and a manifest for each publish.
+
+For outputs that have no transactions of their own. The commit that writes a manifest expects the offsets as they were
+read, so of two that publish the same range one wins, and the other finds out why.
+"""
+
+from collections.abc import Sequence
+
+from rota.committers.verdict import Turn, Verdict, judge
+from rota.model import codec, keys
+from rota.model.errors import Conflict
+from rota.model.manifest import CommittedOffset, Manifest, Offsets, Range
+from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
+
+PAGE = 500
+
+
+class Catalogue:
+    """What of a stream is published."""
+
+    def __init__(self, store: Store, stream: str) -> None:
+        self._store, self._stream = store, stream
+
+    async def begin(self, offsets: Offsets) -> dict[int, int]:
+        """The committed offsets, after partitions without one were given that of `offsets`."""
+        while True:
+            found = await self._entries()
+            missing = sorted(set(offsets) - set(found))
+            if not missing:
+                return {partition: _offset(entry) for partition, entry in found.items()}
+            fresh = [keys.stream_offset(self._stream, partition) for partition in missing[:100]]
+            values = [codec.encode(CommittedOffset(offset=offsets[partition])) for partition in missing[:100]]
+            try:
+                puts = [Put(key, value) for key, value in zip(fresh, values, strict=True)]
+                await self._store.commit(*puts, expect=[Absent(key) for key in fresh])
+            except Conflict:
+                continue  # somebody else began them
+
+    async def committed(self) -> dict[int, int]:
+        """Partition → up to where it is in the output."""
+        return {partition: _offset(entry) for partition, entry in (await self._entries()).items()}
+
+    async def publish(self, manifest: Manifest) -> Verdict:
+        """Write the manifest and move the offsets, if it is its turn."""
+        while True:
+            found = await self._entries()
+            verdict = judge({partition: _offset(entry) for partition, entry in found.items()}, manifest.ranges)
+            if verdict.turn is not Turn.PUBLISHED:
+                return verdict
+            expect = [At(found[each.partition].key, found[each.partition].modified) for each in manifest.ranges]
+            try:
+                await self._store.commit(*self._writes(manifest), expect=expect)
+            except Conflict:
+                continue  # the offsets moved meanwhile: look again
+            return verdict
+
+    async def move(self, offsets: Offsets, expect: Offsets) -> None:
+        """Set offsets if they are where the caller expects them."""
+        found = await self._entries()
+        writes: list[Write] = []
+        expected: list[Expect] = []
+        for partition, offset in offsets.items():
+            entry, key = found.get(partition), keys.stream_offset(self._stream, partition)
+            at = _offset(entry) if entry else None
+            if at != expect.get(partition):
+                raise moved(self._stream, partition, at)
+            writes.append(Put(key, codec.encode(CommittedOffset(offset=offset))))
+            expected.append(At(key, entry.modified) if entry else Absent(key))
+        await self._store.commit(*writes, expect=expected)
+
+    async def manifests(self) -> list[Manifest]:
+        """Every publish, the oldest first."""
+        prefix, after = keys.manifests(self._stream), None
+        found: list[Manifest] = []
+        while True:
+            page = await self._store.scan(prefix, after=after, limit=PAGE)
+            found += [codec.decode(Manifest, entry.value) for entry in page.entries]
+            if not page.more:
+                return found
+            after = page.entries[-1].key
+
+    def _writes(self, manifest: Manifest) -> Sequence[Write]:
+        moved = [_put(self._stream, each, manifest.id) for each in manifest.ranges]
+        return (Put(keys.manifest(self._stream, manifest.id), codec.encode(manifest)), *moved)
+
+    async def _entries(self) -> dict[int, Entry]:
+        prefix = keys.stream_offsets(self._stream)
+        return {int(entry.key.removeprefix(prefix)): entry for entry in (await self._store.scan(prefix)).entries}
+
+
+def moved(stream: str, partition: int, at: int | None) -> Conflict:
+    """Why offsets are not set."""
+    where = "has no committed offset" if at is None else f"is committed up to {at}"
+    return Conflict(f'stream "{stream}": partition {partition} {where}, which is not what you saw; look again')
+
+
+def _put(stream: str, each: Range, manifest: str) -> Put:
+    committed = CommittedOffset(offset=each.end, manifest=manifest)
+    return Put(keys.stream_offset(stream, each.partition), codec.encode(committed))
+
+
+def _offset(entry: Entry) -> int:
+    return codec.decode(CommittedOffset, entry.value).offset

@@ -1,0 +1,96 @@
+"""`memory://name`: rows in this process, for tests and the simulator. The offsets are in the store."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+from rota.committers.catalogue import Catalogue
+from rota.committers.port import Committer, Draft, Rows, Swept
+from rota.committers.url import CommitterUrl
+from rota.committers.verdict import Verdict
+from rota.kit.clock import Clock
+from rota.model.manifest import Manifest, Offsets, Range
+from rota.store.port import Store
+
+
+async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
+    """The output with that name; all of this process share it."""
+    return MemoryCommitter(url.hosts[0] if url.hosts else stream, stream, store, clock)
+
+
+class MemoryDraft:
+    """A list of rows."""
+
+    def __init__(self, task: str) -> None:
+        self.id, self.task = secrets.token_hex(8), task
+        self.content: list[dict[str, Any]] = []
+
+    @property
+    def rows(self) -> int:
+        return len(self.content)
+
+    @property
+    def bytes(self) -> int:
+        return 100 * len(self.content)
+
+    def append(self, rows: Rows) -> None:
+        self.content += as_dicts(rows)
+
+    def discard(self) -> None:
+        """There is nothing but itself."""
+
+
+class MemoryCommitter:
+    """Published rows by the manifest that published them: written before it, read only if it is there."""
+
+    written: ClassVar[dict[str, dict[str, list[dict[str, Any]]]]] = {}
+
+    def __init__(self, name: str, stream: str, store: Store, clock: Clock) -> None:
+        self._kept = self.written.setdefault(name, {})
+        self._stream, self._catalogue, self._clock = stream, Catalogue(store, stream), clock
+
+    async def begin(self, offsets: Offsets) -> dict[int, int]:
+        return await self._catalogue.begin(offsets)
+
+    async def committed(self) -> dict[int, int]:
+        return await self._catalogue.committed()
+
+    def draft(self, task: str, starts: Offsets) -> Draft:
+        return MemoryDraft(task)
+
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+        own, at = cast(MemoryDraft, draft), self._clock.wall()
+        id = f"{at:%Y%m%dT%H%M%S%f}-{own.id}"
+        self._kept[own.id] = own.content
+        manifest = Manifest(
+            id=id,
+            stream=self._stream,
+            draft=own.id,
+            ranges=tuple(ranges),
+            rows=own.rows,
+            segments=(),
+            at=at,
+            by=own.task,
+        )
+        return await self._catalogue.publish(manifest)
+
+    async def move(self, offsets: Offsets, expect: Offsets) -> None:
+        await self._catalogue.move(offsets, expect)
+
+    async def sweep(self) -> Swept:
+        """Drafts go when nobody holds them any more."""
+        return Swept()
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def read(self) -> list[dict[str, Any]]:
+        """What is published."""
+        return [row for manifest in await self._catalogue.manifests() for row in self._kept[manifest.draft]]
+
+
+def as_dicts(rows: Rows) -> list[dict[str, Any]]:
+    """Rows as dicts, whichever way they came."""
+    if isinstance(rows, Sequence):
+        return [dict(row) for row in rows]
+    return cast(list[dict[str, Any]], rows.to_pylist())

@@ -1,0 +1,63 @@
+"""Opening a committer by URL.
+
+The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add one: a
+module that is an `Adapter`, and a line here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Protocol, cast
+
+from rota.committers import url as urls
+from rota.committers.port import Committer
+from rota.kit.clock import SYSTEM, Clock
+from rota.model.errors import Invalid
+from rota.store.port import Store
+
+ADAPTERS = {
+    "parquet": "rota.committers.parquet",
+    "postgresql": "rota.committers.sql.postgres",
+    "mysql": "rota.committers.sql.mysql",
+    "sqlite": "rota.committers.sql.sqlite",
+    "memory": "rota.committers.memory",
+}
+EXTRAS = {"parquet": "parquet", "postgresql": "postgres", "mysql": "mysql"}
+"""Which extra brings an adapter's driver."""
+
+
+@asynccontextmanager
+async def open_committer(text: str, stream: str, store: Store, clock: Clock = SYSTEM) -> AsyncIterator[Committer]:
+    """The output of a stream at a URL, reached once and ready; closed in the end.
+
+    `store` keeps the catalogue of outputs that cannot keep one themselves.
+    """
+    url = urls.parse(text)
+    committer = await _adapter(url).open(url, stream, store, clock)
+    try:
+        yield committer
+    finally:
+        await committer.close()
+
+
+class Adapter(Protocol):
+    """What an adapter's module offers."""
+
+    async def open(self, url: urls.CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
+        """A committer that has been reached once; the error says what is against it."""
+
+
+def _adapter(url: urls.CommitterUrl) -> Adapter:
+    name = ADAPTERS.get(url.scheme)
+    if name is None:
+        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
+        raise Invalid(f"output {url}: unknown scheme {url.scheme}; Rota speaks {known}")
+    try:
+        return cast(Adapter, import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
+            raise
+        extra = EXTRAS[url.scheme]
+        raise Invalid(
+            f"output {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'"
+        ) from error

@@ -1,0 +1,261 @@
+"""`parquet:///folder`: Parquet files in a folder, with the catalogue in the store.
+
+All nodes that run the stream must see the same folder. Below it:
+
+    day=2026-11-16/3f…-0.parquet     published: a reader of the folder sees these and no others
+    _drafts/3f…/                     what a task has written and not published, in files that end in `.draft`
+    _manifests/…json                 lists of segments that are too long for a record of the store
+
+A publish is one commit to the store (`catalogue`). Then the draft's files are moved to where readers look: that is the
+hand-off. If the task dies between the two, the files are published all the same, and `sweep` moves them.
+
+Options: `by=day|hour|month|none` with `time=FIELD` sorts rows into folders by time, `compression=zstd|snappy|none`.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from rota.committers.catalogue import Catalogue
+from rota.committers.port import Committer, Draft, Swept
+from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles
+from rota.committers.url import CommitterUrl
+from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
+from rota.kit.clock import Clock
+from rota.kit.files import fsync_folder
+from rota.model.errors import Denied, Invalid, Unavailable, Unknown
+from rota.model.manifest import Manifest, Offsets, Range, Segment
+from rota.model.url import Options
+from rota.store.port import Store
+
+DRAFTS, MANIFESTS, LABEL = "_drafts", "_manifests", "draft.json"
+LONGEST = 400
+"""Segments that a manifest's record names itself."""
+
+
+class Label(msgspec.Struct, frozen=True):
+    """Whose draft it is, and where its records begin: what the sweep goes by."""
+
+    stream: str
+    task: str
+    starts: dict[int, int]
+
+
+async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
+    """The folder, made if it is not there; Denied or Invalid says why it cannot be used."""
+    if url.hosts or url.user or len(url.path) < 2:
+        raise Invalid(f"output {url}: write parquet:///folder, with an absolute path")
+    layout = _layout(url)
+    root = Path(url.path)
+    try:
+        (root / DRAFTS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Denied(f"output {url}: {error.strerror}; choose another folder, or make it writable") from error
+    return ParquetCommitter(root, layout, stream, Catalogue(store, stream), clock)
+
+
+def _layout(url: CommitterUrl) -> Layout:
+    options = Options(url)
+    by, field = options.choice("by", ("none", "hour", "day", "month")), options.text("time")
+    if (by == "none") != (field is None):
+        raise options.wrong("by= and time= belong together; write by=day&time=FIELD, or neither")
+    compression = options.choice("compression", ("zstd", "snappy", "none"))
+    options.done()
+    return Layout(by=by, field=field or "", compression=compression)
+
+
+class ParquetDraft:
+    """A folder of files that nobody reads yet."""
+
+    def __init__(self, drafts: Path, layout: Layout, stream: str, task: str, starts: Offsets) -> None:
+        self.id, self.task = secrets.token_hex(12), task
+        self.folder = drafts / self.id
+        self.is_closed = self.may_be_published = False
+        label = Label(stream, task, dict(starts))
+        with _told(self.folder):
+            self.folder.mkdir()
+            (self.folder / LABEL).write_bytes(msgspec.json.encode(label))
+        self._files = RowFiles(self.folder, self.id, layout)
+
+    @property
+    def rows(self) -> int:
+        return self._files.rows
+
+    @property
+    def bytes(self) -> int:
+        return self._files.bytes
+
+    def append(self, rows: object) -> None:
+        if self.is_closed:
+            raise Invalid("this draft is closed: its publish has begun; write into a new one")
+        with _told(self.folder):
+            self._files.append(rows)
+
+    def close(self) -> tuple[Segment, ...]:
+        """Write everything to disk; the files, with the paths they will have."""
+        self.is_closed = True
+        with _told(self.folder):
+            return self._files.close()
+
+    def discard(self) -> None:
+        """Remove it, unless it may be published without our knowing: then the sweep decides."""
+        self._files.abandon()
+        if not self.may_be_published:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ParquetCommitter:
+    """One stream's folder."""
+
+    def __init__(self, root: Path, layout: Layout, stream: str, catalogue: Catalogue, clock: Clock) -> None:
+        self._root, self._layout, self._stream = root, layout, stream
+        self._catalogue, self._clock = catalogue, clock
+        self._drafts = root / DRAFTS
+
+    async def begin(self, offsets: Offsets) -> dict[int, int]:
+        return await self._catalogue.begin(offsets)
+
+    async def committed(self) -> dict[int, int]:
+        return await self._catalogue.committed()
+
+    def draft(self, task: str, starts: Offsets) -> Draft:
+        return ParquetDraft(self._drafts, self._layout, self._stream, task, starts)
+
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+        own = cast(ParquetDraft, draft)
+        manifest = self._manifest(own, ranges)
+        was_unsure = own.may_be_published
+        own.may_be_published = True
+        try:
+            verdict = await self._catalogue.publish(manifest)
+        except Unknown:
+            raise
+        except BaseException:
+            own.may_be_published = was_unsure
+            raise
+        if verdict.turn is Turn.THERE and was_unsure and await self._is_ours(own):
+            verdict = PUBLISHED  # the answer to an earlier attempt was lost
+        if verdict.turn is Turn.PUBLISHED:
+            self._hand_off(own.folder)
+        own.may_be_published = False
+        return verdict
+
+    async def move(self, offsets: Offsets, expect: Offsets) -> None:
+        await self._catalogue.move(offsets, expect)
+
+    async def sweep(self) -> Swept:
+        """Drafts are listed first: one that is published meanwhile is then among the manifests."""
+        drafts = [(folder, label) for folder in _folders(self._drafts) if (label := self._label(folder))]
+        committed = await self._catalogue.committed()
+        published = {manifest.draft for manifest in await self._catalogue.manifests()} if drafts else set()
+        removed = moved = 0
+        for folder, label in drafts:
+            if folder.name in published:
+                moved += self._hand_off(folder)
+            elif can_never_publish(committed, label.starts):
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+        return Swept(drafts=removed, handed_off=moved)
+
+    async def close(self) -> None:
+        """Nothing is held open but drafts, and those are their tasks'."""
+
+    async def files(self) -> list[Path]:
+        """The files of everything published, also of what was not handed off yet."""
+        found = []
+        for manifest in await self._catalogue.manifests():
+            drafted = self._drafts / manifest.draft
+            for segment in self._segments(manifest):
+                path = self._root / segment.path
+                found.append(path if path.exists() else drafted / (segment.path + DRAFT_SUFFIX))
+        return found
+
+    # Publishing
+
+    def _manifest(self, draft: ParquetDraft, ranges: Sequence[Range]) -> Manifest:
+        at, segments = self._clock.wall(), draft.close()
+        id = _id(at, draft)
+        listed = self._write_list(id, segments) if len(segments) > LONGEST else None
+        return Manifest(
+            id=id,
+            stream=self._stream,
+            draft=draft.id,
+            ranges=tuple(ranges),
+            rows=draft.rows,
+            segments=() if listed else segments,
+            file=listed,
+            at=at,
+            by=draft.task,
+        )
+
+    def _write_list(self, id: str, segments: Sequence[Segment]) -> str:
+        path = self._root / MANIFESTS / f"{id}.json"
+        with _told(path):
+            path.parent.mkdir(exist_ok=True)
+            with path.open("wb") as out:
+                out.write(msgspec.json.encode(segments))
+                out.flush()
+                os.fsync(out.fileno())
+            fsync_folder(path.parent)
+        return f"{MANIFESTS}/{path.name}"
+
+    def _segments(self, manifest: Manifest) -> Sequence[Segment]:
+        if manifest.file is None:
+            return manifest.segments
+        with _told(self._root / manifest.file):
+            return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
+
+    async def _is_ours(self, draft: ParquetDraft) -> bool:
+        return any(manifest.draft == draft.id for manifest in await self._catalogue.manifests())
+
+    def _hand_off(self, folder: Path) -> int:
+        """Move a published draft's files to where readers look; done again, it goes on where it was."""
+        moved = 0
+        touched: set[Path] = set()
+        with _told(folder), contextlib.suppress(FileNotFoundError):  # another that sweeps was faster with all of it
+            for file in sorted(folder.rglob(f"*{DRAFT_SUFFIX}")):
+                place = self._root / str(file.relative_to(folder)).removesuffix(DRAFT_SUFFIX)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # … or with this one
+                    file.rename(place)
+                    moved += 1
+                touched.add(place.parent)
+            for place in touched:
+                fsync_folder(place)
+        shutil.rmtree(folder, ignore_errors=True)
+        return moved
+
+    def _label(self, folder: Path) -> Label | None:
+        """Of a draft of this stream; None for one that is just being made, or is none of ours."""
+        try:
+            label = msgspec.json.decode((folder / LABEL).read_bytes(), type=Label)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return label if label.stream == self._stream else None
+
+
+def _id(at: datetime, draft: ParquetDraft) -> str:
+    return f"{at:%Y%m%dT%H%M%S%f}-{draft.id}"
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(path for path in place.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system has against a file, in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"output {path}: {error.strerror or error}; make room, or mend the folder") from error

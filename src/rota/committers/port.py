@@ -1,0 +1,89 @@
+"""The publishing port of streams: what Rota asks of a folder of Parquet files or a database, and the laws it relies on.
+
+A task writes rows into a draft. `publish` makes the draft's rows part of the output and moves the offsets of the
+partitions they came from, both or neither. That is what makes the output exactly once: a range of records is either
+behind the committed offset, and then its rows are there, or it is not, and then they are not.
+
+Adapters are opened by URL (`committers.open`) and translate their driver's errors at the edge; nobody imports one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from rota.committers.verdict import Verdict
+from rota.model.manifest import Offsets, Range
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = "Sequence[Row] | pyarrow.RecordBatch | pyarrow.Table"
+"""What a transform returns: rows as dicts, or a batch of columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What was cleared away or put right."""
+
+    drafts: int = 0
+    """Drafts that can never be published, and are gone now."""
+
+    handed_off: int = 0
+    """Files of publishes whose task died before it had made them visible."""
+
+
+class Draft(Protocol):
+    """Rows that are not published yet. It belongs to one process and one range of records."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+
+    @property
+    def bytes(self) -> int:
+        """How large they are, roughly: what limits go by."""
+
+    def append(self, rows: Rows) -> None:
+        """Add rows, all or none of them; Invalid names what does not fit. It may wait for the disk."""
+
+    def discard(self) -> None:
+        """Let go of it and of everything it wrote; once published, of nothing that is needed."""
+
+
+class Committer(Protocol):
+    """The output of one stream. Every adapter keeps these laws (`tests/contract/test_committer.py`):
+
+    1. `begin` gives partitions that have no committed offset one, and changes no other. Of concurrent ones, one wins.
+    2. `publish` is judged by the committed offsets alone (`verdict.judge`): it is published if they are where its
+       ranges start, `ahead` if some are not there yet, `behind` if they went past a start on another way, and `there`
+       if they are at its ends or past them. Only the first changes anything.
+    3. Rows and offsets change together, or not at all, whoever dies and whenever.
+    4. Rows of a draft are not in the output before it is published, and all of them are from then on.
+    5. Of concurrent publishes of one range, one is published, and the others are `there`. Publishes of other partitions
+       do not disturb each other.
+    6. Unknown says that it may have been published: asking again tells. Unavailable and Invalid: it was not.
+    7. `move` sets offsets if all of them are where the caller expects them, or raises Conflict and sets none.
+    8. `sweep` removes only drafts that can never be published, and finishes what a dead publisher began.
+    """
+
+    async def begin(self, offsets: Offsets) -> dict[int, int]:
+        """The committed offsets, after partitions without one were given that of `offsets`."""
+
+    async def committed(self) -> dict[int, int]:
+        """Partition → up to where it is in the output."""
+
+    def draft(self, task: str, starts: Offsets) -> Draft:
+        """A new draft by a task, for records from `starts` on."""
+
+    async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
+        """Make the draft's rows part of the output, if it is their turn; what came of it."""
+
+    async def move(self, offsets: Offsets, expect: Offsets) -> None:
+        """Set offsets by hand: records are skipped, or read again."""
+
+    async def sweep(self) -> Swept:
+        """Clear away what dead tasks left."""
+
+    async def close(self) -> None:
+        """Let go of connections and threads. Drafts stay as they are."""

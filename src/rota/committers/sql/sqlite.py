@@ -1,0 +1,110 @@
+"""`sqlite:///file.db?table=clicks` (relative), `sqlite:////data/shop.db?table=clicks` (absolute)."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rota.committers.port import Committer
+from rota.committers.sql.committer import prepared, table_of
+from rota.committers.url import CommitterUrl
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
+from rota.model.url import Options
+from rota.store.port import Store
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Seconds to wait for another process that is writing."""
+
+
+async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
+    """The table in a file."""
+    options = Options(url)
+    table = table_of(options)
+    options.done()
+    path = Path(url.path[1:])
+    if url.hosts or url.user or len(url.path) < 2 or not await asyncio.to_thread(path.is_file):
+        raise Invalid(f"output {url}: there is no file {path}; create the database and its table first")
+    return await prepared(SqliteDatabase(url, path), url, stream, table)
+
+
+class SqliteDatabase:
+    """One connection, used by one transaction at a time, in a thread."""
+
+    for_update = ""  # the transaction itself is the lock
+    insert_new = "INSERT {} ON CONFLICT DO NOTHING"
+
+    def __init__(self, url: CommitterUrl, path: Path) -> None:
+        self._url = url
+        self._turn = asyncio.Lock()
+        self._connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+    @asynccontextmanager
+    async def work(self) -> AsyncIterator["SqliteWork"]:
+        async with self._turn:
+            work = SqliteWork(self._connection, self._translated)
+            await work.execute("BEGIN IMMEDIATE")
+            try:
+                yield work
+                await self._commit()
+            except BaseException:
+                if self._connection.in_transaction:
+                    await asyncio.to_thread(self._connection.rollback)
+                raise
+
+    async def columns(self, table: str) -> list[str]:
+        found = await self._in_thread(
+            lambda: self._connection.execute(f'PRAGMA table_info("{table}")').fetchall(), Unavailable
+        )
+        return [row[1] for row in found]
+
+    async def close(self) -> None:
+        async with self._turn:
+            self._connection.close()
+
+    async def _commit(self) -> None:
+        await self._in_thread(self._connection.commit, Unknown)
+
+    async def _in_thread(self, call: Callable[[], T], otherwise: type[RotaError]) -> T:
+        try:
+            return await asyncio.to_thread(call)
+        except sqlite3.Error as error:
+            raise self._translated(error, otherwise) from error
+
+    def _translated(self, error: sqlite3.Error, otherwise: type[RotaError] = Unavailable) -> RotaError:
+        if isinstance(error, sqlite3.IntegrityError | sqlite3.InterfaceError | sqlite3.DataError):
+            return Invalid(f"output {self._url}: a row does not fit: {error}")
+        return otherwise(f"output {self._url}: {error}")
+
+
+class SqliteWork:
+    """One transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, translated: Callable[[sqlite3.Error], RotaError]) -> None:
+        self._connection, self._translated = connection, translated
+
+    async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return await self._do(lambda: self._connection.execute(query, parameters).fetchall())
+
+    async def execute(self, query: str, *parameters: object) -> None:
+        await self.fetch(query, *parameters)
+
+    async def insert(self, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+        names, marks = ", ".join(f'"{name}"' for name in columns), ", ".join("?" for _ in columns)
+        query = f'INSERT INTO "{table}" ({names}) VALUES ({marks})'
+        await self._do(lambda: self._connection.executemany(query, map(_stored, rows)))
+
+    async def _do(self, call: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(call)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+
+def _stored(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Values as SQLite keeps them: it has no type for times, so they are text, in a form that sorts."""
+    return tuple(value.isoformat() if hasattr(value, "isoformat") else value for value in row)

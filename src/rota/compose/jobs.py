@@ -1,0 +1,84 @@
+"""A node's part in jobs: what it declares, what it schedules, and what it runs."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from rota.compose.state import NodeState
+from rota.control.jobs.declared import Undeclared, keep_declared_jobs
+from rota.control.jobs.owner import Runs
+from rota.control.jobs.part import JobsPart, Surroundings
+from rota.control.jobs.retention import keep_runs
+from rota.control.jobs.scheduler import Turns
+from rota.control.term import Term
+from rota.decide.jobs.declared import Owner
+from rota.model.config import JobsConfig
+from rota.model.errors import Denied, Invalid
+from rota.model.ids import NodeId
+from rota.model.job import Origin, Outcome, RunOrder, WantedJob
+from rota.node.runtime import Runtime
+from rota.node.session import Session
+from rota.store import Store
+
+ReadJobs = Callable[[], Sequence[WantedJob] | None]
+"""Reads the jobs that a file declares; None if there is no file. Invalid or Denied if it cannot be read."""
+
+
+class FileJobs:
+    """The jobs that this node's file declares, as it was read last."""
+
+    def __init__(self, node: NodeId, read: ReadJobs) -> None:
+        self._owner, self._read = Owner(Origin.FILE, node), read
+        self._jobs = read()
+
+    def read_again(self, tell: Callable[..., None]) -> None:
+        """Take in what the file says now; one that cannot be read changes nothing."""
+        try:
+            self._jobs = self._read()
+        except (Invalid, Denied) as error:
+            tell("config.failed", "jobs", why=str(error))
+
+    def declared(self) -> tuple[Owner, Sequence[WantedJob]] | None:
+        """Who declares what."""
+        return (self._owner, self._jobs) if self._jobs is not None else None
+
+
+class NoRuns:
+    """Of a node that runs nothing: it only schedules."""
+
+    executors = free = 0
+
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        """Nothing is taken."""
+        return ["this node runs no app"] * len(orders)
+
+    def interrupt(self, run: str, attempt: int, why: str) -> bool:
+        """Nothing runs."""
+        return False
+
+
+def take_part(parts: asyncio.TaskGroup, state: NodeState, store: Store, session: Session, file_jobs: FileJobs) -> None:
+    """Start a session's part in jobs; the state knows it from now on."""
+    node, runtime, tell = session.node, state.runtime, state.journal.tell
+    runs: Runs = runtime.attempts if runtime is not None else NoRuns()
+    around = Surroundings(runs, state.outcomes, state.clock, tell, turns=Turns(barred=lambda id: _barred(state, id)))
+    state.jobs = JobsPart(store, node, session.incarnation, lambda: session.keeper.may_act, around)
+    parts.create_task(state.jobs.run(), name="jobs")
+    if runtime is not None:
+        parts.create_task(keep_declared_jobs(store, node.id, lambda: _of_app(runtime), tell), name="jobs of the app")
+    parts.create_task(keep_declared_jobs(store, node.id, file_jobs.declared, tell), name="jobs of the file")
+
+
+def chores(duties: asyncio.TaskGroup, state: NodeState, term: Term, config: JobsConfig) -> None:
+    """What one node does for all: the leader."""
+    duties.create_task(keep_runs(term.store, config), name="old runs")
+    duties.create_task(Undeclared(term.store, state.journal.tell).run(), name="undeclared jobs")
+
+
+def _barred(state: NodeState, node: NodeId) -> str:
+    is_stopping = node == state.id and state.runtime is not None and state.runtime.is_draining
+    return "it is stopping" if is_stopping else ""
+
+
+def _of_app(runtime: Runtime) -> tuple[Owner, Sequence[WantedJob]] | None:
+    loaded = runtime.generations.app
+    return (Owner(Origin.APP, loaded.app.name), runtime.jobs()) if loaded else None

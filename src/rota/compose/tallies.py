@@ -1,0 +1,76 @@
+"""What was counted of a resource's messages, wherever the relay is at which they meet.
+
+Only that relay knows it. If it is this node's, it is asked; if not, the node that has it is, at its gRPC door and with
+the token that the nodes of a fleet share.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from rota.model import keys
+from rota.model.errors import NotFound, Unavailable
+from rota.model.ids import NodeId
+from rota.model.node import Node
+from rota.model.relay import RelayMap, ResourceTally
+from rota.store.port import Store
+from rota.store.records import understood
+
+PATIENCE = 5.0
+"""Seconds that another node may take."""
+
+
+Own: TypeAlias = Callable[[str, str], Awaitable[tuple[ResourceTally, ...]]]
+"""What this node's relay has counted; empty if it has seen none of the resource's messages."""
+
+
+class FleetTallies:
+    """Asks the relay that knows."""
+
+    def __init__(self, node: NodeId, store: Callable[[], Store | None], own: Own, token: str) -> None:
+        self._node, self._store, self._own, self._token = node, store, own, token
+
+    async def __call__(self, kind: str, resource: str) -> ResourceTally:
+        """The tally; NotFound if messages meet nowhere yet, Unavailable if the relay's node does not answer."""
+        store = self._store()
+        if store is None:
+            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+        relay_map = understood(RelayMap, await store.get(keys.RELAY_MAP))
+        home = relay_map.home(kind, resource) if relay_map else None
+        if home is None:
+            raise NotFound(
+                f"nobody counts messages of {kind}/{resource}: no node has a relay; does its kind have a sink?"
+            )
+        if home != self._node:
+            return await self._ask(home, await _address(store, home), kind, resource)
+        none = ResourceTally(kind=kind, resource=resource, unique=0, duplicates=0, seen_by_one=0)
+        return next(iter(await self._own(kind, resource)), none)
+
+    async def _ask(self, node: NodeId, address: str, kind: str, resource: str) -> ResourceTally:
+        import grpc  # noqa: PLC0415  # an extra
+
+        from rota.api import wire  # noqa: PLC0415
+        from rota.api.pb import api_pb2 as pb  # noqa: PLC0415
+
+        request = pb.CountMessagesRequest(kind=kind, id=resource)
+        shown = (("authorization", f"Bearer {self._token}"),)
+        async with grpc.aio.insecure_channel(address) as channel:
+            ask = channel.unary_unary(
+                "/rota.v1.Resources/CountMessages",
+                request_serializer=pb.CountMessagesRequest.SerializeToString,
+                response_deserializer=pb.ResourceTally.FromString,
+            )
+            try:
+                return wire.from_tally(await ask(request, timeout=PATIENCE, metadata=shown))
+            except grpc.aio.AioRpcError as error:
+                why = error.details() or error.code().name
+                raise Unavailable(
+                    f"the messages of {kind}/{resource} are counted on node {node}, which gave no answer ({why})"
+                ) from None
+
+
+async def _address(store: Store, node: NodeId) -> str:
+    """Where a node's gRPC door is."""
+    record = understood(Node, await store.get(keys.node(node)))
+    if record is None or not record.grpc:
+        raise Unavailable(f"the messages are counted on node {node}, which has no gRPC door at the moment; try again")
+    return record.grpc

@@ -1,0 +1,96 @@
+"""Keeping the jobs that a node's app and file declare, and removing those that no app declares any more."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from rota.control.jobs import verbs
+from rota.decide.jobs.declared import Owner, differ, undeclared
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
+from rota.model.ids import NodeId
+from rota.model.job import JobRecord, Origin, WantedJob
+from rota.model.node import NodeStatus
+from rota.store.port import Store
+from rota.store.records import understood
+
+log = logging.getLogger(__name__)
+
+PACE = 1.0
+"""Seconds from one look to the next."""
+
+EVERY = 60.0
+"""Seconds between looks for what nobody declares any more."""
+
+Tell = Callable[..., None]
+Declared = Callable[[], tuple[Owner, Sequence[WantedJob]] | None]
+"""Who declares what at the moment; None if nobody declares anything."""
+
+
+async def keep_declared_jobs(store: Store, node: NodeId, declared: Declared, tell: Tell) -> None:
+    """Write what is declared, now and whenever that changes, for ever."""
+    written: object = None
+    told: set[tuple[str, str]] = set()
+    while True:
+        now = declared()
+        if now is not None and now != written:
+            try:
+                for name, why in (await _write(store, node, *now)).items():
+                    if (name, why) not in told:
+                        told.add((name, why))
+                        tell("job.refused", name, why=why)
+                written = now
+            except (Conflict, Unavailable, Unknown) as error:
+                log.debug("jobs not written", extra={"node": node, "why": str(error)})
+        await asyncio.sleep(PACE)
+
+
+async def _write(store: Store, node: NodeId, owner: Owner, jobs: Sequence[WantedJob]) -> Mapping[str, str]:
+    """Write what differs; the jobs that are not taken, and why."""
+    found = differ(await _stored(store), jobs, owner)
+    refused = dict(found.refused)
+    app = owner.name if owner.origin is Origin.APP else ""
+    for job in found.put:
+        try:
+            await verbs.put_job(store, job, owner.origin, node, app=app)
+        except Invalid as error:
+            refused[job.name] = str(error)
+    for name in found.remove:
+        try:
+            await verbs.delete_job(store, name)
+        except NotFound:
+            continue
+    return refused
+
+
+class Undeclared:
+    """The chore of removing what no app declares any more: what two looks in a row found so."""
+
+    def __init__(self, store: Store, tell: Tell) -> None:
+        self._store, self._tell = store, tell
+        self._before: set[str] = set()
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await asyncio.sleep(EVERY)
+            try:
+                await self.look()
+            except (Conflict, NotFound, Unavailable, Unknown) as error:
+                log.debug("undeclared jobs not removed", extra={"why": str(error)})
+
+    async def look(self) -> None:
+        """Look, and remove what was found the last time too."""
+        stored = await _stored(self._store)
+        entries = (await self._store.scan(keys.STATUS)).entries
+        statuses = [status for entry in entries if (status := understood(NodeStatus, entry, log))]
+        found = undeclared(stored, [(status.app, status.jobs) for status in statuses])
+        for name in found & self._before:
+            await verbs.delete_job(self._store, name)
+            self._tell("job.removed", name, app=stored[name].app)
+        self._before = found - self._before
+
+
+async def _stored(store: Store) -> dict[str, JobRecord]:
+    listing = await store.scan(keys.JOBS)
+    return {entry.key.removeprefix(keys.JOBS): codec.decode(JobRecord, entry.value) for entry in listing.entries}

@@ -1,0 +1,413 @@
+"""Owner: what a node does with the runs that are bound to it.
+
+Being bound is owning: a node that is told of a run begins it without another write. One that finds a run bound to it
+of which nobody told it for a while takes it by itself, but writes that first (`accepted`), because whoever bound it may
+be about to give it to somebody else, and of the two writes one is refused.
+
+When an attempt ends, the run moves to the history, or waits for its next attempt, in one commit that expects its record
+as it was. If that record is not ours any more, the outcome came late: it is kept with the run as evidence and changes
+nothing. That an attempt is at work is only written when it lasts longer than a second: a short one costs its node one
+commit, shared with others.
+
+Outcomes wait in a queue that outlives sessions: what a node did while it was cut off is told by its next session.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from rota.control.jobs.clock import StoreClock
+from rota.control.jobs.view import JobsView, Live, is_at
+from rota.control.jobs.writing import Record, Step, Writer, at
+from rota.decide.jobs import outcome as steps
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import Unavailable
+from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
+from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order_for
+from rota.store.port import At, Entry
+
+log = logging.getLogger(__name__)
+
+UNTOLD = 2.0
+"""Seconds after which a node takes a run that is bound to it, and of which nobody told it."""
+
+LASTING = 1.0
+"""Seconds after which an attempt is written down as running."""
+
+AHEAD = 0.1
+"""Seconds of work that a node takes on beyond its free executors, as long as its runs are short enough for that."""
+
+MOST_AHEAD = 256
+STUCK = 1.0
+"""Seconds after which what was taken on ahead is given back: something slow is before it."""
+
+TICK = 0.25
+ENDS = 40
+"""Outcomes that are written together; each takes two or three writes."""
+
+RETRY = 0.5
+"""Seconds to wait for a store that is away."""
+
+FAILURES = frozenset({RunState.FAILED, RunState.TIMED_OUT})
+Tell = Callable[..., None]
+
+
+class Runs(Protocol):
+    """What runs attempts on this node."""
+
+    @property
+    def executors(self) -> int:
+        """How many attempts run at a time."""
+
+    @property
+    def free(self) -> int:
+        """How many more attempts would be accepted."""
+
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        """Begin attempts, each once for each epoch: for each the reason if it is refused, else nothing."""
+
+    def interrupt(self, run: str, attempt: int, why: str) -> bool:
+        """End an attempt; False if it does not run here."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An attempt that is over, and under which session it was begun."""
+
+    order: RunOrder
+    session: SessionId
+    outcome: Outcome
+
+
+class Outcomes:
+    """What attempts came to, until it is written; lives as long as the node."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Ended] = deque()
+        self.news = asyncio.Event()
+        self.heed: Callable[[Ended], None] = _nobody
+        """Called with each, while a session listens."""
+
+    def add(self, ended: Ended) -> None:
+        """One more."""
+        self.waiting.append(ended)
+        self.news.set()
+        self.heed(ended)
+
+
+@dataclass
+class _Mine:
+    """An attempt that was begun here."""
+
+    order: RunOrder
+    since: Instant
+    is_marked: bool = False
+    is_stopping: bool = False
+
+
+class Owner:
+    """The runs of one session of a node."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        session: SessionId,
+        runs: Runs,
+        outcomes: Outcomes,
+        writer: Writer,
+        view: JobsView,
+        store_clock: StoreClock,
+        clock: Clock,
+        may_act: Callable[[], bool],
+        tell: Tell,
+    ) -> None:
+        self._may_act = may_act
+        self._node, self._session, self._runs, self._outcomes = node, session, runs, outcomes
+        self._writer, self._view, self._store_clock, self._clock, self._tell = writer, view, store_clock, clock, tell
+        self._mine: dict[str, _Mine] = {}
+        self._ahead: deque[tuple[RunOrder, Instant]] = deque()
+        self._refused: list[tuple[RunOrder, str]] = []
+        self._pace = 1.0
+        """Seconds that runs of this node take, about."""
+
+        self.has_room: Callable[[], None] = lambda: None
+        """Called when an attempt has ended."""
+
+        self._untold: dict[tuple[str, Revision], Instant] = {}
+
+    @property
+    def free(self) -> int:
+        """How many more attempts would be taken on."""
+        return max(0, self._runs.free + self._most_ahead - len(self._ahead))
+
+    @property
+    def _most_ahead(self) -> int:
+        return min(MOST_AHEAD, int(AHEAD * self._runs.executors / self._pace))
+
+    def begin(self, told: Sequence[RunOrder]) -> list[str]:
+        """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
+        reasons = [self._objection(order) for order in told]
+        fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._has(order)]
+        refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
+        for order in fresh:
+            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < self._most_ahead:
+                self._ahead.append((order, self._clock.monotonic()))
+                refused[order.run] = ""
+            if not refused[order.run]:
+                self._mine[order.run] = _Mine(order, self._clock.monotonic())
+        return [why or refused.get(order.run, "") for order, why in zip(told, reasons, strict=True)]
+
+    def _has(self, order: RunOrder) -> bool:
+        mine = self._mine.get(order.run)
+        return mine is not None and mine.order.epoch == order.epoch
+
+    def _objection(self, order: RunOrder) -> str:
+        live = self._view.live.get(order.run)
+        if self._view.revision >= order.epoch and not is_at(live, self._node, self._session, order.epoch):
+            return "it is not bound to this node any more"
+        return "" if self._may_act() else f"node {self._node} does not know whether its lease still lasts"
+
+    def _start(self, orders: Sequence[RunOrder]) -> list[str]:
+        if not self._may_act():
+            return ["the lease may be over"] * len(orders)
+        outcomes, session = self._outcomes, self._session
+        return self._runs.start_many(orders, lambda order, outcome: outcomes.add(Ended(order, session, outcome)))
+
+    def _ended(self, ended: Ended) -> None:
+        """An attempt has ended: its executor gets the next one."""
+        self._pace += 0.1 * (max(ended.outcome.seconds, 0.0005) - self._pace)
+        while self._ahead and not self._start([self._ahead[0][0]])[0]:
+            self._ahead.popleft()
+        self.has_room()
+
+    async def run(self) -> None:
+        """Look after them, until the session ends."""
+        self._outcomes.heed = self._ended
+        await self._store_clock.is_known.wait()
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._write_outcomes(), name="outcomes of runs")
+                parts.create_task(self._look_after(), name="runs")
+        finally:
+            self._outcomes.heed = _nobody
+
+    # What is bound to us
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            await self._take_untold()
+            self._stop_what_should()
+            await self._give_back()
+            await self._mark_running()
+
+    async def _take_untold(self) -> None:
+        now = self._clock.monotonic()
+        untold = {}
+        for live in self._view.owned(self._session):
+            mine = self._mine.get(live.run.id)
+            if mine is None or mine.order.epoch != live.epoch:
+                untold[live.run.id, live.epoch] = live
+        self._untold = {key: self._untold.get(key, now) for key in untold}
+        ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
+        takes = [_step(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
+        for step in await self._writer.write(takes):
+            self._begin_taken(step.about)
+        await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
+
+    def _may_take(self, live: Live) -> bool:
+        return not self._why_not(live) and live.run.state is RunState.DISPATCHED
+
+    def _why_not(self, live: Live) -> str:
+        if live.run.stop:
+            return live.run.stop
+        return "" if live.run.job in self._view.jobs else "its job is gone"
+
+    def _begin_taken(self, live: Live) -> None:
+        known = self._view.jobs.get(live.run.job)
+        if known is not None:
+            (why,) = self.begin([order_for(live.run, known.record.spec, live.epoch)])
+            if why:
+                log.info("run not taken", extra={"run": live.run.id, "why": why})
+
+    async def release(self, refused: Sequence[tuple[Live, str]]) -> None:
+        """Give back runs that certainly were not begun, with the reasons."""
+        now = self._store_clock.now()
+        await self._writer.write(_move(live, steps.release(live.run, now, why)) for live, why in refused)
+
+    async def _give_back(self) -> None:
+        """Give back what was taken on ahead and cannot begin, or waits behind something slow."""
+        now = self._clock.monotonic()
+        while self._ahead and now - self._ahead[0][1] >= STUCK:
+            told, _ = self._ahead.popleft()
+            self._refused.append((told, f"node {self._node} was slower than it thought"))
+            self._pace = 1.0
+        refused, self._refused = self._refused, []
+        found = []
+        for told, why in refused:
+            self._mine.pop(told.run, None)
+            live = self._view.live.get(told.run)
+            if live is not None and is_at(live, self._node, self._session, told.epoch):
+                found.append((live, why))
+        await self.release(found)
+
+    def _stop_what_should(self) -> None:
+        for live in self._view.owned(self._session):
+            mine = self._mine.get(live.run.id)
+            if live.run.stop and mine is not None and not mine.is_stopping:
+                mine.is_stopping = True
+                if not self._take_out(mine.order, live.run.stop):
+                    self._runs.interrupt(live.run.id, mine.order.attempt, live.run.stop)
+
+    def _take_out(self, told: RunOrder, why: str) -> bool:
+        """Take a run out again that was taken on ahead; False if it has begun."""
+        for queued in self._ahead:
+            if queued[0] is told:
+                self._ahead.remove(queued)
+                self._refused.append((told, why))
+                return True
+        return False
+
+    async def _mark_running(self) -> None:
+        now, wall = self._clock.monotonic(), self._store_clock.now()
+        lasting = [
+            live
+            for live in self._view.owned(self._session)
+            if (mine := self._mine.get(live.run.id)) is not None
+            and not mine.is_marked
+            and now - mine.since >= LASTING
+            and steps.may(live.run, "begin")
+        ]
+        marks = [_step(live, steps.begin(live.run, live.epoch, wall)) for live in lasting]
+        for step in await self._writer.write(marks):
+            if (mine := self._mine.get(step.about.run.id)) is not None:
+                mine.is_marked = True
+
+    # What came of it
+
+    async def _write_outcomes(self) -> None:
+        queue = self._outcomes
+        while True:
+            await queue.news.wait()
+            batch = [queue.waiting.popleft() for _ in range(min(ENDS * 4, len(queue.waiting)))]
+            if not queue.waiting:
+                queue.news.clear()
+            try:
+                left = await self._end(batch)
+                batch = [ended for ended in left if not await self._settle(ended)]
+            except Unavailable as error:
+                log.debug("outcomes not written yet", extra={"why": str(error)})
+            except BaseException:
+                queue.waiting.extendleft(reversed(batch))
+                raise
+            else:
+                if not batch:
+                    continue
+            queue.waiting.extendleft(reversed(batch))
+            queue.news.set()
+            await asyncio.sleep(RETRY)
+
+    async def _end(self, batch: Iterable[Ended]) -> list[Ended]:
+        """Write what the view shows to be ours; the rest comes back."""
+        now, left, moves = self._store_clock.now(), [], []
+        for ended in batch:
+            live = self._view.live.get(ended.order.run)
+            if live is not None and is_at(live, self._node, ended.session, ended.order.epoch):
+                moves.append(self._ending(live, ended, steps.end(live.run, ended.outcome, live.epoch, now)))
+            else:
+                left.append(ended)
+        written = await self._writer.write(moves)
+        for move in moves:
+            if move in written:
+                self._forget(move.about)
+                self._tell_failed(move)
+            else:
+                left.append(move.about)
+        return left
+
+    def _ending(self, live: Live, ended: Ended, after: RunRecord) -> Step:
+        move = _move(live, after, ended)
+        if after.state is not RunState.SUCCEEDED or not self._view.followers.get(after.job):
+            return move
+        assert after.ended is not None
+        success: dict[Key, Record | None] = {keys.job_success(after.job): JobSuccess(run=after.id, at=after.ended)}
+        return Step({**move.writes, **success}, move.expect, ended)
+
+    def _tell_failed(self, move: Step) -> None:
+        for run in move.writes.values():
+            if isinstance(run, RunRecord) and run.state in FAILURES and run.outcome is not None:
+                why = run.outcome.error
+                self._tell("run.failed", run.id, state=run.state.value, attempt=run.attempt, node=run.node, why=why)
+
+    def _forget(self, ended: Ended) -> None:
+        mine = self._mine.get(ended.order.run)
+        if mine is not None and mine.order.epoch == ended.order.epoch:
+            del self._mine[ended.order.run]
+
+    async def _settle(self, ended: Ended) -> bool:
+        """Look at the store itself: end the run, or keep the outcome as late, or find that it is written."""
+        store, told = self._writer.store, ended.order
+        entry = await store.get(keys.live_run(told.run))
+        if entry is not None:
+            live = Live(codec.decode(RunRecord, entry.value), entry.modified)
+            if is_at(live, self._node, ended.session, told.epoch):
+                after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
+                move = self._ending(live, ended, after)
+                if is_done := bool(await self._writer.write([move])):
+                    self._tell_failed(move)
+            elif any(
+                each.epoch == told.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
+            ):
+                is_done = True  # it was written, and its answer got lost
+            else:
+                is_done = await self._keep_late(entry, live.run, ended)
+        else:
+            entry = await store.get(keys.run(told.run))
+            run = codec.decode(RunRecord, entry.value) if entry else None
+            is_written = run is not None and run.epoch == told.epoch and run.state is ended.outcome.state
+            is_done = is_written or run is None or entry is None or await self._keep_late(entry, run, ended)
+        if is_done:
+            self._forget(ended)
+        return is_done
+
+    async def _keep_late(self, entry: Entry, run: RunRecord, ended: Ended) -> bool:
+        told = ended.order
+        late = Try(
+            attempt=told.attempt,
+            epoch=told.epoch,
+            node=self._node,
+            outcome=ended.outcome,
+            ended=self._store_clock.now(),
+        )
+        kept = steps.add_late(run, late)
+        if kept is run:
+            return True
+        if run.is_bound:
+            kept = replace(kept, epoch=run.epoch_at(entry.modified))
+        if not await self._writer.write([Step({entry.key: kept}, (At(entry.key, entry.modified),))]):
+            return False
+        self._tell("run.late", told.run, state=ended.outcome.state.value, attempt=told.attempt, final=run.state.value)
+        return True
+
+
+def _step(live: Live, after: RunRecord) -> Step:
+    """Another state of a run that lives on."""
+    key = keys.live_run(live.run.id)
+    return Step({key: after}, (at(key, live.modified),), live)
+
+
+def _move(live: Live, after: RunRecord, about: object = None) -> Step:
+    """A run's next state, in the place where it belongs."""
+    key = keys.live_run(live.run.id)
+    writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
+    return Step(writes, (at(key, live.modified),), about if about is not None else live)
+
+
+def _nobody(ended: Ended) -> None:
+    """Nobody listens."""

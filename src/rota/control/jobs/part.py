@@ -1,0 +1,108 @@
+"""A node's part in jobs, for the length of one session.
+
+It puts together what the session needs: the view, the store's clock, the owner of what is bound here, the scheduler.
+The node's runs and outcomes are handed in, for they outlive sessions.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rota.control.jobs.clock import StoreClock
+from rota.control.jobs.owner import Outcomes, Owner, Runs
+from rota.control.jobs.scheduler import Scheduler, Turns
+from rota.control.jobs.telling import Bound, LinkTo, Telling, order_of
+from rota.control.jobs.view import JobsView, is_at
+from rota.control.jobs.writing import Writer
+from rota.kit.clock import Clock
+from rota.model.ids import NodeId
+from rota.model.link import Accepted, Refused, Start
+from rota.model.node import Node
+from rota.store.port import At, Store
+
+Tell = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a node's part in jobs is given of the rest of the node."""
+
+    runs: Runs
+    outcomes: Outcomes
+    clock: Clock
+    tell: Tell
+    link_to: LinkTo = lambda _: None
+    """The way to another node; without it that node finds what is bound to it by itself."""
+
+    strike: Callable[[NodeId, str], None] = lambda node, why: None
+    """Called when a node could not be reached."""
+
+    turns: Turns = field(default_factory=Turns)
+
+
+class JobsPart:
+    """One session's."""
+
+    def __init__(
+        self,
+        store: Store,
+        me: Node,
+        incarnation: At,
+        may_act: Callable[[], bool],
+        around: Surroundings,
+        writer: type[Writer] = Writer,
+    ) -> None:
+        self.me = me
+        self.view = JobsView()
+        self.clock = StoreClock(store, around.clock)
+        writing = writer(store, incarnation, self.view)
+        self.owner = Owner(
+            me.id,
+            me.session,
+            around.runs,
+            around.outcomes,
+            writing,
+            self.view,
+            self.clock,
+            around.clock,
+            may_act,
+            around.tell,
+        )
+        self.telling = Telling(around.link_to, self._is_bound, around.clock, around.strike)
+        self.scheduler = Scheduler(
+            store,
+            me,
+            self.view,
+            writing,
+            self.owner,
+            self.telling,
+            self.clock,
+            around.clock,
+            around.tell,
+            around.turns,
+        )
+        self.owner.has_room = self.telling.news.set
+
+    async def run(self) -> None:
+        """Take part, until cancelled."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self.clock.run(), name="the store's clock")
+            parts.create_task(self.owner.run(), name="owner")
+            parts.create_task(self.scheduler.run(), name="scheduler")
+
+    def dispatch(self, start: Start) -> Accepted | Refused:
+        """Another node tells of a run that is bound to this one."""
+        order = order_of(start)
+        (why,) = self.owner.begin([order])
+        if why:
+            return Refused(why=why)
+        return Accepted(reservation=f"{self.me.id}/{order.run}/{order.attempt}")
+
+    def _is_bound(self, bound: Bound) -> bool:
+        """Is a run still where it was bound to? (If we do not know yet, it is.)"""
+        live, run = self.view.live.get(bound.order.run), bound.live.run
+        if self.view.revision < bound.order.epoch and live is None:
+            return True
+        return (
+            run.node is not None and run.session is not None and is_at(live, run.node, run.session, bound.order.epoch)
+        )

@@ -1,0 +1,76 @@
+"""Clearing away old runs, a chore that one node does now and then.
+
+Each visit looks at some jobs and goes on where the last one stopped: at the oldest runs of a job, and at how many there
+are. Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that
+with the run is no loss.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+
+from rota.decide.jobs.retention import doomed
+from rota.model import keys
+from rota.model.config import JobsConfig
+from rota.model.errors import Unavailable, Unknown
+from rota.model.ids import Key
+from rota.model.job import job_of
+from rota.store.port import Delete, Store
+
+log = logging.getLogger(__name__)
+
+EVERY = 60.0
+"""Seconds between visits."""
+
+PAGE = 1000
+BATCH = 100
+JOBS = 20
+"""Jobs that one visit looks at."""
+
+
+async def keep_runs(store: Store, config: JobsConfig) -> None:
+    """Clear old runs away again and again, for ever."""
+    old = OldRuns(store, most=config.per_job, keep=config.keep)
+    while True:
+        await asyncio.sleep(EVERY)
+        try:
+            await old.visit(await store.now())
+        except (Unavailable, Unknown) as error:
+            log.debug("old runs not cleared", extra={"why": str(error)})
+
+
+class OldRuns:
+    """Where the last visit stopped."""
+
+    def __init__(self, store: Store, *, most: int, keep: timedelta) -> None:
+        self._store, self._most, self._keep = store, most, keep
+        self._after: Key | None = None
+
+    async def visit(self, now: datetime) -> list[str]:
+        """Look at the next jobs; the ids of the runs that went."""
+        gone: list[str] = []
+        for _ in range(JOBS):
+            listing = await self._store.scan(keys.RUNS, after=self._after, limit=1)
+            if not listing.entries:
+                self._after = None
+                break
+            job = job_of(listing.entries[0].key.removeprefix(keys.RUNS))
+            gone += await self._visit(job, now)
+            self._after = keys.runs(job) + "~"  # behind everything of this job
+        return gone
+
+    async def _visit(self, job: str, now: datetime) -> list[str]:
+        found: list[Key] = []
+        after: Key | None = None
+        while True:
+            listing = await self._store.scan(keys.runs(job), after=after, limit=PAGE)
+            found += [entry.key for entry in listing.entries]
+            if not listing.more:
+                break
+            after = found[-1]
+        going = doomed(found, now, most=self._most, keep=self._keep)
+        for start in range(0, len(going), BATCH):
+            await self._store.commit(*(Delete(key) for key in going[start : start + BATCH]))
+        if going:
+            log.debug("runs cleared", extra={"job": job, "runs": len(going)})
+        return [keys.run_of(key) for key in going]

@@ -1,0 +1,345 @@
+"""The scheduler: makes runs of due times, gives them to nodes, and takes them back from nodes that are lost.
+
+Every node has one; they are equal. One of them, the feeder, acts at once, the others a little later and only on what is
+still to be done then (`decide.jobs.turn`). Nothing rests on that: a due time becomes a run in a commit that moves the
+job's cursor, a run is bound in a commit that expects it as it was, and whoever comes second is refused.
+
+A turn of the loop looks at what is due, at what waits and at who is there, decides all of it (`decide.jobs`), writes it
+in as few commits as it takes, and tells the nodes. What was refused is decided again in the next turn, by what is seen
+then.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from rota.control.jobs.clock import StoreClock
+from rota.control.jobs.members import PREFIXES, Members
+from rota.control.jobs.owner import Owner
+from rota.control.jobs.telling import Bound, Telling
+from rota.control.jobs.view import JobsView, Live
+from rota.control.jobs.writing import Record, Step, Writer, at
+from rota.decide.jobs import outcome as outcomes
+from rota.decide.jobs import turn
+from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
+from rota.decide.jobs.due import Claim, due, follow_up, next_due
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import Unavailable
+from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
+from rota.model.job import JobCursor, RunRecord, RunState, order_for
+from rota.model.node import Node
+from rota.store.follow import follow_all
+from rota.store.port import Absent, At, Expect, Store
+
+log = logging.getLogger(__name__)
+
+IDLE = 5.0
+"""Seconds between turns in which nothing happened."""
+
+RETRY = 0.2
+"""Seconds before what was not written is tried again."""
+
+Tell = Callable[..., None]
+Scores = Callable[[], Mapping[NodeId, float]]
+Holder = Callable[[], NodeId | None]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What is known of whose turn it is; others know it, if anybody does."""
+
+    scores: Scores = dict
+    """The load of nodes, as far as it is known."""
+
+    feeder: Holder = lambda: None
+    """Who holds the duty to go first."""
+
+    barred: Callable[[NodeId], str] = lambda _: ""
+    """Why a node gets nothing: it is stopping, or others cannot reach it."""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is to be told when a step is written."""
+
+    bound: tuple[RunRecord, ...] = ()
+    claim: Claim | None = None
+    lost: RunRecord | None = None
+    is_over: bool = False
+    """Is that its end?"""
+
+
+class Scheduler:
+    """One node's part in the scheduling."""
+
+    def __init__(
+        self,
+        store: Store,
+        me: Node,
+        view: JobsView,
+        writer: Writer,
+        owner: Owner,
+        telling: Telling,
+        store_clock: StoreClock,
+        clock: Clock,
+        tell: Tell,
+        turns: Turns | None = None,
+    ) -> None:
+        self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
+        self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
+        self._turns = turns or Turns()
+        self.members = Members()
+        self._news = telling.news
+        self._next: dict[str, datetime] = {}
+        """When each job is due next."""
+
+        self._decided: dict[str, tuple[Revision, Revision | None]] = {}
+        """By which record and cursor that was found."""
+
+        self._ripening: dict[Hashable, Instant] = {}
+        self._retry = IDLE
+
+    async def run(self) -> None:
+        """Follow, decide, commit and tell, until the session ends."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._follow_jobs(), name="follow jobs")
+            for prefix in PREFIXES:
+                parts.create_task(self._follow_members(prefix), name=f"follow {prefix}")
+            await self._store_clock.is_known.wait()
+            try:
+                while True:
+                    if not await self._turn():
+                        await self._wait()
+            finally:
+                await self._telling.close()
+
+    # Seeing
+
+    async def _follow_jobs(self) -> None:
+        async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED)) as coming:
+            async for news in coming:
+                if news.is_whole:
+                    self._view.clear()
+                self._view.fold(news.changes, news.revision)
+                self._news.set()
+
+    async def _follow_members(self, prefix: Key) -> None:
+        async with aclosing(follow_all(self._store, prefix)) as coming:
+            async for news in coming:
+                self.members.fold(prefix, news)
+                self._news.set()
+
+    async def _wait(self) -> None:
+        """Until something is new, or due."""
+        now = self._store_clock.now()
+        coming = [*self._next.values(), *filter(None, map(self._view.next_ready, self._view.waiting))]
+        seconds = min(((each - now).total_seconds() for each in coming if each > now), default=IDLE)
+        limit = turn.STEP.total_seconds() if self._ripening else self._retry
+        try:
+            async with asyncio.timeout(min(seconds, limit)):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        if self._my_wait(now):  # no hurry: there is less to look at when others have acted
+            await asyncio.sleep(turn.STEP.total_seconds())
+
+    # Deciding
+
+    async def _turn(self) -> bool:
+        """Do what there is to do; whether something was written, and there may be more."""
+        self._news.clear()
+        if not self._view.revision or not self.members.is_known:
+            return False
+        now = self._store_clock.now()
+        taken_back, self._telling.refused = self._telling.refused, []
+        await self._owner.release(taken_back)
+        self._look()
+        steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
+        ripe = self._ripe(steps, self._my_wait(now))
+        written = await self._writer.write(ripe)
+        self._tell_all(written)
+        self._retry = IDLE if len(written) == len(ripe) else RETRY
+        return bool(written)
+
+    def _look(self) -> None:
+        """Find anew when those jobs are due next of which something changed."""
+        dirty, self._view.dirty = self._view.dirty, set()
+        for name in dirty:
+            known, cursor = self._view.jobs.get(name), self._view.cursors.get(name)
+            if known is None:
+                self._next.pop(name, None)
+                self._decided.pop(name, None)
+                continue
+            by = known.modified, cursor[0] if cursor else None
+            if self._decided.get(name) != by:
+                self._decided[name] = by
+                coming = next_due(known.record, cursor[1] if cursor else None)
+                if coming is None:
+                    self._next.pop(name, None)
+                else:
+                    self._next[name] = coming
+
+    def _claims(self, now: datetime) -> Iterator[Claim]:
+        view = self._view
+        for name, at_ in self._next.items():
+            if at_ <= now and (claim := due(view.jobs[name].record, view.cursor(name), now, view.waiting[name])):
+                yield claim
+        for name in {follower for each in view.successes for follower in view.followers.get(each, ())}:
+            known = view.jobs[name]
+            if claim := follow_up(known.record, known.created, view.cursor(name), view.successes, now):
+                yield claim
+
+    def _bindings(self, claims: list[Claim], now: datetime) -> Iterator[Step]:
+        """Runs that are made, and runs that get a node, each job's together."""
+        members = self._members()
+        room = sum(max(0, member.free) for member in members if not member.barred)
+        made = {claim.job: claim for claim in claims}
+        runs = [run for claim in claims for run in claim.runs if run.state is RunState.PENDING and is_ready(run, now)]
+        waiting = {live.run.id: live for name in self._view.waiting for live in self._ready(name, now, room)}
+        candidates = [*runs, *(live.run for live in waiting.values())]
+        if not claims and (not room or not candidates):
+            return
+        jobs = {
+            name: self._view.jobs[name].record.spec for name in {run.job for run in candidates} & self._view.jobs.keys()
+        }
+        plan = dispatch(candidates, jobs, self._view.bound, members)
+        binds: dict[str, list[Bind]] = {}
+        for bind in plan.binds:
+            binds.setdefault(bind.run.job, []).append(bind)
+        for name in {*made, *binds}:
+            yield from self._job_steps(name, made.get(name), binds.get(name, []), waiting, now)
+
+    def _ready(self, name: str, now: datetime, room: int) -> list[Live]:
+        known = self._view.jobs.get(name)
+        if known is None:
+            return []
+        limit = known.record.spec.concurrency
+        most = room if limit is None else min(room, limit - self._view.bound[name])
+        return self._view.ready(name, now, most) if most > 0 else []
+
+    def _job_steps(
+        self, name: str, claim: Claim | None, binds: list[Bind], waiting: Mapping[str, Live], now: datetime
+    ) -> Iterator[Step]:
+        known = self._view.jobs[name]
+        bound = {bind.run.id: outcomes.bind(bind.run, bind.member.node, bind.member.session, now) for bind in binds}
+        if claim is None and known.record.spec.concurrency is None:
+            for run in bound.values():  # nothing keeps these together
+                key = keys.live_run(run.id)
+                yield Step({key: run}, (At(key, waiting[run.id].modified),), _Told((run,)))
+            return
+        cursor = self._view.cursors.get(name)
+        writes: dict[Key, Record | None] = {}
+        expect: list[Expect] = [at(keys.job_cursor(name), cursor[0] if cursor else None)]
+        if claim is not None:
+            expect.append(At(keys.job(name), known.modified))
+            for run in claim.runs:
+                key = keys.run(run.id) if run.is_over else keys.live_run(run.id)
+                writes[key] = bound.get(run.id, run)
+        for run in bound.values():
+            if run.id in waiting:
+                writes[keys.live_run(run.id)] = run
+                expect.append(At(keys.live_run(run.id), waiting[run.id].modified))
+        writes[keys.job_cursor(name)] = claim.cursor if claim else (cursor[1] if cursor else JobCursor())
+        yield Step(writes, expect, _Told(tuple(bound.values()), claim))
+
+    def _gone(self, now: datetime) -> Iterator[Step]:
+        """Runs whose job was deleted before they began."""
+        for name in self._view.waiting.keys() - self._view.jobs.keys():
+            for live in self._view.ready(name, datetime.max.replace(tzinfo=now.tzinfo), 50):
+                over = outcomes.interrupt(live.run, "its job was deleted", now)
+                key = keys.live_run(over.id)
+                yield Step({key: None, keys.run(over.id): over}, (At(key, live.modified),), _Told())
+
+    def _members(self) -> list[Member]:
+        taken = Counter({session: len(runs) for session, runs in self._view.at.items()})
+        scores = self._turns.scores()
+        found = self.members.members(taken.__getitem__, self._barred)
+        return [
+            replace(
+                member,
+                score=scores.get(member.node, 0.0),
+                free=self._owner.free if member.session == self._me.session else member.free,
+            )
+            for member in found
+        ]
+
+    def _barred(self, node: NodeId) -> str:
+        return self._telling.barred(node) or self._turns.barred(node)
+
+    def _my_wait(self, now: datetime) -> timedelta:
+        scores = self._turns.scores()
+        nodes = {node: scores.get(node, 0.0) for node in self.members.nodes}
+        return turn.wait(self._me.id, nodes, self._turns.feeder(), now)
+
+    def _ripe(self, steps: list[Step], wait: timedelta) -> list[Step]:
+        """What is my turn to do now; the rest is left to those before me for a while."""
+        now = self._clock.monotonic()
+        named = {tuple(step.writes): step for step in steps}
+        self._ripening = {name: self._ripening.get(name, now) for name in named} if wait else {}
+        return [step for name, step in named.items() if now - self._ripening.get(name, now) >= wait.total_seconds()]
+
+    # Telling
+
+    def _tell_all(self, written: Mapping[Step, Revision]) -> None:
+        here: list[Bound] = []
+        elsewhere: list[Bound] = []
+        for step, revision in written.items():
+            told: _Told = step.about
+            for run in told.bound:
+                bound = Bound(Live(run, revision), order_for(run, self._view.jobs[run.job].record.spec, revision))
+                (here if run.session == self._me.session else elsewhere).append(bound)
+            if told.claim is not None:
+                self._tell_missed(told.claim)
+            if told.lost is not None:
+                run = told.lost
+                self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not told.is_over)
+        for bound, why in zip(here, self._owner.begin([bound.order for bound in here]), strict=True):
+            if why:
+                self._telling.take_back(self._me.id, bound, why)
+        self._telling.tell(elsewhere)
+
+    def _tell_missed(self, claim: Claim) -> None:
+        for run in claim.runs:
+            if run.skipped is not None:
+                skipped = run.skipped
+                self._tell(
+                    "job.missed",
+                    claim.job,
+                    count=skipped.count,
+                    first=skipped.first.isoformat(),
+                    last=skipped.last.isoformat(),
+                )
+
+    # Taking back
+
+    async def _losses(self, now: datetime) -> list[Step]:
+        """Runs whose node's session has ended. The store itself is asked for that: our view may be behind."""
+        living, found = self.members.sessions, []
+        for session in [each for each in self._view.at if each not in living]:
+            runs = list(self._view.owned(session))
+            if runs and (fence := await self._has_ended(runs[0].run.node, session)):
+                found += [_loss(live, fence, now) for live in runs]
+        return found
+
+    async def _has_ended(self, node: NodeId | None, session: SessionId) -> Expect | None:
+        """What shows that a session has ended; None if it has not, or if nobody can say."""
+        assert node is not None
+        key = keys.node(node)
+        try:
+            entry = await self._store.get(key)
+        except Unavailable:
+            return None
+        if entry is None:
+            return Absent(key)
+        return At(key, entry.modified) if codec.decode(Node, entry.value).session != session else None
+
+
+def _loss(live: Live, fence: Expect, now: datetime) -> Step:
+    after, key = outcomes.lose(live.run, live.epoch, now), keys.live_run(live.run.id)
+    writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
+    return Step(writes, (At(key, live.modified), fence), _Told(lost=live.run, is_over=after.is_over))

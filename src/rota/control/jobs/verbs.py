@@ -1,0 +1,260 @@
+"""What people ask of jobs and runs: plain functions on the store, for every door.
+
+Each reads, decides and writes in one commit that expects what it read. Where somebody was faster it reads again, a few
+times; then it is a Conflict for the caller. Times are the store's. Nothing here needs this node to run jobs: whoever
+schedules sees what was written.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from random import random
+from typing import Any, TypeVar
+
+import msgspec
+
+from rota.decide.jobs import outcome as outcomes
+from rota.decide.jobs.backfill import backfill as missing_runs
+from rota.decide.jobs.circle import circle
+from rota.decide.jobs.due import new_run
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.ids import Key, Revision
+from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, WantedJob, job_of
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store
+
+TRIES = 5
+PAGE = 1000
+BATCH = 50
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+T = TypeVar("T")
+Dice = Callable[[], float]
+
+
+# Jobs
+
+
+async def put_job(
+    store: Store,
+    wanted: WantedJob,
+    origin: Origin,
+    by: str,
+    *,
+    app: str = "",
+    expected: Revision | None = None,
+) -> Revision:
+    """Add a job or change it, and return its version; with `expected`, only if it still has that version (0: is new).
+
+    Invalid if it comes after what there is not, or after itself by way of others.
+    """
+
+    async def put() -> Revision:
+        now, key = await store.now(), keys.job(wanted.name)
+        entry = await store.get(key)
+        before = codec.decode(JobRecord, entry.value) if entry else None
+        version = entry.modified if entry else Revision(0)
+        if expected is not None and expected != version:
+            raise _Stale(f'job "{wanted.name}" has version {version}, not {expected}; look at it again', [key])
+        await _check_after(store, wanted)
+        record = _changed(before, wanted, origin, by, app, now)
+        if before is not None and replace(record, at=before.at, by=before.by) == before:
+            return version
+        return await store.commit(Put(key, codec.encode(record)), expect=[_as_read(key, entry)])
+
+    return await _persistently(put)
+
+
+async def enable(store: Store, name: str, by: str) -> None:
+    """Let a job be due again, from now on."""
+    await _switch(store, name, by, is_on=True)
+
+
+async def disable(store: Store, name: str, by: str) -> None:
+    """Let a job not be due any more; runs that live go on, and it can still be run by hand."""
+    await _switch(store, name, by, is_on=False)
+
+
+async def delete_job(store: Store, name: str) -> None:
+    """Delete a job. Runs that wait are interrupted, those that run go on to their end, the history stays."""
+
+    async def delete() -> None:
+        entry = await _need_job(store, name)
+        gone = (Delete(key) for key in (entry.key, keys.job_cursor(name), keys.job_success(name)))
+        await store.commit(*gone, expect=[At(entry.key, entry.modified)])
+
+    await _persistently(delete)
+
+
+# Runs
+
+
+async def run_now(
+    store: Store, name: str, by: str, dice: Dice = random, *, payloads: Sequence[Any] = (None,)
+) -> list[str]:
+    """Start runs of a job, one for each payload; their ids."""
+    entry = await _need_job(store, name)
+    spec, now = codec.decode(JobRecord, entry.value).spec, await store.now()
+    made = [new_run(spec, now, Cause.MANUAL, now, more=_suffix(dice)) for _ in payloads]
+    runs = [msgspec.structs.replace(run, payload=payload, by=by) for run, payload in zip(made, payloads, strict=True)]
+    await _make(store, runs, At(entry.key, entry.modified))
+    return [run.id for run in runs]
+
+
+async def restart(store: Store, run_id: str, by: str, dice: Dice = random) -> str:
+    """Do once more what a run that is over did; the new run's id."""
+    entry = await store.get(keys.run(run_id))
+    if entry is None:
+        if await store.get(keys.live_run(run_id)) is not None:
+            raise Invalid(f"run {run_id} is not over; interrupt it first, or wait")
+        raise _no_run(run_id)
+    old, job = codec.decode(RunRecord, entry.value), await _need_job(store, job_of(run_id))
+    spec, now = codec.decode(JobRecord, job.value).spec, await store.now()
+    run = new_run(spec, old.due, Cause.RESTART, now, more=_suffix(dice))
+    run = msgspec.structs.replace(run, payload=old.payload, of=old.id, by=by)
+    await _make(store, [run], At(job.key, job.modified))
+    return run.id
+
+
+async def interrupt(store: Store, run_id: str, why: str, by: str) -> RunRecord:
+    """Have a run stopped; the run as it is then: over if it was waiting, else to be stopped by its node."""
+
+    async def stop() -> RunRecord:
+        key = keys.live_run(run_id)
+        entry = await store.get(key)
+        if entry is None:
+            if await store.get(keys.run(run_id)) is not None:
+                raise Invalid(f"run {run_id} is over already; there is nothing to interrupt")
+            raise _no_run(run_id)
+        run = codec.decode(RunRecord, entry.value)
+        after = outcomes.interrupt(run, f"{why or 'interrupted'} ({by})" if by else why, await store.now())
+        if after.is_over:
+            writes = (Delete(key), Put(keys.run(run_id), codec.encode(after)))
+            await store.commit(*writes, expect=[At(key, entry.modified)])
+        else:
+            after = msgspec.structs.replace(after, epoch=run.epoch_at(entry.modified))
+            await store.commit(Put(key, codec.encode(after)), expect=[At(key, entry.modified)])
+        return after
+
+    return await _persistently(stop)
+
+
+async def delete_run(store: Store, run_id: str) -> None:
+    """Delete a run that is over."""
+    if await store.get(keys.live_run(run_id)) is not None:
+        raise Invalid(f"run {run_id} is not over; interrupt it first")
+    if await store.get(keys.run(run_id)) is None:
+        raise _no_run(run_id)
+    await store.commit(Delete(keys.run(run_id)))
+
+
+async def backfill(store: Store, name: str, first: datetime, last: datetime, by: str) -> list[str]:
+    """Make the runs of due times between two moments that had none; their ids."""
+    entry = await _need_job(store, name)
+    cursor = await store.get(keys.job_cursor(name))
+    living = await _keys(store, f"{keys.LIVE_RUNS}{name}/")
+    over = await _keys(store, keys.runs(name))
+    existing = {*(key.removeprefix(keys.LIVE_RUNS) for key in living), *map(keys.run_of, over)}
+    runs = missing_runs(
+        codec.decode(JobRecord, entry.value),
+        codec.decode(JobCursor, cursor.value) if cursor else None,
+        first,
+        last,
+        existing,
+        await store.now(),
+    )
+    runs = [msgspec.structs.replace(run, by=by) for run in runs]
+    await _make(store, runs, At(entry.key, entry.modified))
+    return [run.id for run in runs]
+
+
+# How
+
+
+def _changed(
+    before: JobRecord | None, wanted: WantedJob, origin: Origin, by: str, app: str, now: datetime
+) -> JobRecord:
+    if before is None:
+        return JobRecord(spec=wanted, origin=origin, since=now, at=now, by=by, app=app)
+    is_same = (wanted.cron, wanted.every, wanted.tz) == (before.spec.cron, before.spec.every, before.spec.tz)
+    since = before.since if is_same else now
+    return replace(before, spec=wanted, origin=origin, since=since, at=now, by=by, app=app)
+
+
+async def _switch(store: Store, name: str, by: str, *, is_on: bool) -> None:
+    async def switch() -> None:
+        entry = await _need_job(store, name)
+        record = codec.decode(JobRecord, entry.value)
+        if record.enabled == is_on:
+            return
+        now = await store.now()
+        changed = replace(record, enabled=is_on, since=now if is_on else record.since, at=now, by=by)
+        await store.commit(Put(entry.key, codec.encode(changed)), expect=[At(entry.key, entry.modified)])
+
+    await _persistently(switch)
+
+
+async def _check_after(store: Store, wanted: WantedJob) -> None:
+    if not wanted.after:
+        return
+    entries = (await store.scan(keys.JOBS)).entries
+    after = {entry.key.removeprefix(keys.JOBS): codec.decode(JobRecord, entry.value).spec.after for entry in entries}
+    for other in wanted.after:
+        if other not in after:
+            raise Invalid(
+                f'job "{wanted.name}": it comes after "{other}", and there is no such job; add that one first'
+            )
+    if found := circle(wanted.name, {**after, wanted.name: wanted.after}):
+        raise Invalid(f'job "{wanted.name}": after goes in a circle: {" after ".join(found)}; break it')
+
+
+async def _make(store: Store, runs: Sequence[RunRecord], job: Expect) -> None:
+    for start in range(0, len(runs), BATCH):
+        puts = [Put(keys.live_run(run.id), codec.encode(run)) for run in runs[start : start + BATCH]]
+        await store.commit(*puts, expect=[job, *(Absent(put.key) for put in puts)])
+
+
+async def _need_job(store: Store, name: str) -> Entry:
+    entry = await store.get(keys.job(name))
+    if entry is None:
+        raise NotFound(f'there is no job "{name}"; rota jobs ls shows those there are')
+    return entry
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"there is no run {run_id}; rota runs ls shows those there are")
+
+
+async def _keys(store: Store, prefix: Key) -> list[Key]:
+    found: list[Key] = []
+    while True:
+        listing = await store.scan(prefix, after=found[-1] if found else None, limit=PAGE)
+        found += [entry.key for entry in listing.entries]
+        if not listing.more:
+            return found
+
+
+def _as_read(key: Key, entry: Entry | None) -> Expect:
+    return Absent(key) if entry is None else At(key, entry.modified)
+
+
+def _suffix(dice: Dice) -> str:
+    return "".join(_DIGITS[int(dice() * len(_DIGITS))] for _ in range(8))
+
+
+class _Stale(Conflict):
+    """The caller expected another version: reading again does not help."""
+
+
+async def _persistently(call: Callable[[], Awaitable[T]]) -> T:
+    for attempt in range(TRIES):
+        try:
+            return await call()
+        except _Stale:
+            raise
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+        await asyncio.sleep(0)
+    raise AssertionError

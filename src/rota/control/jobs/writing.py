@@ -1,0 +1,119 @@
+"""Writing steps: what belongs together goes in one commit, and many go in one.
+
+A `Step` is written whole or not at all. Steps are packed into commits as large as a store takes, and several commits
+are under way at a time. If one of the steps in a commit was overtaken, the others go again without it; what was
+overtaken is told to whoever asked, who looks again and decides again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rota.control.jobs.view import JobsView
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.ids import Key, Revision
+from rota.model.job import JobCursor, JobSuccess, RunRecord
+from rota.store.port import Absent, At, Delete, Expect, Put, Store, Write
+
+log = logging.getLogger(__name__)
+
+WRITES, EXPECTATIONS = 100, 120
+"""Of one commit."""
+
+AT_ONCE = 8
+"""Commits under way at a time."""
+
+Record: TypeAlias = RunRecord | JobCursor | JobSuccess
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What is written together."""
+
+    writes: Mapping[Key, Record | None]
+    """None deletes the key."""
+
+    expect: Sequence[Expect]
+    about: Any = field(default=None, repr=False)
+    """Whatever the one who asks wants to know it by."""
+
+
+class Writer:
+    """Writes steps, and lets the view know."""
+
+    def __init__(self, store: Store, incarnation: At, view: JobsView) -> None:
+        self.store = store
+        self._incarnation, self._view = incarnation, view
+
+    async def write(self, steps: Iterable[Step]) -> dict[Step, Revision]:
+        """The steps that were written, and at which revision; the others were overtaken, or nobody knows."""
+        written: dict[Step, Revision] = {}
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def one(batch: list[Step]) -> None:
+            async with turns:
+                await self._write(batch, written)
+
+        async with asyncio.TaskGroup() as commits:
+            for batch in _batches(steps):
+                commits.create_task(one(batch))
+        return written
+
+    async def _write(self, batch: list[Step], written: dict[Step, Revision]) -> None:
+        while batch:
+            try:
+                revision = await self._commit(batch)
+            except Conflict as conflict:
+                left = [step for step in batch if not _touches(step, conflict.keys)]
+                log.debug("overtaken", extra={"steps": len(batch) - len(left)})
+                if len(left) == len(batch):
+                    return
+                batch = left
+            except (Unavailable, Unknown) as error:
+                log.debug("not written", extra={"steps": len(batch), "why": str(error)})
+                return
+            else:
+                for step in batch:
+                    written[step] = revision
+                    for key, record in step.writes.items():
+                        if key.startswith(keys.JOBS_FOLLOWED) and not isinstance(record, JobSuccess):
+                            self._view.wrote(key, record, revision)
+                return
+
+    async def _commit(self, batch: list[Step]) -> Revision:
+        writes: list[Write] = []
+        expect: dict[Key, Expect] = {self._incarnation.key: self._incarnation}
+        for step in batch:
+            for key, record in step.writes.items():
+                writes.append(Delete(key) if record is None else Put(key, codec.encode(record)))
+            for each in step.expect:
+                expect[each.key] = each
+        return await self.store.commit(*writes, expect=expect.values())
+
+
+def at(key: Key, revision: Revision | None) -> Expect:
+    """Expect a key as it was last seen; None: that there was none."""
+    return Absent(key) if revision is None else At(key, revision)
+
+
+def _batches(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    """Steps that go in one commit: no key twice, and no more than a store takes."""
+    batch: list[Step] = []
+    touched: set[Key] = set()
+    writes = expectations = 0
+    for step in steps:
+        writes, expectations = writes + len(step.writes), expectations + len(step.expect)
+        if batch and (writes > WRITES or expectations > EXPECTATIONS or not touched.isdisjoint(step.writes)):
+            yield batch
+            batch, touched, writes, expectations = [], set(), len(step.writes), len(step.expect)
+        batch.append(step)
+        touched.update(step.writes)
+    if batch:
+        yield batch
+
+
+def _touches(step: Step, found: frozenset[Key]) -> bool:
+    return any(each.key in found for each in step.expect)

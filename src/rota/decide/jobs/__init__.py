@@ -1,0 +1,1 @@
+"""Jobs: what is due, where it runs, and what becomes of it."""

@@ -1,0 +1,148 @@
+"""Dispatch: which node takes which run, and why others wait.
+
+Runs go in the order of their due times, each to the node with the most free executors, which has one less after that;
+equal ones go by load score and then by name. A node must have what the job asks for: its labels, and its function if it
+is one. Cordoned nodes, nodes that are leaving and nodes that others cannot reach get nothing; if nobody can be reached,
+whoever decides takes the run itself, if it may.
+
+A job's limit of runs at a time counts those that are bound, wherever they are. That no race exceeds it is the commit's
+business: it writes the job's cursor and expects it as it was when this was decided.
+
+Pure. `control.jobs` commits the bindings and tells the nodes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from rota.model.ids import NodeId, SessionId
+from rota.model.job import RunRecord, WantedJob
+
+UNKNOWN_JOB = "its job is gone"
+NOBODY = "no node takes part in jobs; start one with an app, or wait"
+
+SET_BACK = timedelta(minutes=1)
+"""If a run is so much younger than nothing, the store's clock was set back, and its waits mean nothing any more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A node that may run attempts, as the one who decides sees it."""
+
+    node: NodeId
+    session: SessionId
+    free: int
+    """Executors that nothing is bound to."""
+
+    score: float = 0.0
+    """Its load: 0 idle … 100 busy."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    jobs: frozenset[str] = frozenset()
+    """Jobs whose function it has."""
+
+    barred: str = ""
+    """Why it gets nothing at all, if so."""
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A run goes to a node."""
+
+    run: RunRecord
+    member: Member
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes where, and why the rest waits."""
+
+    binds: tuple[Bind, ...]
+    waiting: Mapping[str, str]
+    """By run: the reason."""
+
+
+def dispatch(
+    runs: Iterable[RunRecord],
+    jobs: Mapping[str, WantedJob],
+    bound: Mapping[str, int],
+    members: Sequence[Member],
+) -> Plan:
+    """Nodes for these runs, given how many runs of each job are bound already."""
+    free = {member.node: member.free for member in members}
+    counts = Counter(bound)
+    fitting: dict[str, list[Member] | str] = {}
+    binds: list[Bind] = []
+    waiting: dict[str, str] = {}
+    for run in sorted(runs, key=_order):
+        job = jobs.get(run.job)
+        if job is None:
+            waiting[run.id] = UNKNOWN_JOB
+            continue
+        if job.concurrency is not None and counts[run.job] >= job.concurrency:
+            waiting[run.id] = _limit(job)
+            continue
+        if run.job not in fitting:
+            fitting[run.job] = _fitting(job, members)
+        fit = fitting[run.job]
+        if isinstance(fit, str):
+            waiting[run.id] = fit
+            continue
+        best = min(fit, key=lambda member: (-free[member.node], member.score, member.node))
+        if free[best.node] < 1:
+            waiting[run.id] = f"no executor is free on {_names(fit)}"
+            continue
+        free[best.node] -= 1
+        counts[run.job] += 1
+        binds.append(Bind(run, best))
+    return Plan(tuple(binds), waiting)
+
+
+def refusals(job: WantedJob, members: Iterable[Member]) -> dict[NodeId, str]:
+    """Why each node does not take a run of this job; those that do are left out."""
+    found = {member.node: member.barred or misfit(job, member) or _full(member) for member in members}
+    return {node: why for node, why in found.items() if why}
+
+
+def misfit(job: WantedJob, member: Member) -> str:
+    """Why a node cannot run this job, whatever it does at the moment; nothing if it can."""
+    for name, value in job.labels.items():
+        if member.labels.get(name) != value:
+            return f'its label {name} is "{member.labels.get(name, "")}", and the job wants "{value}"'
+    if not job.is_command and job.name not in member.jobs:
+        return "its app has no such job"
+    return ""
+
+
+def is_ready(run: RunRecord, now: datetime) -> bool:
+    """Does a pending run wait for nothing but a node? (One that is made later than now has outlived a clock.)"""
+    return run.not_before is None or run.not_before <= now or now < run.created - SET_BACK
+
+
+def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
+    """The nodes that may run a job, or why none may."""
+    if not members:
+        return NOBODY
+    able = [member for member in members if not misfit(job, member)]
+    if not able:
+        return f"no node can run it; {members[0].node}: {misfit(job, members[0])}"
+    fit = [member for member in able if not member.barred]
+    return fit or f"the nodes that can run it take nothing now; {able[0].node}: {able[0].barred}"
+
+
+def _order(run: RunRecord) -> tuple[datetime, str]:
+    return run.due, run.id
+
+
+def _limit(job: WantedJob) -> str:
+    return f"{job.concurrency} of it run already, and that is its limit"
+
+
+def _full(member: Member) -> str:
+    return "" if member.free > 0 else "all its executors are taken"
+
+
+def _names(members: Sequence[Member]) -> str:
+    shown = ", ".join(member.node for member in members[:3])
+    return shown if len(members) <= 3 else f"{shown} and {len(members) - 3} more"

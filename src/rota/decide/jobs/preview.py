@@ -1,0 +1,62 @@
+"""Preview: when a job is due next, and which of these times are odd.
+
+A time is odd where clocks change: one that falls into the gap comes at its end, one in the hour that comes twice comes
+once, at its first time. Whoever reads the list sees why a run is not where the expression seems to put it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
+from zoneinfo import ZoneInfo
+
+from rota.decide import cron
+from rota.decide.jobs.due import times
+from rota.model.job import WantedJob
+
+MOST = 10_000
+"""Due times that one look ahead shows at most."""
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A due time to come."""
+
+    due: datetime
+    """In UTC."""
+
+    local: datetime
+    """In the job's time zone."""
+
+    odd: str = ""
+    """What is odd about it, if anything."""
+
+
+def preview(spec: WantedJob, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[Coming]:
+    """The due times that come after a moment: so many, or those until another."""
+    return list(islice(_coming(spec, after, until), min(count, MOST)))
+
+
+def _coming(spec: WantedJob, after: datetime, until: datetime | None) -> Iterator[Coming]:
+    zone = ZoneInfo(spec.tz)
+    for due in takewhile(lambda due: until is None or due <= until, times(spec, after)):
+        local = due.astimezone(zone)
+        yield Coming(due, local, _odd(spec, local) if spec.cron is not None else "")
+
+
+def _odd(spec: WantedJob, local: datetime) -> str:
+    before = (local.astimezone(UTC) - timedelta(seconds=1)).astimezone(local.tzinfo)
+    jump = (local.utcoffset() or timedelta()) - (before.utcoffset() or timedelta())
+    if jump > timedelta() and not _is_meant(spec, local):
+        missing = (local - jump).replace(tzinfo=None)
+        return f"clocks jump from {missing:%H:%M} to {local:%H:%M}, and its time lies between"
+    if local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset() and not jump > timedelta():
+        return "this hour comes twice" + ("; this is its second time" if local.fold else "")
+    return ""
+
+
+def _is_meant(spec: WantedJob, local: datetime) -> bool:
+    """Does the expression name this time of day, clocks apart?"""
+    assert spec.cron is not None
+    plain = local.replace(tzinfo=UTC, fold=0)
+    return next(cron.due_times(spec.cron, "UTC", plain - timedelta(seconds=1))) == plain

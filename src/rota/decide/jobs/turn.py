@@ -1,0 +1,38 @@
+"""Turn: who goes first, so that not everybody does the same thing.
+
+All nodes see the same and may all act on it. One of them, the feeder, acts at once; each other waits its turn, a step
+longer than the one before, and finds the thing done. If the feeder is gone or slow, the next does it. Nothing depends
+on who that is: a commit that comes second is refused.
+
+The feeder of a minute is the node whose name, hashed together with that minute, is greatest, unless somebody holds the
+duty. The others go by load, the idlest first.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from rota.model.ids import NodeId
+
+STEP = timedelta(milliseconds=250)
+"""How much longer each waits than the one before it."""
+
+
+def feeder(nodes: Mapping[NodeId, float], now: datetime) -> NodeId | None:
+    """Who goes first in this minute, if nobody holds the duty."""
+    minute = int(now.timestamp()) // 60
+    return max(
+        nodes, key=lambda node: hashlib.blake2b(f"{minute} {node}".encode(), digest_size=8).digest(), default=None
+    )
+
+
+def rank(me: NodeId, nodes: Mapping[NodeId, float], first: NodeId | None) -> int:
+    """My place in the order: 0 goes first. `nodes` maps every node to its load score."""
+    order = sorted(nodes, key=lambda node: (node != first, nodes[node], node))
+    return order.index(me) if me in nodes else len(order)
+
+
+def wait(me: NodeId, nodes: Mapping[NodeId, float], holder: NodeId | None, now: datetime) -> timedelta:
+    """How long after a thing became possible I may do it."""
+    first = holder if holder in nodes else feeder(nodes, now)
+    return STEP * rank(me, nodes, first)

@@ -1,0 +1,191 @@
+"""One group's way: reading, pausing, agreeing, publishing. Pure.
+
+`advance` looks at a group and at what its tasks say, and returns the group as it should be. To agree on the end of a
+sequence, all tasks stop where they are; the furthest of them, partition by partition, is where it ends; who is behind
+reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from rota.model.ids import NodeId, Revision
+from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskState
+
+NO_STATUS = "failed to return status, killing task"
+NO_START_TIME = "failed to return start time, killing task"
+NO_PAUSE = "failed to pause, killing task"
+STOPPED_EARLY = "ended while its group is still reading, killing task"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How patient a stream is."""
+
+    duration: timedelta = timedelta(hours=1)
+    """How long a group reads."""
+
+    completion_timeout: timedelta = timedelta(minutes=30)
+    """How long it may publish without progress."""
+
+    status_timeout: timedelta = timedelta(seconds=30)
+    """How long a task that was placed may take until it says how it is, and until it reads."""
+
+    pause_timeout: timedelta = timedelta(seconds=10)
+    """How long a task may take to stop reading when it is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A stream task that is placed somewhere."""
+
+    slot: int
+    epoch: Revision
+    node: NodeId
+    placed: datetime
+    status: StreamTaskStatus | None = None
+    """What it says; None if it has said nothing under this epoch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """Why a group should end its sequence, and whether for good."""
+
+    why: str
+    is_final: bool
+
+
+def advance(
+    group: Group, members: Sequence[Member], tuning: Tuning, now: datetime, *, wish: Wish | None = None
+) -> Group:
+    """The group as it should be now. `wish`: somebody wants it to end, if it is reading."""
+    group, present = _without_the_silent(group, members, tuning, now)
+    match group.phase:
+        case Phase.READING:
+            wish = wish or _checkpoint(group, present)
+            return _pausing(group, present, wish, now) if wish else group
+        case Phase.PAUSING:
+            return _agreed(group, present, tuning, now)
+        case Phase.PUBLISHING:
+            return _progressed(group, present, now)
+        case _:
+            return group
+
+
+def begin(group: Group, starts: Mapping[int, int], now: datetime) -> Group:
+    """A group that stood by reads from here."""
+    return replace(group, starts=dict(starts), after=(), phase=Phase.READING, since=now, why="")
+
+
+def oldest_start(members: Sequence[Member]) -> datetime | None:
+    """When the first of a group's tasks began to read."""
+    begun = [member.status.started for member in members if member.status and member.status.started]
+    return min(begun, default=None)
+
+
+def is_overdue(group: Group, tuning: Tuning, now: datetime) -> bool:
+    """Has it been publishing for too long, with nothing to show for it?"""
+    return group.phase is Phase.PUBLISHING and now - (group.progressed or group.since) > tuning.completion_timeout
+
+
+# Reading
+
+
+def _checkpoint(group: Group, present: Sequence[Member]) -> Wish | None:
+    for status in _readers(group, present):
+        if status.wants_checkpoint:
+            return Wish(why=status.wants_checkpoint, is_final=False)
+    return None
+
+
+def _pausing(group: Group, present: Sequence[Member], wish: Wish, now: datetime) -> Group:
+    pausing = replace(group, phase=Phase.PAUSING, is_final=wish.is_final, since=now, why=wish.why)
+    # Where nobody has read on since the last agreement, that is the agreement.
+    return pausing if _readers(group, present) else _closed(pausing, (), now)
+
+
+def _readers(group: Group, present: Sequence[Member]) -> list[StreamTaskStatus]:
+    """Those in the open sequence. Who starts, or reads again what is agreed already, is behind them."""
+    return [
+        member.status
+        for member in present
+        if member.status
+        and member.status.state in (TaskState.READING, TaskState.PAUSED)
+        and member.status.sequence == len(group.sequences)
+    ]
+
+
+# Agreeing
+
+
+def _agreed(group: Group, present: Sequence[Member], tuning: Tuning, now: datetime) -> Group:
+    """The agreement, when everybody has answered who can; the group without the silent, when time is up."""
+    readers = _readers(group, present)
+    answers = [status for status in readers if status.state is TaskState.PAUSED]
+    missing = [status for status in readers if status.state is not TaskState.PAUSED]
+    if missing and now - group.since <= tuning.pause_timeout:
+        return group
+    group = _dismissing(group, [(status.slot, Dismissal(epoch=status.epoch, why=NO_PAUSE)) for status in missing])
+    return _closed(group, answers, now)
+
+
+def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) -> Group:
+    before = group.ends
+    reached = [before, *(answer.offsets for answer in answers)]
+    ends = {each: max(offsets.get(each, 0) for offsets in reached) for each in group.partitions}
+    sequences = group.sequences if ends == before and group.sequences else (*group.sequences, ends)
+    if group.is_final:
+        return replace(
+            group, sequences=sequences, phase=Phase.PUBLISHING, is_final=False, since=now, progressed=now, progress=0
+        )
+    if ends == before:  # nothing was read since the last one
+        return replace(group, phase=Phase.READING, since=now, why="")
+    return replace(group, sequences=sequences, phase=Phase.READING, since=now, why="")
+
+
+# Publishing
+
+
+def _progressed(group: Group, present: Sequence[Member], now: datetime) -> Group:
+    """Whoever comes further gives the group time."""
+    furthest = max((member.status.progress for member in present if member.status), default=0)
+    return replace(group, progress=furthest, progressed=now) if furthest > group.progress else group
+
+
+# Tasks that say nothing
+
+
+def _without_the_silent(
+    group: Group, members: Sequence[Member], tuning: Tuning, now: datetime
+) -> tuple[Group, list[Member]]:
+    """The group with those dismissed that do not answer as they should, and those who are left."""
+    here = [member for member in members if not _is_dismissed(group, member)]
+    silent = {member.slot: why for member in here if (why := _why_dismissed(group, member, tuning, now))}
+    told = [(each.slot, Dismissal(epoch=each.epoch, why=silent[each.slot])) for each in here if each.slot in silent]
+    return _dismissing(group, told), [member for member in here if member.slot not in silent]
+
+
+def _why_dismissed(group: Group, member: Member, tuning: Tuning, now: datetime) -> str:
+    status = member.status
+    is_late = now - max(member.placed, group.created) > tuning.status_timeout
+    if status is None:
+        return NO_STATUS if is_late else ""
+    if status.state is TaskState.FAILED:
+        return status.error or "it failed, and did not say why"
+    if group.phase is Phase.STANDBY:
+        return ""
+    if status.state is TaskState.DONE and group.phase is not Phase.PUBLISHING:
+        return STOPPED_EARLY
+    since = max(member.placed, group.since) if group.phase is Phase.READING else member.placed
+    if status.started is None and status.state is TaskState.STARTING and now - since > tuning.status_timeout:
+        return NO_START_TIME
+    return ""
+
+
+def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:
+    return replace(group, dismissed={**group.dismissed, **dict(told)}) if told else group
+
+
+def _is_dismissed(group: Group, member: Member) -> bool:
+    dismissal = group.dismissed.get(member.slot)
+    return dismissal is not None and member.epoch <= dismissal.epoch

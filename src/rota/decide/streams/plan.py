@@ -1,0 +1,253 @@
+"""What becomes of all groups of a stream. Pure.
+
+`plan` is asked whenever something changed, and each second. It gives up what is not on the chain or does not come to an
+end, forgets what is published, lets every group go its way, and makes groups for partitions that nobody reads.
+
+A group's successor stands by before the group ends: its tasks are up and connected, so that the pause between the two
+is only the agreement.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import sha1
+
+from rota.decide.streams import chain
+from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start
+from rota.model.manifest import Offsets
+from rota.model.stream import Group, Phase, TaskState
+
+IDENTITY = 15
+"""Hexadecimal digits of a group's id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aims:
+    """What a stream is to be."""
+
+    stream: str
+    spec: str
+    """Digest of its declaration: groups that go by another are ended, in order."""
+
+    tasks: int = 1
+    partitions: Collection[int] = ()
+    """Those the source has."""
+
+    tuning: Tuning = field(default_factory=Tuning)
+    lead: timedelta = timedelta(seconds=10)
+    """How long before a group ends its successor is started."""
+
+    at_a_time: int | None = None
+    """How many groups may publish at the same time before others are left to read on; None: all."""
+
+    late: timedelta | None = None
+    early: timedelta | None = None
+    """Records that are so much older than their group, or newer than its end, are not taken."""
+
+    late_start: datetime | None = None
+    """Records from before this are not taken."""
+
+    is_stopping: bool = False
+    """Suspended or terminated: what reads ends and publishes, and nothing new is made."""
+
+    is_idle: bool = False
+    """Nothing comes: what reads goes on, and nothing new is made."""
+
+    hand_off: frozenset[int] = frozenset()
+    """Numbers of groups that somebody wants to end now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The groups as they should be, and what happened to those that are gone."""
+
+    groups: dict[str, Group]
+    published: tuple[str, ...] = ()
+    given_up: dict[str, str] = field(default_factory=dict)
+    """Group → why."""
+
+
+def plan(
+    aims: Aims,
+    groups: Collection[Group],
+    members: Mapping[str, Sequence[Member]],
+    committed: Offsets,
+    now: datetime,
+) -> Plan:
+    """The groups as they should be now. `members`: group → its tasks. Every partition has a committed offset."""
+    published = tuple(group.id for group in groups if chain.is_published(group, committed))
+    left = {group.id: group for group in groups if group.id not in published}
+    given_up = _given_up(list(left.values()), committed, aims.tuning, now)
+    left = {id: _given_time(group, groups, published, now) for id, group in left.items() if id not in given_up}
+    left = _advanced(aims, left, members, now)
+    left = _begun(left, committed, now)
+    left = _with_new_ones(aims, left, members, committed, now)
+    return Plan(groups=left, published=published, given_up=given_up)
+
+
+def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ...]]:
+    """Which group reads which partitions; groups without any are left out."""
+    found: dict[int, list[int]] = {}
+    for partition in sorted(partitions):
+        found.setdefault(partition % tasks, []).append(partition)
+    return {number: tuple(each) for number, each in sorted(found.items())}
+
+
+def _given_up(groups: Sequence[Group], committed: Offsets, tuning: Tuning, now: datetime) -> dict[str, str]:
+    found = chain.broken(groups, committed)
+    for group in groups:
+        is_first = not any(group in chain.followers(each, groups) for each in groups)  # others wait for it
+        if group.id not in found and is_first and is_overdue(group, tuning, now):
+            found[group.id] = "it did not publish in time, and made no progress"
+            after = chain.followers(group, groups)
+            found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}
+    return found
+
+
+def _given_time(group: Group, groups: Collection[Group], published: Collection[str], now: datetime) -> Group:
+    """A group whose predecessor has just published: its own time counts from now on."""
+    waited = any(each.id in published and group in chain.followers(each, groups) for each in groups)
+    return replace(group, progressed=now) if waited and group.phase is Phase.PUBLISHING else group
+
+
+def _advanced(
+    aims: Aims, groups: Mapping[str, Group], members: Mapping[str, Sequence[Member]], now: datetime
+) -> dict[str, Group]:
+    """Every group one step on its way; those that read longest end first, and only so many at a time."""
+    wanted = numbered(aims.partitions, aims.tasks)
+    busy = sum(group.phase is Phase.PUBLISHING or group.is_final for group in groups.values())
+    room = len(wanted or groups) - busy if aims.at_a_time is None else aims.at_a_time - busy
+    found = dict(groups)
+    for group in sorted(groups.values(), key=lambda each: (oldest_start(members.get(each.id, ())) or now, each.id)):
+        present = members.get(group.id, ())
+        wish = _wish(aims, group, groups, members, wanted, now)
+        if wish and room <= 0 and not aims.is_stopping:
+            wish = None
+        after = advance(group, present, aims.tuning, now, wish=wish)
+        room -= after.is_final and not group.is_final
+        found[group.id] = after
+    return found
+
+
+def _wish(
+    aims: Aims,
+    group: Group,
+    groups: Mapping[str, Group],
+    members: Mapping[str, Sequence[Member]],
+    wanted: Mapping[int, tuple[int, ...]],
+    now: datetime,
+) -> Wish | None:
+    """Why a group should end for good."""
+    if group.phase is not Phase.READING:
+        return None
+    started = oldest_start(members.get(group.id, ()))
+    is_old = started is not None and now - started >= aims.tuning.duration
+    reasons = {
+        "the stream is stopping": aims.is_stopping,
+        "the stream's declaration changed": group.spec != aims.spec,
+        "its partitions changed": wanted.get(group.number) != group.partitions,
+        "somebody asked for it": group.number in aims.hand_off,
+        "it has read for long enough": is_old and _has_heir(aims, group, groups, members, now),
+    }
+    return next((Wish(why=why, is_final=True) for why, is_so in reasons.items() if is_so), None)
+
+
+def _has_heir(
+    aims: Aims, group: Group, groups: Mapping[str, Group], members: Mapping[str, Sequence[Member]], now: datetime
+) -> bool:
+    """Is the successor ready, or was it given time enough?"""
+    heirs = [each for each in groups.values() if group.id in each.after]
+    if aims.is_idle:
+        return True
+    return any(
+        now - heir.created >= aims.lead
+        or any(member.status and member.status.state is TaskState.STANDBY for member in members.get(heir.id, ()))
+        for heir in heirs
+    )
+
+
+def _begun(groups: Mapping[str, Group], committed: Offsets, now: datetime) -> dict[str, Group]:
+    """Those that stand by begin when the groups before them have ended."""
+    found = dict(groups)
+    for group in chain.in_order(groups.values()):
+        if group.phase is Phase.STANDBY:
+            others = [each for each in found.values() if each.generation < group.generation]
+            starts = chain.starts(group.partitions, others, committed)
+            if starts is not None:
+                found[group.id] = begin(group, starts, now)
+    return found
+
+
+def _with_new_ones(
+    aims: Aims,
+    groups: Mapping[str, Group],
+    members: Mapping[str, Sequence[Member]],
+    committed: Offsets,
+    now: datetime,
+) -> dict[str, Group]:
+    """A group for partitions that nobody reads, and one that stands by for each that soon ends."""
+    wanted = {} if aims.is_stopping or aims.is_idle else numbered(aims.partitions, aims.tasks)
+    found = {
+        id: group
+        for id, group in groups.items()
+        if group.phase is not Phase.STANDBY or (wanted.get(group.number), aims.spec) == (group.partitions, group.spec)
+    }
+    for number, partitions in wanted.items():
+        held = [
+            each
+            for each in found.values()
+            if each.phase is not Phase.PUBLISHING and set(each.partitions) & set(partitions)
+        ]
+        if any(each.phase is Phase.STANDBY for each in held):
+            continue
+        generation = 1 + max((each.generation for each in found.values()), default=0)
+        if not held:
+            starts = chain.starts(partitions, found.values(), committed)
+            if starts is not None:
+                fresh = _made(aims, number, generation, partitions, (), starts, now)
+                found[fresh.id] = fresh
+        elif _is_ending(aims, held, members, now):
+            fresh = _made(aims, number, generation, partitions, tuple(sorted(each.id for each in held)), {}, now)
+            found[fresh.id] = fresh
+    return found
+
+
+def _is_ending(aims: Aims, held: Sequence[Group], members: Mapping[str, Sequence[Member]], now: datetime) -> bool:
+    """Do these groups end soon, so that their successor should be started?"""
+    ending = timedelta() if aims.tuning.duration < aims.lead else aims.tuning.duration - aims.lead
+    for group in held:
+        started = oldest_start(members.get(group.id, ()))
+        if group.is_final or (started is not None and now - started >= ending):
+            return True
+    return False
+
+
+def _made(
+    aims: Aims,
+    number: int,
+    generation: int,
+    partitions: tuple[int, ...],
+    after: tuple[str, ...],
+    starts: Mapping[int, int],
+    now: datetime,
+) -> Group:
+    earliest = aims.late_start if aims.late is None else now - aims.late
+    latest = None if aims.early is None else now + aims.tuning.duration + aims.early
+    text = repr(
+        (aims.stream, aims.spec, number, generation, partitions, after, sorted(starts.items()), earliest, latest)
+    )
+    return Group(
+        stream=aims.stream,
+        id=sha1(text.encode(), usedforsecurity=False).hexdigest()[:IDENTITY],
+        number=number,
+        generation=generation,
+        partitions=partitions,
+        after=after,
+        starts=dict(starts),
+        phase=Phase.READING if starts else Phase.STANDBY,
+        since=now,
+        created=now,
+        earliest=earliest,
+        latest=latest,
+        spec=aims.spec,
+    )

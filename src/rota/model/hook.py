@@ -1,0 +1,78 @@
+"""Hooks: what the fleet does when something happens, and what is still to be delivered."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from rota.model.event import Event
+from rota.model.ids import NodeId, Revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    """Call a URL or run a command for each event of some kinds."""
+
+    name: str
+    events: list[str]
+    """Kinds of events; `*` stands for anything."""
+
+    url: str = ""
+    """What is called; empty if a command is run."""
+
+    command: list[str] = field(default_factory=list)
+    """What is run, on whichever node takes it; empty if a URL is called."""
+
+    timeout: timedelta = timedelta(seconds=10)
+    """How long one try may take."""
+
+    retries: int = 5
+    """How often it is tried again."""
+
+    per_minute: int = 60
+    """How many events it takes in a minute; more than that wait."""
+
+    enabled: bool = True
+    created: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """An event on its way to one hook."""
+
+    hook: str
+    event: Event
+    due: datetime
+    """When it is to be tried, by the store's clock; under way, when somebody else may take it for lost."""
+
+    attempts: int = 0
+    by: NodeId | None = None
+    """Who tried it last."""
+
+    @property
+    def id(self) -> str:
+        """The same at every try: by it a receiver knows a repeat."""
+        return f"{self.event.id}/{self.hook}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookStatus:
+    """What became of a hook's deliveries."""
+
+    delivered: int = 0
+    failed: int = 0
+    """Given up after all tries."""
+
+    last: str = ""
+    """The id of the event that came to an end last."""
+
+    last_at: datetime | None = None
+    error: str = ""
+    """Why that one was given up; empty if it was delivered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookCursor:
+    """Up to where events have been looked at for hooks. It only grows."""
+
+    revision: Revision
+    paces: dict[str, datetime] = field(default_factory=dict)
+    """By hook, when it has taken all that it was given, at its pace."""

@@ -1,0 +1,64 @@
+"""What was published of a stream: ranges of records, and the files that hold what came of them.
+
+A stream's output is exactly what its manifests name. A manifest is written in one commit with the offsets it moves, so
+either both are there or neither.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+Offsets: TypeAlias = Mapping[int, int]
+"""Partition → the offset of the record that comes next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Records of one partition, from `start` up to, and without, `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A file with rows of a stream."""
+
+    path: str
+    """Below the stream's folder."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """One publish."""
+
+    id: str
+    """Begins with its time, so that manifests are in the order of their keys."""
+
+    stream: str
+    draft: str
+    """The draft that became this."""
+
+    ranges: tuple[Range, ...]
+    rows: int
+    segments: tuple[Segment, ...]
+    file: str | None = None
+    """Below the stream's folder, the list of segments, where there are too many for a record."""
+
+    at: datetime
+    by: str
+    """The task that published."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedOffset:
+    """Up to where one partition of a stream is in its output."""
+
+    offset: int
+    manifest: str | None = None
+    """The publish that brought it here; None: the stream began here, or somebody set it."""

@@ -1,0 +1,57 @@
+"""What nodes think of each other, and which of them does a chore."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from rota.model.ids import NodeId, SessionId
+
+
+class Standing(StrEnum):
+    """How a node stands with the others. It says who is sent work, never who owns what: that is the lease's to say."""
+
+    ONLINE = "online"
+    SUSPECT = "suspect"
+    """Some check of it failed; it still gets work."""
+
+    OFFLINE = "offline"
+    """It gets no work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strikes:
+    """Checks of one node by one other that failed in a row; under the observer's lease."""
+
+    node: NodeId
+    session: SessionId
+    """The life of the node that did not answer; those of an earlier one count no more."""
+
+    observer: NodeId
+    at: list[datetime]
+    """When, by the store's clock; the first three."""
+
+    why: str
+    """What the last check met."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHealth:
+    """Whether a node is online, for the whole fleet; rewritten once per transition."""
+
+    node: NodeId
+    is_online: bool
+    since: datetime
+    """When that began, by the store's clock."""
+
+    why: str
+    falls: list[datetime] = field(default_factory=list)
+    """When it went offline lately; who falls often comes back slowly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DutyHeld:
+    """Which beat of a duty was claimed last, and by whom. The beat only grows."""
+
+    beat: int
+    node: NodeId
+    session: SessionId

@@ -1,0 +1,182 @@
+"""A worker's way out: its outbox, and the line to the relay that it has at present.
+
+The line comes from the agent, over the worker's channel, and again whenever there is another relay process: tasks
+notice nothing of that. `emit` returns when the messages are in the outbox, and waits while that is full. What was not
+acked on one line is handed over again on the next.
+
+Lives in one event loop. Workers of sync code have a thread with a loop for it (`Aside`).
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+from rota.kit.clock import SYSTEM, Clock
+from rota.node.pipes import Emitting
+from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Wire
+from rota.workloads.resources.outbox import Outbox, Outgoing
+from rota.workloads.resources.relay.held import Emission
+
+PING = 1.0
+"""Seconds between batches at most: the relay must know how old the messages are that we hold."""
+
+
+class Emitter:
+    """Takes the messages of a worker's tasks to the relay."""
+
+    def __init__(self, terms: Emitting, clock: Clock = SYSTEM) -> None:
+        self._terms, self._clock = terms, clock
+        self._outbox = Outbox(terms.messages, terms.bytes)
+        self._wire: Wire | None = None
+        self._is_due = False
+        self._told = clock.monotonic()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        """Who waits for room."""
+
+        self._confirming: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Who waits for the ack of a message, by its number."""
+
+    @property
+    def held(self) -> int:
+        """Messages that have no ack."""
+        return self._outbox.held
+
+    async def emit(self, emissions: list[Emission], confirm: int) -> None:
+        """Take the messages, waiting for room; the first `confirm` of them are safe when this returns."""
+        outbox, last = self._outbox, 0
+        for number, emission in enumerate(emissions, 1):
+            while not outbox.has_room:
+                self._hand_over()
+                if not outbox.has_room:
+                    await self._room()
+            put = outbox.put(emission, self._clock.monotonic())
+            if number == confirm:
+                last = put
+        self._hand_over_soon()
+        if last:
+            acked = asyncio.get_running_loop().create_future()
+            self._confirming.append((last, acked))
+            await acked
+
+    def connect(self, sock: socket.socket) -> None:
+        """Use this line from now on."""
+        if self._wire is not None:
+            self._wire.close()
+        self._outbox.broke()
+        wire = self._wire = Wire(sock, self._heard, self._lost)
+        wire.on_room = self._hand_over
+        wire.send(Opening(self._outbox.age(self._clock.monotonic())))
+        self._hand_over()
+
+    async def run(self) -> None:
+        """Tell the relay at least each second how old the messages are that we hold, for ever."""
+        while True:
+            await asyncio.sleep(PING)
+            self._hand_over()
+            now = self._clock.monotonic()
+            if self._wire is not None and now - self._told >= PING * 0.9 and self._wire.unsent == 0:
+                self._send(self._outbox.ping(now))
+
+    async def flush(self) -> int:
+        """Wait a moment until everything is acked; how many messages are not."""
+        if self.held:
+            acked = asyncio.get_running_loop().create_future()
+            self._confirming.append((self._outbox.put_count, acked))
+            self._hand_over()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._terms.flush):
+                    await acked
+        return self.held
+
+    def close(self) -> None:
+        """Let go of the line."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    # Handing over
+
+    def _hand_over_soon(self) -> None:
+        """Once for everything that is emitted in this turn of the loop; at once if that is much already."""
+        if self._outbox.unsent >= BATCH:
+            self._hand_over()
+        elif not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._is_due = False
+        while self._wire is not None and self._wire.unsent < UNSENT:
+            batch = self._outbox.take(BATCH, BATCH_BYTES)
+            if batch is None:
+                return
+            self._send(batch)
+
+    def _send(self, batch: Outgoing) -> None:
+        assert self._wire is not None
+        self._told = self._clock.monotonic()
+        self._wire.send(Batch(batch.sequence, self._outbox.age(self._told), tuple(batch.emissions)))
+
+    def _heard(self, record: Any_) -> None:
+        if isinstance(record, Ack):
+            self._outbox.acked(record.sequence)
+            self._wake()
+
+    def _lost(self) -> None:
+        """The relay is gone; the agent sends another line."""
+        self._wire = None
+        self._outbox.broke()
+
+    # Waiting
+
+    async def _room(self) -> None:
+        room = asyncio.get_running_loop().create_future()
+        self._waiting.append(room)
+        await room
+
+    def _wake(self) -> None:
+        acked = self._outbox.acked_count
+        while self._confirming and self._confirming[0][0] <= acked:
+            _settle(self._confirming.popleft()[1])
+        if self._waiting and self._outbox.has_room:
+            waiting, self._waiting = self._waiting, deque()
+            for room in waiting:
+                _settle(room)
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():  # whoever waited may have been cancelled
+        future.set_result(None)
+
+
+class Aside:
+    """An emitter in a thread with a loop of its own, for a worker whose main thread runs sync code."""
+
+    def __init__(self, terms: Emitting) -> None:
+        self.emitter = Emitter(terms)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="rota", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """What a coroutine returns that runs in the other thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def connect(self, sock: socket.socket) -> None:
+        """Use this line from now on."""
+        self._loop.call_soon_threadsafe(self.emitter.connect, sock)
+
+    def flush(self) -> int:
+        """Wait a moment until everything is acked; how many messages are not."""
+        return int(self.call(self.emitter.flush()))
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self.emitter.run())

@@ -1,0 +1,138 @@
+"""Carrying a delivery out of the fleet: calling a URL, or running a command on this node.
+
+Both are told the same JSON object: the id of the delivery, the hook, the attempt, and the event. A URL is called with
+POST and has taken the event when it answers 2xx; redirects are not followed. A command reads the object from its stdin
+and has taken the event when it exits with 0.
+
+Whoever reaps the agent's children may be faster than we are, so a command's exit code comes from the shell around it,
+not from the kernel. The URL's path and query never show in an error: there may be a secret in them.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+from asyncio import StreamReader, StreamReaderProtocol
+from contextlib import AsyncExitStack, suppress
+from typing import IO, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rota import __version__
+from rota.model.hook import Delivery, Hook
+from rota.node import kernel
+
+SHELL = ("/bin/sh", "-c", '"$@" >&2; echo $?', "hook")
+"""Runs its arguments, with their output on stderr, and says on stdout how that ended."""
+
+TAIL = 500
+"""Characters of a failed command's output that are told."""
+
+REAPED = 5.0
+"""Seconds to wait for a command that has said how it ended."""
+
+
+async def send(hook: Hook, delivery: Delivery) -> str | None:
+    """Deliver once; why that failed, or None."""
+    content = msgspec.json.encode(
+        {"id": delivery.id, "hook": hook.name, "attempt": delivery.attempts, "event": delivery.event}
+    )
+    try:
+        async with asyncio.timeout(hook.timeout.total_seconds()):
+            return await (_call(hook, delivery, content) if hook.url else _run(hook, delivery, content))
+    except TimeoutError:
+        return f"it took longer than {hook.timeout.total_seconds():g} s"
+
+
+async def _call(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
+    import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets with hooks need
+
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"rota/{__version__}",
+        "idempotency-key": delivery.id,
+    }
+    try:
+        async with httpx2.AsyncClient(timeout=hook.timeout.total_seconds()) as client:
+            answer = await client.post(hook.url, content=content, headers=headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        return f"{urlsplit(hook.url).netloc} was not reached: {type(error).__name__}"
+    if answer.is_success:
+        return None
+    return f"{urlsplit(hook.url).netloc} answered {answer.status_code}"
+
+
+async def _run(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
+    about = {
+        "HOOK_ID": delivery.id,
+        "HOOK_NAME": hook.name,
+        "HOOK_EVENT": delivery.event.kind,
+        "HOOK_SUBJECT": delivery.event.subject,
+    }
+    async with AsyncExitStack() as up:
+        told = kernel.scratch_file("hook")
+        up.callback(os.close, told)
+        os.write(told, content)
+        os.lseek(told, 0, os.SEEK_SET)
+        try:
+            process = _start(hook.command, told, about)
+        except OSError as error:
+            return f"the command could not be started: {error.strerror}"
+        up.push_async_callback(_reap, process)
+        try:
+            ended = await _read(up, cast(IO[bytes], process.stdout))
+            output = await _read(up, cast(IO[bytes], process.stderr))
+            return await _outcome(ended, output)
+        except BaseException:  # it still runs: its number is its own, and its group is all that it started
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def _start(command: list[str], told: int, about: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*SHELL, *command],
+        stdin=told,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **about},
+        start_new_session=True,
+    )
+
+
+async def _read(up: AsyncExitStack, pipe: IO[bytes]) -> StreamReader:
+    reader = StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: StreamReaderProtocol(reader), pipe)
+    up.callback(transport.close)
+    return reader
+
+
+async def _outcome(ended: StreamReader, output: StreamReader) -> str | None:
+    """Why a command failed; None if it did not. What it said is read on the side, or it would wait for us."""
+    tail = bytearray()
+
+    async def listen() -> None:
+        while part := await output.read(65536):
+            tail.extend(part)
+            del tail[:-TAIL]
+
+    listening = asyncio.create_task(listen())
+    try:
+        code = (await ended.read()).decode(errors="replace").strip()
+        if code == "0":
+            return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):  # its last words are on their way, unless a child holds the pipe open
+                await listening
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+    said = tail.decode(errors="replace").strip()
+    return f"the command exited with {code or 'a signal'}" + (f": {said}" if said else "")
+
+
+async def _reap(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for a command that has ended, unless somebody else does."""
+    with suppress(subprocess.TimeoutExpired):
+        await asyncio.to_thread(process.wait, REAPED)

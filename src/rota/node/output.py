@@ -1,0 +1,196 @@
+"""What a worker of runs writes: output as it comes, and between the output of two attempts an answer. Pure.
+
+Standard output and error of such a worker lead into one pipe, which the agent reads. When an attempt has ended, the
+worker writes its answer into the same pipe: a mark that nobody else knows, a length, and how the attempt ended. So the
+end of an attempt's output is exact, an answer costs one write, and what was written is still there when the worker is
+not: an attempt that was answered is never taken for lost.
+
+A write of up to `ATOMIC` bytes is never mixed with another's; answers are shorter than that.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+OUTPUT, PAGE, ORDERS = 0, 1, 2
+"""The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from
+(an executor only)."""
+
+MARK = 16
+"""Bytes of a mark."""
+
+ATOMIC = 4096
+LONGEST_ERROR = 2000
+"""Characters of an error that an answer carries."""
+
+CHUNK = 64 * 1024
+"""Bytes of a log that are kept as one piece, at most."""
+
+_LENGTH = struct.Struct(">H")
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """How an attempt ended, in its worker's words."""
+
+    attempt: int
+    error: str = ""
+    exit_code: int | None = None
+    """What it gave to `sys.exit`, if it did."""
+
+    started: float = 0.0
+    """Seconds since 1970."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Answer).decode
+
+
+def encode(mark: bytes, answer: Answer) -> bytes:
+    """The answer as its worker writes it."""
+    body = _encode(answer)
+    return mark + _LENGTH.pack(len(body)) + body
+
+
+def shortened(error: str) -> str:
+    """An error that fits into an answer."""
+    return (
+        error
+        if len(error) <= LONGEST_ERROR // 4
+        else error.encode(errors="replace")[:LONGEST_ERROR].decode(errors="ignore")
+    )
+
+
+class Cutter:
+    """Tells answers from output, in pieces of any size."""
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes | Answer]:
+        """What has come, in order; the beginning of an answer is held back until the rest is there."""
+        data = self._rest + data if self._rest else data
+        mark, at = self._mark, 0
+        while (found := data.find(mark, at)) >= 0:
+            body = found + MARK + _LENGTH.size
+            if len(data) < body:
+                break
+            end = body + _LENGTH.unpack_from(data, body - _LENGTH.size)[0]
+            if len(data) < end:
+                break
+            if found > at:
+                yield data[at:found]
+            yield _decode(data[body:end])
+            at = end
+        held = found if found >= 0 else len(data) - self._begun(data, at)
+        if held > at:
+            yield data[at:held]
+        self._rest = data[held:]
+
+    def end(self) -> bytes:
+        """What looked like the beginning of an answer, and was none."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def _begun(self, data: bytes, at: int) -> int:
+        """How many of the last bytes may be the beginning of a mark."""
+        for length in range(min(MARK - 1, len(data) - at), 0, -1):
+            if data.endswith(self._mark[:length]):
+                return length
+        return 0
+
+
+class Bounded:
+    """The output of one attempt, of which no more than so many bytes are kept: its beginning and its end.
+
+    `feed` takes output in. What is to be kept comes to stand in `pieces`, at places that fit on to each other, and
+    stays there until somebody has written it down (`written`). When the beginning is full, a line says so; the end is
+    held back, always the newest of it, and comes with `close`, behind a line that says how much is left out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.pieces: deque[tuple[int, bytes]] = deque()
+        self.size = 0
+        """Bytes kept so far, also those that were written down."""
+
+        self.is_closed = False
+        self._head_left = most - most // 2
+        self._tail: deque[bytes] = deque()
+        self._tail_room = most // 2
+        self._left_out = 0
+        self._most = most
+        self._open = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take output in."""
+        if self._head_left > 0:
+            head = data[: self._head_left]
+            self._keep(head)
+            self._head_left -= len(head)
+            data = data[len(head) :]
+            if self._head_left == 0:
+                full = f"the log has more than {self._most} bytes; its end follows when it is over"
+                self._keep(f"\n[rota: {full}]\n".encode())
+        if data:
+            self._tail.append(data)
+            self._tail_room -= len(data)
+            while self._tail_room < 0:
+                self._drop()
+
+    def close(self) -> None:
+        """There is no more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._left_out:
+            self._keep(f"[rota: {self._left_out} bytes are left out here]\n".encode())
+        for data in self._tail:
+            self._keep(data)
+        self._tail.clear()
+
+    def sealed(self) -> list[tuple[int, bytes]]:
+        """The pieces to write down now; later output does not change them."""
+        self._seal()
+        return list(self.pieces)
+
+    def written(self, upto: int) -> None:
+        """Everything before this place is written down."""
+        while self.pieces and self.pieces[0][0] + len(self.pieces[0][1]) <= upto:
+            self.pieces.popleft()
+
+    def unwritten(self, place: int) -> bytes | None:
+        """What stands at a place and is not written down; None if that is written down."""
+        self._seal()
+        if place >= self.size:
+            return b""
+        for start, data in self.pieces:
+            if start <= place < start + len(data):
+                return data[place - start :]
+        return None
+
+    def _drop(self) -> None:
+        """Leave out the oldest of the end."""
+        oldest = self._tail.popleft()
+        surplus = min(len(oldest), -self._tail_room)
+        if surplus < len(oldest):
+            self._tail.appendleft(oldest[surplus:])
+        self._tail_room += surplus
+        self._left_out += surplus
+
+    def _keep(self, data: bytes) -> None:
+        self.size += len(data)
+        self._open += data
+        while len(self._open) >= CHUNK:
+            self.pieces.append((self.size - len(self._open), bytes(self._open[:CHUNK])))
+            del self._open[:CHUNK]
+
+    def _seal(self) -> None:
+        if self._open:
+            self.pieces.append((self.size - len(self._open), bytes(self._open)))
+            self._open.clear()

@@ -1,0 +1,415 @@
+"""The agent's hold on the relay process: start it, tell it what there is, give workers lines to it, start it again.
+
+There is a relay once the app has a kind of resource with a sink, or an earlier life has left messages in a spool. What
+it must know (the map, the other relays, epochs) is kept here and told again, whole, to each new process. Each worker
+whose tasks may emit gets one end of a socket pair, and the relay the other; a new relay process gets new ones, and the
+tasks notice nothing.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rota.decide.crew import Phase
+from rota.decide.restart import Falls, RestartPolicy
+from rota.kit.clock import Clock
+from rota.model.config import LogConfig, RelayConfig
+from rota.model.errors import Unavailable
+from rota.model.ids import NodeId
+from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkState
+from rota.node import children
+from rota.node.journal import Tell
+from rota.node.pipes import (
+    AskRest,
+    AskTallies,
+    BeRelay,
+    Channel,
+    Emitting,
+    EmitTo,
+    Fences,
+    Fleet,
+    GiveUp,
+    Message,
+    RelayIs,
+    RelayTold,
+    SenderGone,
+    TakeLine,
+    Unsent,
+    pair,
+)
+from rota.node.posts import CANARY
+from rota.node.relay.works import left_behind
+from rota.node.workers import Worker
+from rota.workloads.summary import AppSummary
+
+log = logging.getLogger(__name__)
+
+ANSWER = 5.0
+"""Seconds the relay may take to answer a question."""
+
+LOOK = 0.05
+"""Seconds between questions whether anything is left."""
+
+GOODBYE = 1.0
+"""Seconds the relay has to end once it was told to."""
+
+MISSED = 3.0
+"""Seconds without a relay after which the fleet should not count on it."""
+
+EMITTING = ("host", "task")
+"""Workers whose tasks may emit."""
+
+ENDED = "not acked when its worker ended"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayPlace:
+    """Where a node's relay is."""
+
+    config: RelayConfig
+    folder: Path
+    """Where its spools are."""
+
+    door: socket.socket
+    """Where other relays come in; the agent keeps it while processes come and go."""
+
+    address: str
+    """What the others are told."""
+
+    token: str = field(repr=False)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    @property
+    def emitting(self) -> Emitting:
+        """What workers are told."""
+        config = self.config
+        return Emitting(
+            sink=config.sink or "",
+            messages=config.outbox_messages,
+            bytes=config.outbox_bytes,
+            flush=config.flush.total_seconds(),
+        )
+
+
+class RelayProcess:
+    """One relay process."""
+
+    def __init__(
+        self, node: NodeId, place: RelayPlace, heard: Callable[[Any], None], ended: Callable[["RelayProcess"], None]
+    ) -> None:
+        self.ended = asyncio.Event()
+        self.senders: set[int] = set()
+        """Workers that have a line to it."""
+
+        self._heard, self._has_ended = heard, ended
+        self._asked: dict[int, asyncio.Future[RelayTold]] = {}
+        self._numbers = itertools.count(1)
+        mine, theirs = pair()
+        with theirs:
+            try:
+                door = place.door.fileno()
+                flags = [f"--node={node}", f"--door={door}"]
+                flags += [f"--log-level={place.log.level}", f"--log-format={place.log.format}"]
+                self.handle, self._lifeline = children.start("rota.node.relay.main", theirs, flags, [door])
+            except OSError:
+                mine.close()
+                raise
+        self._channel = Channel(mine, self._hear, self._lost)
+        config = place.config
+        self.send(
+            BeRelay(
+                node=node,
+                address=place.address,
+                folder=str(place.folder),
+                token=place.token,
+                spool_bytes=config.spool_bytes,
+                window=config.window,
+                held_messages=config.held_messages,
+                held_bytes=config.held_bytes,
+            )
+        )
+
+    def send(self, message: Message, fds: list[int] | None = None) -> None:
+        """Tell it something; descriptors are closed here."""
+        self._channel.send(message, fds)
+
+    async def ask(self, question: Callable[[int], Message]) -> RelayTold:
+        """What it answers; Unavailable if it does not in time."""
+        number = next(self._numbers)
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.send(question(number))
+            async with asyncio.timeout(ANSWER):
+                return await self._asked[number]
+        except TimeoutError:
+            raise Unavailable(f"the relay did not answer within {ANSWER:g} s; is it busy or frozen?") from None
+        finally:
+            del self._asked[number]
+
+    def kill(self) -> None:
+        """End it now."""
+        self.handle.kill()
+        self._lost()
+
+    def _hear(self, message: Any) -> None:
+        if isinstance(message, RelayTold):
+            if (asked := self._asked.get(message.number)) and not asked.done():
+                asked.set_result(message)
+        else:
+            self._heard(message)
+
+    def _lost(self) -> None:
+        if self.ended.is_set():
+            return
+        self.ended.set()
+        self._channel.close()
+        os.close(self._lifeline)
+        self.handle.close()
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_exception(Unavailable("the relay ended before it answered; ask again"))
+        self._has_ended(self)
+
+
+class RelayHold:
+    """The relay of one node, whatever process it is. A witness of the crew."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        place: RelayPlace,
+        policy: RestartPolicy,
+        clock: Clock,
+        tell: Tell,
+        workers: Callable[[], Iterable[Worker]],
+    ) -> None:
+        self.node, self.place = node, place
+        self.process: RelayProcess | None = None
+        self.changed = asyncio.Event()
+        """Set when `status` may have changed."""
+
+        self.exclusive_kinds: frozenset[str] = frozenset()
+        """Kinds whose messages are taken only from the task of the latest epoch."""
+
+        self.has_exclusive = asyncio.Event()
+
+        self._policy, self._clock, self._tell, self._workers = policy, clock, tell, workers
+        self._is_wanted = self._is_leaving = False
+        self._status: RelayStatus | None = None
+        self._falls = Falls()
+        self._born = self._seen = clock.monotonic()
+        self._fleet = Fleet(None, {})
+        self._fences: dict[tuple[str, str], int] = {}
+        self._incarnation = ""
+        self._unsent = 0
+        self._down: set[str] = set()
+        self._rejects: set[tuple[str, str]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, while there is one."""
+        return self.process.handle.pid if self.process else None
+
+    @property
+    def status(self) -> RelayStatus | None:
+        """How it is; None if there is no relay that the fleet should count on."""
+        if self.process is None and self._clock.monotonic() - self._seen > MISSED:
+            return None
+        if self._status is None:
+            return None
+        refused = Counter(self._status.refused)
+        if self._unsent:
+            refused[ENDED] += self._unsent
+        return replace(self._status, is_leaving=self._is_leaving, refused=dict(refused))
+
+    # Keeping it
+
+    def serve(self, app: AppSummary) -> None:
+        """Have a relay from now on, if the app or an earlier life has messages for it."""
+        with_sink = [kind for kind in app.resources if kind.sink or self.place.config.sink]
+        self.exclusive_kinds = frozenset(kind.name for kind in with_sink if kind.exclusive)
+        if self.exclusive_kinds:
+            self.has_exclusive.set()
+        if with_sink or left_behind(self.place.folder):
+            self._is_wanted = True
+        self.mend()
+
+    def mend(self) -> None:
+        """Start it if it is not there and its turn has come; give lines to workers that have none."""
+        now = self._clock.monotonic()
+        if self._is_wanted and self.process is None and self._falls.start_at(self._policy) <= now:
+            try:
+                self.process = RelayProcess(self.node, self.place, self._heard, self._gone)
+            except OSError as error:
+                self._fell(f"it could not be started: {error.strerror}")
+                return
+            self._born = now
+            self.process.send(self._fleet)
+            self._tell_fences(self._fences)
+        if self.process is not None:
+            self._seen = now
+            self._connect_all(self.process)
+
+    def kill(self) -> None:
+        """End it now."""
+        self._is_wanted = False
+        if self.process is not None:
+            self.process.kill()
+
+    async def leave(self, seconds: float) -> None:
+        """Hand over what the others need, have the rest on disk, and end; after so many seconds in any case."""
+        if self.process is None:
+            return
+        self._is_leaving = True
+        self.changed.set()
+        with contextlib.suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(seconds):
+                while self.process is not None:
+                    if self._is_left_out and (await self.process.ask(AskRest)).is_safe:
+                        break
+                    await asyncio.sleep(LOOK)
+        self._is_wanted = False
+        if (process := self.process) is not None:
+            process.send(GiveUp())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await process.ended.wait()
+        self.kill()
+
+    @property
+    def _is_left_out(self) -> bool:
+        """Has the fleet taken our resources over, or is there nobody who could?"""
+        status, relay_map = self._status, self._fleet.relay_map
+        if relay_map is None or not set(self._fleet.members) - {self.node}:
+            return True
+        is_caught_up = status is not None and status.map_version == relay_map.version and not status.is_moving
+        return self.node not in relay_map.nodes and is_caught_up
+
+    # What it should know
+
+    def joined(self, incarnation: str) -> None:
+        """This is the incarnation of the store. In another one versions of the map count anew, so a relay does too."""
+        if self._incarnation not in ("", incarnation):
+            self._fleet, self._fences = Fleet(None, {}), {}
+            if self.process is not None:
+                self.process.kill()
+        self._incarnation = incarnation
+
+    def follow(self, relay_map: RelayMap | None, members: Mapping[NodeId, str]) -> None:
+        """The map, and where each relay of the fleet is reached."""
+        fleet = Fleet(relay_map, {str(node): address for node, address in members.items()})
+        if fleet != self._fleet:
+            self._fleet = fleet
+            if self.process is not None:
+                self.process.send(fleet)
+
+    def fence(self, fences: Mapping[tuple[str, str], int]) -> None:
+        """Exclusive resources and the epochs of their assignments."""
+        self._fences.update(fences)
+        if self.process is not None:
+            self._tell_fences(fences)
+
+    # What is asked of it
+
+    async def tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
+        """What it counted of a kind's resources, or of one."""
+        if self.process is None:
+            return ()
+        return (await self.process.ask(lambda number: AskTallies(number, kind, resource))).tallies
+
+    async def drain(self, timeout: timedelta) -> bool:
+        """Wait until the sinks have everything; False if they have not in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout.total_seconds()):
+                while self.process is not None:
+                    if (await self.process.ask(AskRest)).is_idle:
+                        break
+                    await asyncio.sleep(LOOK)
+                return True
+        return False
+
+    # Witness
+
+    def registered(self, worker: Worker) -> None:
+        self.mend()
+
+    def said(self, worker: Worker, message: Any) -> None:
+        if isinstance(message, Unsent):
+            self._unsent += message.count
+            self._tell("relay.unsent", f"{worker.brief.pool}/{worker.brief.slot}", count=message.count)
+
+    def draining(self, worker: Worker) -> None:
+        pass
+
+    def ended(self, worker: Worker, why: str) -> None:
+        if self.process is not None and worker.id in self.process.senders:
+            self.process.senders.discard(worker.id)
+            self.process.send(SenderGone(str(worker.id)))
+
+    # Lines
+
+    def _connect_all(self, process: RelayProcess) -> None:
+        for worker in self._workers():
+            brief = worker.brief
+            may_emit = brief.role in EMITTING and not brief.pool.startswith(CANARY)
+            if may_emit and worker.phase != Phase.STARTING and worker.id not in process.senders:
+                self._connect(process, worker)
+
+    def _connect(self, process: RelayProcess, worker: Worker) -> None:
+        try:
+            theirs, relays = pair()
+        except OSError as error:  # out of descriptors; the next look tries again
+            log.warning("no line to the relay", extra={"worker": worker.id, "why": error.strerror})
+            return
+        process.senders.add(worker.id)
+        process.send(TakeLine(str(worker.id)), [relays.detach()])
+        worker.send(EmitTo(), [theirs.detach()])
+
+    # What it says
+
+    def _heard(self, message: Any) -> None:
+        if isinstance(message, RelayIs):
+            self._status = message.status
+            self.changed.set()
+            self._tell_of_sinks(message.status)
+
+    def _tell_of_sinks(self, status: RelayStatus) -> None:
+        for sink in status.sinks:
+            if sink.state == SinkState.UP and sink.sink in self._down:
+                self._down.discard(sink.sink)
+                self._tell("sink.up", sink.sink)
+            elif sink.state == SinkState.DOWN and sink.last_error and sink.sink not in self._down:
+                self._down.add(sink.sink)
+                self._tell("sink.down", sink.sink, why=sink.last_error)
+            for why in sink.rejected:
+                if (sink.sink, why) not in self._rejects:
+                    self._rejects.add((sink.sink, why))
+                    self._tell("sink.rejected", sink.sink, why=why)
+
+    def _tell_fences(self, fences: Mapping[tuple[str, str], int]) -> None:
+        if self.process is not None and fences:
+            told = tuple((kind, resource, epoch) for (kind, resource), epoch in fences.items())
+            self.process.send(Fences(told))
+
+    def _gone(self, process: RelayProcess) -> None:
+        if self.process is not process:
+            return
+        self.process = None
+        self._rejects.clear()
+        if self._is_wanted:
+            self._fell("ended")
+            self._tell("relay.exited", self.node, pid=process.handle.pid)
+        self.changed.set()
+
+    def _fell(self, why: str) -> None:
+        now = self._clock.monotonic()
+        self._falls = self._falls.add(now, timedelta(seconds=now - self._born), why, self._policy)

@@ -1,0 +1,184 @@
+"""Lines that come in: workers of this node and other nodes' relays hand messages over.
+
+A worker's line comes from the agent, who knows whose it is. Another relay comes through the door and says who it is: it
+must have the fleet's token and go by the same version of the map. One that comes again has lost its line before.
+"""
+
+import asyncio
+import hmac
+import logging
+import socket
+from collections.abc import Callable, Iterator
+
+from rota.kit.clock import Clock
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId
+from rota.node.relay.wire import LARGEST_OPENING, PROTOCOL, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.workloads.resources.relay.core import Relay, Shipment
+from rota.workloads.resources.relay.held import Line
+
+log = logging.getLogger(__name__)
+
+OPENING = 5.0
+"""Seconds that a stranger has to say who it is."""
+
+
+class Coming:
+    """One line that comes in."""
+
+    def __init__(self, lines: "Lines", sock: socket.socket, sender: str | None) -> None:
+        self._lines = lines
+        self.sender = sender or ""
+        """The worker, or the other relay's node once it has said so."""
+
+        self.is_peer = sender is None
+        self.line: Line | None = None
+        """None until it is opened."""
+
+        largest = {"largest": LARGEST_OPENING} if self.is_peer else {}
+        self.wire = Wire(sock, self._heard, self._ended, **largest)
+
+    def tell(self) -> None:
+        """Send the ack, and read on or do not."""
+        if self.line is not None:
+            self.wire.send(Ack(self.line.acked))
+            self.wire.read(not self.line.is_stopped)
+
+    def refuse(self, why: str) -> None:
+        """Say why it is not taken, and end it."""
+        self.wire.send(Refusal(why))
+        self.wire.lose()
+
+    def _heard(self, record: Any_) -> None:
+        self._lines.heard(self, record)
+
+    def _ended(self) -> None:
+        self._lines.ended(self)
+
+
+class Lines:
+    """All that come in."""
+
+    def __init__(self, core: Relay, node: NodeId, token: str, clock: Clock, pump: Callable[[], None]) -> None:
+        self._core, self._node, self._token, self._clock, self._pump = core, node, token, clock, pump
+        self._comings: set[Coming] = set()
+        self._by_line: dict[Line, Coming] = {}
+        self._gone: set[str] = set()
+        """Workers that have ended, and whose lines have not been read to the end."""
+
+    def __len__(self) -> int:
+        return len(self._by_line)
+
+    # Who comes and goes
+
+    def take_worker(self, sender: str, sock: socket.socket) -> None:
+        """A worker of this node has a line to us."""
+        self._comings.add(Coming(self, sock, sender))
+
+    def take_stranger(self, sock: socket.socket) -> None:
+        """Somebody came through the door; it should say who it is."""
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        coming = Coming(self, sock, None)
+        self._comings.add(coming)
+        asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
+
+    def sender_gone(self, sender: str) -> None:
+        """A worker has ended. What it has sent is still read."""
+        if any(coming.sender == sender and not coming.is_peer for coming in self._comings):
+            self._gone.add(sender)
+        else:
+            self._core.host_gone(sender)
+
+    def end(self, line: Line) -> None:
+        """A line that is over for the core."""
+        if coming := self._by_line.pop(line, None):
+            self._comings.discard(coming)
+            coming.wire.close()
+
+    def tell(self, line: Line) -> None:
+        """Something changed for a line."""
+        if coming := self._by_line.get(line):
+            coming.tell()
+
+    def tick(self) -> None:
+        """Give other relays a sign of life, and let go of those that give none."""
+        for coming in self._peers():
+            coming.tell()
+            if coming.wire.is_silent:
+                log.warning("relay silent", extra={"node": self._node, "relay": coming.sender})
+                coming.wire.lose()
+
+    def _peers(self) -> Iterator[Coming]:
+        return iter([coming for coming in self._by_line.values() if coming.is_peer])
+
+    def _see_off(self, coming: Coming) -> None:
+        if coming.line is None and coming in self._comings:
+            coming.wire.lose()
+
+    # What they say
+
+    def heard(self, coming: Coming, record: Any_) -> None:
+        """A record came on a line."""
+        line = coming.line
+        match record:
+            case Opening() if line is None:
+                self._open(coming, record)
+            case Batch(sequence=sequence, emissions=emissions, age=age) if line is not None:
+                try:
+                    self._core.took(line, sequence, emissions, age, self._clock.monotonic())
+                except Invalid as error:
+                    coming.refuse(str(error))
+                self._pump()
+            case Ship() if line is not None and coming.is_peer:
+                self._take_shipment(coming, record)
+            case _:
+                coming.refuse("this is not what comes next on a line; is it a relay of the same Rota?")
+
+    def ended(self, coming: Coming) -> None:
+        """A line broke."""
+        self._comings.discard(coming)
+        if coming.line is not None:
+            self._by_line.pop(coming.line, None)
+            if coming.line.is_open:
+                self._core.line_lost(coming.line, self._clock.monotonic())
+        if not coming.is_peer and coming.sender in self._gone:
+            self._gone.discard(coming.sender)
+            self._core.host_gone(coming.sender)
+        self._pump()
+
+    def _open(self, coming: Coming, opening: Opening) -> None:
+        if coming.is_peer:
+            if why := self._objection(opening):
+                log.debug("relay refused", extra={"node": self._node, "relay": opening.node[:100], "why": why})
+                coming.refuse(why)
+                return
+            coming.sender = opening.node
+            coming.wire.trust()
+            for other in [other for other in self._peers() if other.sender == opening.node]:
+                other.wire.lose()
+        line = coming.line = Line(coming.sender, is_peer=coming.is_peer)
+        self._by_line[line] = coming
+        self._core.join(line, opening.age, self._clock.monotonic())
+
+    def _objection(self, opening: Opening) -> str:
+        """Why another relay is not let in, or nothing."""
+        if opening.protocol != PROTOCOL:
+            return f"node {self._node} speaks version {PROTOCOL} of the relays' protocol, not {opening.protocol}"
+        if not hmac.compare_digest(opening.token.encode(), self._token.encode()):
+            return f"this token is not known to node {self._node}; give all nodes of the fleet the same"
+        if not self._core.accepts(opening.version):
+            return f"node {self._node} does not go by version {opening.version} of the relay map"
+        return ""
+
+    def _take_shipment(self, coming: Coming, ship: Ship) -> None:
+        shipment = Shipment(
+            version=ship.version,
+            giver=NodeId(coming.sender),
+            taker=self._node,
+            excerpts=ship.excerpts,
+            floors=ship.floors,
+            age=ship.age,
+        )
+        if self._core.take_shipment(shipment, self._clock.monotonic()):
+            coming.wire.send(Shipped(ship.version))
+            self._pump()

@@ -1,0 +1,107 @@
+"""The relay's process: `python -m rota.node.relay.main`. The agent starts it, tells it what to know, and hears it."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import signal
+import socket
+
+import setproctitle
+
+from rota.kit import loglines
+from rota.kit.clock import SYSTEM
+from rota.node import kernel
+from rota.node.pipes import (
+    AskRest,
+    AskTallies,
+    BeRelay,
+    Channel,
+    Fences,
+    Fleet,
+    GiveUp,
+    SenderGone,
+    TakeLine,
+)
+from rota.node.relay.shell import Shell
+
+log = logging.getLogger(__name__)
+
+
+class Process:
+    """The relay, between the agent and the door that other relays come through."""
+
+    def __init__(self, control: socket.socket, door: socket.socket) -> None:
+        self._control, self._door = control, door
+        self._over = asyncio.Event()
+        self._shell: Shell | None = None
+
+    async def run(self) -> None:
+        """Be the relay until the agent says that it is over, or is gone."""
+        async with asyncio.TaskGroup() as parts:
+            self._parts = parts
+            self._channel = Channel(self._control, self._heard, self._over.set, takes_fds=True)
+            await self._over.wait()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+        self._channel.close()
+
+    def _heard(self, message: object) -> None:
+        match message:
+            case BeRelay():
+                self._shell = Shell(message, self._channel.send, self._parts, SYSTEM, SYSTEM.wall())
+                self._parts.create_task(self._shell.run(), name="ticks")
+                self._parts.create_task(self._admit(self._shell), name="door")
+            case GiveUp():
+                self._over.set()
+            case _ if self._shell is not None:
+                self._obey(self._shell, message)
+
+    def _obey(self, shell: Shell, message: object) -> None:
+        match message:
+            case TakeLine(sender=sender):
+                shell.take_worker(sender, socket.socket(fileno=self._channel.fds.popleft()))
+            case SenderGone(sender=sender):
+                shell.sender_gone(sender)
+            case Fleet():
+                shell.follow(message)
+            case Fences():
+                shell.fence(message)
+            case AskTallies() | AskRest():
+                self._channel.send(shell.answer(message))
+
+    async def _admit(self, shell: Shell) -> None:
+        self._door.setblocking(False)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(self._door)
+            except OSError as error:  # out of descriptors, or it was gone at once
+                log.warning("relay's door", extra={"why": str(error)})
+                await asyncio.sleep(1)
+                continue
+            shell.take_stranger(sock)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Be a relay."""
+    parser = argparse.ArgumentParser(prog="rota.node.relay")
+    for name in ("--control", "--lifeline", "--door"):
+        parser.add_argument(name, type=int, required=True)
+    for name in ("--node", "--log-level", "--log-format"):
+        parser.add_argument(name, required=True)
+    options = parser.parse_args(argv)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the agent says when to end
+    loglines.to_stderr(options.log_level, options.log_format)
+    setproctitle.setproctitle(f"rota: relay of {options.node}")
+    kernel.raise_descriptor_limit()
+    kernel.die_with(options.lifeline)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # messages leave nothing behind that only the collector could find
+    asyncio.run(Process(socket.socket(fileno=options.control), socket.socket(fileno=options.door)).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Ways to other relays: one line to each home that the map names, also with nothing to pass on.
+
+A way that breaks, or is refused because the other has not heard of the map yet, is tried again and again. Another map
+is another set of ways.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from random import random
+
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model.config import split_address
+from rota.model.ids import NodeId
+from rota.node.relay.wire import BATCH, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.workloads.resources.relay.core import Relay
+from rota.workloads.resources.relay.peers import HandOver, Peer
+
+log = logging.getLogger(__name__)
+
+CONNECT = 5.0
+"""Seconds that connecting may take."""
+
+RETRY = timedelta(milliseconds=100), timedelta(seconds=1)
+"""Shortest and longest wait until a way is tried again."""
+
+
+class Ways:
+    """All of them."""
+
+    def __init__(
+        self,
+        core: Relay,
+        token: str,
+        clock: Clock,
+        pump: Callable[[], None],
+        start: Callable[..., "asyncio.Task[None]"],
+    ) -> None:
+        self._core, self._token, self._clock, self._pump, self._start = core, token, clock, pump, start
+        self._keeping: dict[NodeId, tuple[str, int, asyncio.Task[None]]] = {}
+        """Node → the address and the version of the map that a way is kept for."""
+
+        self._open: dict[NodeId, Wire] = {}
+        self._shipped: set[tuple[NodeId, int]] = set()
+        """Shipments that were sent on the ways that are open, by taker and version."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def follow(self, members: Mapping[NodeId, str]) -> None:
+        """Keep a way to every home; `members` says where they are."""
+        relay_map, node = self._core.map, self._core.node
+        homes = {home: members[home] for home in relay_map.nodes if home in members} if relay_map else {}
+        homes.pop(node, None)
+        version = relay_map.version if relay_map else 0
+        for home, (address, kept_for, task) in list(self._keeping.items()):
+            if homes.get(home) != address or kept_for != version:
+                task.cancel()
+                del self._keeping[home]
+        for home, address in homes.items():
+            if home not in self._keeping:
+                task = self._start(self._keep(home, address, version), name=f"way to {home}")
+                self._keeping[home] = (address, version, task)
+
+    def pass_on(self, peer: Peer) -> None:
+        """Hand over what there is for another relay, as long as it keeps up."""
+        wire = self._open.get(peer.node)
+        while wire is not None and wire.unsent < UNSENT:
+            batch = self._core.hand_over(peer, BATCH, self._clock.monotonic())
+            if batch is None:
+                return
+            _send(wire, batch)
+
+    def tick(self) -> None:
+        """Tell the others how old the messages are that they may still get."""
+        for node, wire in list(self._open.items()):
+            if wire.is_silent:
+                log.warning("relay silent", extra={"node": self._core.node, "relay": node})
+                wire.lose()
+            elif not wire.unsent:
+                _send(wire, self._core.ping(self._core.peer(node), self._clock.monotonic()))
+
+    def ship(self) -> None:
+        """Send what the core has to ship; each shipment once on each way."""
+        for shipment in self._core.shipments:
+            key, wire = (shipment.taker, shipment.version), self._open.get(shipment.taker)
+            if wire is not None and key not in self._shipped:
+                self._shipped.add(key)
+                wire.send(Ship(shipment.version, shipment.excerpts, shipment.floors, shipment.age))
+
+    async def _keep(self, node: NodeId, address: str, version: int) -> None:
+        waits = delays(*RETRY, random)
+        while True:
+            try:
+                async with asyncio.timeout(CONNECT):
+                    sock = await _connect(address)
+            except (OSError, TimeoutError) as error:
+                log.debug("relay not reached", extra={"relay": node, "address": address, "why": str(error)})
+            else:
+                await self._use(node, sock, version)
+            await asyncio.sleep(next(waits).total_seconds())
+
+    async def _use(self, node: NodeId, sock: socket.socket, version: int) -> None:
+        """Pass messages on until the way breaks."""
+        over, peer = asyncio.Event(), self._core.peer(node)
+        wire = Wire(sock, partial(self._heard, node), over.set)
+        wire.on_room = partial(self.pass_on, peer)
+        try:
+            self._core.peer_broke(peer)
+            age = self._core.age(peer, self._clock.monotonic())
+            wire.send(Opening(age, node=self._core.node, version=version, token=self._token))
+            self._open[node] = wire
+            self.pass_on(peer)
+            await over.wait()
+        finally:
+            wire.close()
+            self._open.pop(node, None)
+            self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
+            self._core.peer_broke(peer)
+
+    def _heard(self, node: NodeId, record: Any_) -> None:
+        match record:
+            case Ack(sequence=sequence):
+                self._core.acked(self._core.peer(node), sequence)
+                self._pump()
+            case Shipped(version=version):
+                shipments = self._core.shipments
+                self._core.shipments = [each for each in shipments if (each.taker, each.version) != (node, version)]
+            case Refusal(why=why):
+                log.debug("relay refused", extra={"relay": node, "why": why})
+
+
+def _send(wire: Wire, batch: HandOver) -> None:
+    wire.send(Batch(batch.sequence, batch.age, batch.emissions))
+
+
+async def _connect(address: str) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    host, port = split_address(address)
+    family, kind, protocol, _, place = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, place)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

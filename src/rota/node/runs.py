@@ -1,0 +1,657 @@
+"""The attempts of a node: accepted, given to executors or to processes of their own, and brought to an end.
+
+Accepting an attempt reserves an executor, or, if its job is known to be short, a part of one (`node.pace`); beyond that
+it is refused with a reason. Starting the same attempt under the same epoch again is the same attempt; an older epoch is
+refused. Whoever starts one is told its outcome once, when all its processes are dead and its log is complete.
+
+To stop an attempt is to send TERM to all its processes, and KILL to those that are there after the grace. An executor
+is not used again after that. What was given to it and not begun is given to another: orders are either taken by an
+executor or taken back, never both (`node.seats`).
+
+Attempts belong to the node's session: when it ends they are killed, and if the agent is frozen, their guards do that
+before the lease is over (`node.guard`).
+"""
+
+import asyncio
+import logging
+import math
+import mmap
+import os
+import shutil
+import signal
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rota.kit import durations
+from rota.kit.clock import Clock
+from rota.model.config import RuntimeConfig
+from rota.model.errors import Unavailable
+from rota.model.ids import Instant
+from rota.model.job import Mode, Outcome, RunOrder, RunState
+from rota.node import kernel
+from rota.node.crew import Crew
+from rota.node.executor import LONGEST_ORDER
+from rota.node.guard import Page
+from rota.node.loaders import describe
+from rota.node.logs import LogKey, RunLogs
+from rota.node.output import Answer
+from rota.node.pace import Paces
+from rota.node.pipes import Attempt, Brief, Listed
+from rota.node.posts import EXECUTOR, RUN
+from rota.node.seats import Orders, Seat, Tap
+from rota.node.workers import Worker
+
+log = logging.getLogger(__name__)
+
+Ended: TypeAlias = Callable[[Outcome], None]
+EndedOf: TypeAlias = Callable[[RunOrder, Outcome], None]
+SourceEnded: TypeAlias = Callable[[str, bytes], None]
+"""Called once with the error that asking a source ended with, or nothing, and with what it listed."""
+
+LOOK = 0.05
+"""Seconds between looks at what runs."""
+
+STUCK = 0.05
+"""Seconds after which an executor's attempt is too long for others to wait behind it."""
+
+IDLE = 60.0
+"""Seconds after which executors that were not needed leave."""
+
+REMEMBER = 50_000
+"""Attempts that are over and still known by their epoch."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass
+class _Ending:
+    """An attempt that is being stopped."""
+
+    state: RunState
+    why: str
+    kill_at: Instant
+    kin: list[kernel.Kin]
+
+
+@dataclass(eq=False)
+class _Running:
+    """One attempt that was accepted."""
+
+    order: RunOrder
+    ended: Ended | None
+    weight: float
+    wire: bytes = b""
+    listed: SourceEnded | None = None
+    seat: "Seat[_Running] | None" = None
+    since: Instant | None = None
+    """When it became the first of its seat, and may have begun."""
+
+    started: datetime | None = None
+    answer: Answer | None = None
+    ending: _Ending | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def key(self) -> LogKey:
+        return self.order.run, self.order.attempt
+
+
+@dataclass
+class _Told:
+    """Outcomes on their way to whoever waits for them."""
+
+    waiting: list[tuple[Ended, Outcome]] = field(default_factory=list)
+    is_due: bool = False
+
+
+class Runs:
+    """What was accepted, and what came of it."""
+
+    def __init__(
+        self, crew: Crew, config: RuntimeConfig, logs: RunLogs, clock: Clock, resized: Callable[[], None]
+    ) -> None:
+        self._crew, self._config, self._logs, self._clock, self._resized = crew, config, logs, clock, resized
+        self._running: dict[LogKey, _Running] = {}
+        self._asking: dict[int, _Running] = {}
+        self._waiting: deque[_Running] = deque()
+        self._dying: list[_Running] = []
+        self._known: OrderedDict[LogKey, int] = OrderedDict()
+        self._seats: dict[int, Seat[_Running]] = {}
+        self._open: list[Seat[_Running]] = []
+        self._paces = Paces()
+        self._load = self._warm_load = 0.0
+        self._size, self._needed = 1, clock.monotonic()
+        self._told = _Told()
+        self._gives_soon = False
+        self._is_busy = asyncio.Event()
+        self._may_act = False
+        self._stop_at: Instant | None = None
+        self._page_file = kernel.scratch_file("deadline of runs")
+        os.ftruncate(self._page_file, mmap.PAGESIZE)
+        self._page = Page.of(self._page_file)
+        crew.witnesses.append(self)
+        crew.outfit, crew.is_excused = self._outfit, self._was_at_work
+
+    # What it looks like
+
+    @property
+    def executors(self) -> int:
+        """How many attempts run at a time, at most."""
+        return self._config.executors
+
+    @property
+    def free(self) -> int:
+        """How many more attempts of any job would be accepted."""
+        return max(0, math.floor(self.executors - self._load + 1e-6))
+
+    @property
+    def size(self) -> int:
+        """How many executors there should be."""
+        return self._size
+
+    def running(self) -> list[RunOrder]:
+        """The attempts of runs that were accepted and are not over."""
+        return [each.order for each in self._running.values() if each.listed is None]
+
+    # What is wanted of it
+
+    def start(self, order: RunOrder, ended: Ended | None = None) -> str:
+        """Accept an attempt; the reason if it is refused, else nothing."""
+        why = self._accept(order, ended)
+        self._give()
+        return why
+
+    def start_many(self, orders: Iterable[RunOrder], ended: EndedOf) -> list[str]:
+        """Accept several: for each the reason if it is refused, else nothing."""
+        reasons = [self._accept(order, partial(ended, order)) for order in orders]
+        self._give()
+        return reasons
+
+    def ask(self, kind: str, number: int, listed: SourceEnded) -> str:
+        """Have the source of a kind asked in an executor, under a number; the reason if it is refused."""
+        order = RunOrder(run=f"source:{kind}", attempt=number, epoch=0, job="")
+        loaded = self._crew.generations.app
+        kinds = loaded.app.resources if loaded else ()
+        if not any(each.name == kind and each.source_every is not None for each in kinds):
+            return f'this node\'s app has no source of resource "{kind}"'
+        if why := self._full(1.0):
+            return why
+        running = _Running(order, None, 1.0, _encode(Attempt(order.run, number, "", source=kind)), listed)
+        self._asking[number] = running
+        self._take_up(running)
+        self._give()
+        return ""
+
+    def interrupt(self, run: str, attempt: int, why: str) -> bool:
+        """Stop an attempt with all its processes; False if it does not run here."""
+        running = self._running.get((run, attempt))
+        if running is None:
+            return False
+        # A source holds nothing that it would have to put in order.
+        return self._stop(running, RunState.INTERRUPTED, why, grace=None if running.listed is None else 0.0)
+
+    def extend(self, dead_by: float) -> None:
+        """The node's lease is certain until then: attempts may run, and are killed if nothing more is said."""
+        self._may_act = True
+        self._page.set(dead_by)
+
+    def end_session(self) -> None:
+        """The lease is gone or given back: end every attempt now."""
+        self._may_act = False
+        for running in list(self._running.values()):
+            self._stop(running, RunState.LOST, "its node's session ended", grace=0.0)
+        self._page.set(0.0)
+
+    def stop_by(self, when: Instant) -> None:
+        """Take nothing new; attempts that are not over when only the grace is left are stopped."""
+        grace = self._config.grace.total_seconds()
+        self._stop_at = Instant(max(when - grace, self._clock.monotonic()))
+        self._is_busy.set()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Look after what runs, for ever."""
+        while True:
+            await self._is_busy.wait()
+            await asyncio.sleep(LOOK)
+            self.look()
+            if not self._running and not self._dying:
+                self._is_busy.clear()
+
+    def look(self) -> None:
+        """End what has had its time, and free what waits behind something long."""
+        now = self._clock.monotonic()
+        for seat in self._seats.values():
+            assert seat.tap is not None
+            seat.tap.allow()
+        for seat in list(self._open):
+            if len(seat.held) > 1 and (since := seat.held[0].since) is not None and now - since > STUCK:
+                self._paces.note(seat.held[0].order.job, now - since)
+                self._requeue(seat.take_back())
+        for running in list(self._running.values()):
+            self._look_at(running, now)
+        for running in list(self._dying):
+            self._finish_if_dead(running, now)
+        self._give()
+
+    def tick(self) -> None:
+        """Let executors go that were not needed for a while."""
+        now, needed = self._clock.monotonic(), max(1, math.ceil(self._warm_load - 1e-6))
+        if needed >= self._size:
+            self._needed = now
+        elif now - self._needed > IDLE and (size := max(needed, self._highest_busy_slot() + 1)) < self._size:
+            self._size = size
+            self._resized()
+
+    def _highest_busy_slot(self) -> int:
+        """A pool shrinks from its end, and only over executors that have nothing to do."""
+        busy = [self._crew.workers.get(seat.worker) for seat in self._open if seat.held]
+        return max((worker.brief.slot for worker in busy if worker), default=0)
+
+    # Accepting
+
+    def _accept(self, order: RunOrder, ended: Ended | None) -> str:
+        key = (order.run, order.attempt)
+        known = self._known.get(key)
+        if known == order.epoch:
+            return ""
+        if known is not None and order.epoch < known:
+            return f"epoch {order.epoch} of it is over, the present one is {known}; read the run again"
+        if key in self._running:
+            self.interrupt(*key, f"it was bound again, under epoch {order.epoch}")
+            return f"it still ends here under epoch {known}; try again"
+        weight = 1.0 if _needs_process(order) else 1.0 / self._paces.depth(order.job)
+        if why := self._unable(order) or self._full(weight):
+            return why
+        running = _Running(order, ended, weight)
+        if _needs_process(order):
+            if why := self._send_out(running):
+                return why
+        else:
+            running.wire = _encode(_attempt(order))
+        self._known[key] = order.epoch
+        if len(self._known) > REMEMBER:
+            self._known.popitem(last=False)
+        self._take_up(running)
+        return ""
+
+    def _unable(self, order: RunOrder) -> str:
+        """Why this node cannot do it at all, or nothing."""
+        if self._stop_at is not None:
+            return "this node is stopping"
+        if not self._may_act:
+            return "this node is not in the fleet now; try again"
+        if order.argv:
+            return _missing(order)
+        loaded = self._crew.generations.app
+        has_it = any(job.name == order.job for job in (loaded.app.jobs if loaded else ()))
+        return "" if has_it else f'this node\'s app has no job "{order.job}"'
+
+    def _full(self, weight: float) -> str:
+        is_full = self._load + weight > self.executors + 1e-6
+        return f"all {self.executors} executors are taken" if is_full else ""
+
+    def _take_up(self, running: _Running) -> None:
+        self._running[running.key] = running
+        self._load += running.weight
+        self._is_busy.set()
+        if running.seat is None:
+            self._warm_load += running.weight
+            self._waiting.append(running)
+
+    def _send_out(self, running: _Running) -> str:
+        """Start a process for one attempt; why not, if that cannot be."""
+        try:
+            number = self._crew.send_out(_attempt(running.order))
+        except Unavailable as error:
+            return str(error)
+        running.seat = self._seats[number]
+        running.seat.held.append(running)
+        self._begins(running)
+        return ""
+
+    def _begins(self, running: _Running) -> None:
+        running.since, running.started = self._clock.monotonic(), self._clock.wall()
+
+    # Giving
+
+    def _give(self) -> None:
+        """Hand waiting attempts to executors, and want more executors if there are too few."""
+        self._gives_soon = False
+        while self._waiting:
+            running = self._waiting[0]
+            seat = self._seat_for(running.order.job)
+            if seat is None or not seat.give(running, running.wire):
+                break
+            self._waiting.popleft()
+            running.seat = seat
+            if seat.held[0] is running:
+                self._begins(running)
+        if self._waiting:
+            self._grow()
+
+    def _seat_for(self, job: str) -> "Seat[_Running] | None":
+        """The executor that holds least, if it holds less than this job and what it holds allow."""
+        best, least = None, self._paces.depth(job)
+        for seat in self._open:
+            count = len(seat.held)
+            if count == 0:
+                return seat
+            if count < least and count < min(self._paces.depth(each.order.job) for each in seat.held):
+                best, least = seat, count
+        return best
+
+    def _grow(self) -> None:
+        needed = min(self.executors, math.ceil(self._warm_load - 1e-6))
+        if needed > self._size:
+            self._size, self._needed = needed, self._clock.monotonic()
+            self._resized()
+
+    def _give_soon(self) -> None:
+        """Once for all answers that come at a time."""
+        if not self._gives_soon:
+            self._gives_soon = True
+            asyncio.get_running_loop().call_soon(self._give)
+
+    def _requeue(self, taken: Sequence[_Running]) -> None:
+        for running in reversed(taken):
+            running.seat = running.since = running.started = None
+            self._waiting.appendleft(running)
+
+    # A Witness of the crew
+
+    def _outfit(self, brief: Brief) -> Sequence[int]:
+        """What a worker of runs needs: where to write, the deadline, and an executor its orders."""
+        if brief.role not in (EXECUTOR, RUN):
+            return ()
+        reading, writing = os.pipe()
+        seat: Seat[_Running] = Seat(brief.worker, Orders() if brief.role == EXECUTOR else None)
+        seat.tap = Tap(reading, brief.mark, partial(self._heard, seat))
+        self._seats[brief.worker] = seat
+        fds = [writing, os.dup(self._page_file)]
+        return fds if seat.orders is None else [*fds, os.dup(seat.orders.fileno())]
+
+    def _was_at_work(self, worker: Worker) -> bool:
+        """Was it in the middle of an attempt? That may do with it what it likes."""
+        seat = self._seats.get(worker.id)
+        return seat is not None and bool(seat.held)
+
+    def registered(self, worker: Worker) -> None:
+        """An executor may have come."""
+        if worker.brief.pool == EXECUTOR and (seat := self._seats.get(worker.id)):
+            self._open.append(seat)
+            self._give()
+
+    def draining(self, worker: Worker) -> None:
+        """It finishes what it has begun; what it has not is given to another."""
+        if worker.brief.role == EXECUTOR and (seat := self._seats.get(worker.id)):
+            self._withdraw(seat)
+            assert seat.orders is not None
+            seat.orders.finish()
+            self._give_soon()
+
+    def said(self, worker: Worker, message: Any) -> None:
+        """A source may have been asked."""
+        if isinstance(message, Listed) and (running := self._asking.get(message.attempt)):
+            self._listed(running, message.error, message.result)
+
+    def ended(self, worker: Worker, why: str) -> None:
+        """A worker may be gone, and with it the attempt that it had begun."""
+        seat = self._seats.pop(worker.id, None)
+        if seat is None:
+            return
+        assert seat.tap is not None
+        seat.tap.catch_up()  # its last answers
+        self._withdraw(seat)
+        seat.close()
+        for running in seat.held:
+            self._fell(running, worker, why)
+        seat.held.clear()
+        self._give_soon()
+
+    def _withdraw(self, seat: "Seat[_Running]") -> None:
+        """Give an executor nothing more, and take back what it has not begun."""
+        if seat in self._open:
+            self._open.remove(seat)
+        self._requeue(seat.take_back())
+
+    def _heard(self, seat: "Seat[_Running]", piece: bytes | Answer) -> None:
+        """A worker wrote something: it is the output, or the answer, of the first attempt that it holds."""
+        running = seat.held[0] if seat.held else None
+        if isinstance(piece, Answer):
+            if running is not None:
+                self._answered(seat, running, piece)
+        elif running is not None and running.listed is None:
+            self._logs.take(running.key, piece)
+        else:
+            log.info("output outside of a run", extra={"text": piece[:1000].decode(errors="replace").rstrip()})
+
+    def _answered(self, seat: "Seat[_Running]", running: _Running, answer: Answer) -> None:
+        running.answer = answer
+        if running.ending is not None or seat.orders is None:
+            return  # it is over when its processes are
+        seat.held.popleft()
+        if seat.held:
+            self._begins(seat.held[0])
+        if worker := self._crew.workers.get(seat.worker):
+            worker.done += 1
+        if running.listed is None:
+            self._paces.note(running.order.job, answer.seconds)
+            self._end(running, self._as_answered(running, answer))
+        self._give_soon()
+
+    # Stopping
+
+    def _stop(self, running: _Running, state: RunState, why: str, grace: float | None = None) -> bool:
+        """Begin to end an attempt; False if it turns out to be over."""
+        if running.ending is not None or running.outcome is not None:
+            return True
+        seat = running.seat
+        if seat is not None and seat.orders is not None:
+            # First nothing waits behind it, then what was answered is heard: if it is not over now, the executor runs
+            # it and nothing else, and no other attempt is hit.
+            self._withdraw(seat)
+            assert seat.tap is not None
+            seat.tap.catch_up()
+            if running not in seat.held and running.seat is not None:
+                self._reopen(seat)
+                return False
+            seat = running.seat
+        if seat is None:
+            self._waiting.remove(running)
+            self._end(running, Outcome(state=state, error=why))
+            return True
+        self._signal(running, seat, state, why, self._config.grace.total_seconds() if grace is None else grace)
+        return True
+
+    def _reopen(self, seat: "Seat[_Running]") -> None:
+        """It did nothing wrong, and may be given work again."""
+        worker = self._crew.workers.get(seat.worker)
+        if worker is not None and worker.can_work:
+            self._open.append(seat)
+            self._give_soon()
+
+    def _signal(self, running: _Running, seat: "Seat[_Running]", state: RunState, why: str, grace: float) -> None:
+        running.ending = _Ending(state, why, Instant(self._clock.monotonic() + grace), [])
+        worker = self._crew.workers.get(seat.worker)
+        if worker is None:
+            return
+        if worker.brief.role == EXECUTOR:
+            self._crew.dismiss(worker.id)
+            self._crew.wake()
+        if worker.pid is None or grace <= 0:
+            self._kill(running, worker)
+        else:
+            running.ending.kin = kernel.kin_of(worker.pid)
+            kernel.signal_kin(worker.pid, running.ending.kin, signal.SIGTERM)
+
+    def _kill(self, running: _Running, worker: Worker) -> None:
+        assert running.ending is not None
+        if worker.pid is not None:
+            running.ending.kin = kernel.kin_of(worker.pid) or running.ending.kin
+            kernel.signal_kin(worker.pid, running.ending.kin, signal.SIGKILL)
+        worker.kill(running.ending.why)
+
+    def _look_at(self, running: _Running, now: Instant) -> None:
+        """Stop it if its time is up; kill it if it was asked to stop and does not."""
+        ending, limit = running.ending, running.order.timeout
+        if ending is not None:
+            worker = self._crew.workers.get(running.seat.worker) if running.seat is not None else None
+            if worker is None or worker.pid is None:
+                return
+            ending.kin = kernel.kin_of(worker.pid) or ending.kin
+            if now >= ending.kill_at:
+                self._kill(running, worker)
+        elif limit is not None and running.since is not None and now - running.since >= limit.total_seconds():
+            self._stop(running, RunState.TIMED_OUT, f"it took longer than {durations.render(limit)}")
+        elif self._stop_at is not None and now >= self._stop_at:
+            self._stop(running, RunState.INTERRUPTED, "its node stops")
+
+    def _finish_if_dead(self, running: _Running, now: Instant) -> None:
+        """An attempt that was stopped is over when nothing of it is left."""
+        assert running.ending is not None
+        assert running.outcome is not None
+        running.ending.kin = kernel.still_there(running.ending.kin)
+        if not running.ending.kin:
+            self._dying.remove(running)
+            self._end(running, running.outcome)
+        elif now >= running.ending.kill_at:
+            kernel.end(each.pid for each in running.ending.kin)
+
+    # Ending
+
+    def _fell(self, running: _Running, worker: Worker, why: str) -> None:
+        """The worker that ran it is gone."""
+        if running.listed is not None:
+            self._listed(running, f"worker lost: {why}", b"")
+            return
+        outcome = self._after(running, worker, why)
+        if running.ending is not None:
+            running.outcome = outcome
+            self._dying.append(running)
+            self._finish_if_dead(running, self._clock.monotonic())
+        else:
+            self._end(running, outcome)
+
+    def _as_answered(self, running: _Running, answer: Answer) -> Outcome:
+        return Outcome(
+            state=RunState.FAILED if answer.error else RunState.SUCCEEDED,
+            started=datetime.fromtimestamp(answer.started, UTC),
+            seconds=answer.seconds,
+            exit_code=answer.exit_code,
+            error=answer.error,
+            cpu_seconds=answer.cpu_seconds,
+            peak_memory=answer.peak_memory,
+            log_bytes=self._logs.close(running.key),
+        )
+
+    def _after(self, running: _Running, worker: Worker, why: str) -> Outcome:
+        """What came of an attempt whose worker has ended: it was stopped, or it answered, or its process says it."""
+        end, answer = worker.end, running.answer
+        if answer is not None and running.ending is None:
+            outcome = self._as_answered(running, answer)
+        else:
+            state, error, code = _judged(running, worker, why)
+            seconds = self._clock.monotonic() - running.since if running.since is not None else 0.0
+            outcome = Outcome(
+                state=state,
+                started=running.started,
+                seconds=seconds,
+                exit_code=code,
+                error=error,
+                log_bytes=self._logs.close(running.key),
+            )
+        if end is not None and worker.is_errand:
+            return msgspec.structs.replace(outcome, cpu_seconds=end.cpu_seconds, peak_memory=end.peak_memory)
+        return outcome
+
+    def _listed(self, running: _Running, error: str, result: bytes) -> None:
+        """A source was asked."""
+        self._asking.pop(running.order.attempt, None)
+        if self._forget(running) and running.listed is not None:
+            running.listed(error, result)
+
+    def _end(self, running: _Running, outcome: Outcome) -> None:
+        if running.listed is not None:
+            self._listed(running, outcome.error, b"")
+        elif self._forget(running):
+            running.outcome = outcome
+            if running.ended is not None:
+                self._tell(running.ended, outcome)
+
+    def _forget(self, running: _Running) -> bool:
+        if self._running.pop(running.key, None) is None:
+            return False
+        self._load -= running.weight
+        if not running.order.argv and not _needs_process(running.order):
+            self._warm_load -= running.weight
+        if not self._running:
+            self._load = self._warm_load = 0.0
+        return True
+
+    def _tell(self, ended: Ended, outcome: Outcome) -> None:
+        """Tell an outcome soon, with all others of this moment: whoever hears it may well start the next."""
+        self._told.waiting.append((ended, outcome))
+        if not self._told.is_due:
+            self._told.is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_all)
+
+    def _tell_all(self) -> None:
+        told, self._told = self._told, _Told()
+        for ended, outcome in told.waiting:
+            ended(outcome)
+
+
+def _needs_process(order: RunOrder) -> bool:
+    """Has it a process of its own? Also one with more to tell than an order to an executor can hold."""
+    return order.mode == Mode.PROCESS or bool(order.argv) or len(order.payload) > LONGEST_ORDER // 2
+
+
+def _attempt(order: RunOrder) -> Attempt:
+    return Attempt(
+        order.run,
+        order.attempt,
+        order.job,
+        order.due,
+        order.epoch,
+        order.payload,
+        "",
+        order.argv,
+        order.env,
+        order.cwd,
+    )
+
+
+def _missing(order: RunOrder) -> str:
+    """Why a command cannot be run here, or nothing."""
+    program, path = order.argv[0], order.env.get("PATH", os.environ.get("PATH"))
+    if order.cwd is not None and not os.path.isdir(order.cwd):
+        return f"this node has no folder {order.cwd}; make it, or label the nodes that have it"
+    where = os.path.join(order.cwd or "", program) if os.path.dirname(program) else program
+    if shutil.which(where, path=path) is None:
+        return f'this node has no program "{program}"; install it there, or label the nodes that have it'
+    return ""
+
+
+def _judged(running: _Running, worker: Worker, why: str) -> tuple[RunState, str, int | None]:
+    """State, error and exit code of an attempt that did not answer, or was stopped."""
+    status = worker.end.status if worker.end is not None else None
+    code = None if status is None else os.waitstatus_to_exitcode(status)
+    if running.ending is not None:
+        return running.ending.state, running.ending.why, code
+    if worker.why_killed and code in (None, -signal.SIGKILL):
+        return RunState.INTERRUPTED, worker.why_killed, code
+    if code is None or code == -signal.SIGKILL:
+        return RunState.LOST, f"its process was lost: {why}", code
+    if code == 0 and running.order.argv:
+        return RunState.SUCCEEDED, "", 0
+    if code == 0:
+        return RunState.FAILED, "its function ended the process", 0
+    return RunState.FAILED, worker.why_killed or describe(status), code

@@ -1,0 +1,399 @@
+"""Scenario: equal peers run jobs, with everything going wrong.
+
+Nodes run the product's own session, scheduler and owner; what stands in for processes is `SimRuns`. Their wall clocks
+are wrong by up to five minutes and step. Between them is a network that delays and loses starts and their answers.
+People start runs, interrupt some, and old runs are cleared away all the while. Faults rage, then stop. What must hold:
+
+- A due time becomes one run, whatever became of the run before, and a run's id is used once.
+- A run has one result: once it is over neither its state nor its epoch changes.
+- An attempt is executed at most once, and never more runs of a job are bound than its limit allows.
+- Once the faults have stopped and nothing more is due, no run is left; and every due time that the cursor has passed
+  has had its run, or is among those that one was recorded for.
+
+`broken="cursor"` makes nodes write runs without expecting the cursor as it was, `broken="owner"` makes them write
+without expecting the run; the scenario must find both.
+"""
+
+import asyncio
+import contextvars
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from random import Random
+
+from rota.control.jobs import verbs
+from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.part import JobsPart, Surroundings
+from rota.control.jobs.retention import OldRuns
+from rota.control.jobs.writing import Step, Writer
+from rota.decide.jobs.due import decided, times
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
+from rota.model.ids import Key, NodeId, Revision
+from rota.model.job import Cause, JobCursor, JobRecord, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob
+from rota.model.link import (
+    Accepted,
+    AttemptId,
+    Batch,
+    Control,
+    Load,
+    NotLeader,
+    Presence,
+    Refused,
+    Report,
+    Start,
+    Whom,
+)
+from rota.model.node import NodeStatus, Role
+from rota.node.session import Identity, Session, in_session
+from rota.node.status import publish_status
+from rota.rpc.memory import Mesh
+from rota.rpc.port import Link
+from rota.sim.faults import rage
+from rota.sim.network import Network, SimStore
+from rota.sim.world import Machine, World
+from rota.store.port import Delete, Put, Write
+
+TTL = timedelta(seconds=10)
+EXECUTORS = 4
+FAULTS_END = 180.0
+RECOVERY = 2 * TTL.total_seconds() + 60
+STANDSTILL = timedelta(minutes=2)
+"""A job that is due every minute or more often is decided further than this before now."""
+
+SKEW = timedelta(minutes=5)
+BROKEN = ("cursor", "owner")
+"""What can be broken on purpose."""
+
+_SECOND = timedelta(seconds=1)
+JOBS = [
+    WantedJob(name="tick", every=2 * _SECOND, argv=("x",)),
+    WantedJob(name="skipping", every=7 * _SECOND, misfire="skip", argv=("x",)),
+    WantedJob(name="some", every=11 * _SECOND, misfire="all(3)", concurrency=2, retries=2, argv=("x",)),
+    WantedJob(name="spread", every=5 * _SECOND, jitter=3 * _SECOND, concurrency=None, argv=("x",)),
+    WantedJob(name="minutely", cron="* * * * *", tz="Australia/Lord_Howe", retries=1, argv=("x",)),
+    WantedJob(name="next", after=("tick", "some"), argv=("x",)),
+    WantedJob(name="hand", concurrency=None, retries=1, argv=("x",)),
+]
+
+
+class SimRuns:
+    """What runs on a machine, in one life of its program."""
+
+    def __init__(self, scenario: "Jobs", machine: Machine) -> None:
+        self._scenario, self._machine, self._random = scenario, machine, scenario.world.random
+        self.executors = EXECUTORS
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def free(self) -> int:
+        return self.executors - len(self._running)
+
+    def start_many(self, orders: Sequence[RunOrder], ended: Callable[[RunOrder, Outcome], None]) -> list[str]:
+        return [self._start(order, partial(ended, order)) for order in orders]
+
+    def _start(self, order: RunOrder, ended: Callable[[Outcome], None]) -> str:
+        if order.run in self._running:
+            return "it runs already"
+        if self.free < 1:
+            return "all executors are taken"
+        self._scenario.executed(order)
+        self._running[order.run] = asyncio.create_task(self._execute(order, ended))
+        return ""
+
+    def interrupt(self, run: str, attempt: int, why: str) -> bool:
+        if task := self._running.get(run):
+            task.cancel()
+        return task is not None
+
+    def end_session(self) -> None:
+        """Attempts do not outlive their session for long; what they came to is told all the same."""
+        for task in self._running.values():
+            task.cancel()
+
+    async def _execute(self, order: RunOrder, ended: Callable[[Outcome], None]) -> None:
+        took, state = self._random.choice((0.01, 0.05, 0.5, 3.0, self._random.uniform(0, 15))), RunState.SUCCEEDED
+        try:
+            await asyncio.sleep(took)
+            if self._random.random() < 0.1:
+                state = RunState.FAILED
+        except asyncio.CancelledError:
+            state = RunState.INTERRUPTED
+        finally:
+            del self._running[order.run]
+        ended(Outcome(state=state, seconds=took))
+
+
+class Wires:
+    """The network between nodes, under the same weather as that to the store."""
+
+    def __init__(self, network: Network, random: Random) -> None:
+        self._network, self._random = network, random
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+
+    def carry(self, sender: str, receiver: str, deliver: Callable[[], None]) -> None:
+        """Later, or never."""
+        weather = self._network.weather
+        is_cut = sender in weather.cut_up or receiver in weather.cut_down
+        if not is_cut and self._random.random() >= weather.loss:
+            self._loop.call_later(self._random.uniform(*weather.delay), deliver, context=self._context)
+
+
+class Answers:
+    """A node's end of the link: it takes starts."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.part: JobsPart | None = None
+
+    def presence(self) -> Presence:
+        if self.part is None:
+            raise Unavailable(f"node {self._machine.name} is in no session")
+        load = Load(score=0.0, slots=0, slots_used=0, executors=EXECUTORS, executors_used=0)
+        me = self.part.me
+        return Presence(node=me.id, session=me.session, wall=self._machine.clock.wall(), load=load)
+
+    async def dispatch(self, start: Start) -> Accepted | Refused:
+        return self.part.dispatch(start) if self.part else Refused(why="it is in no session")
+
+    def report(self, report: Report) -> NotLeader | None:
+        return NotLeader()
+
+    async def control(self, control: Control) -> bool:
+        return False
+
+    async def hand_over(self, source: NodeId, batch: Batch) -> None:
+        raise Unavailable("there is no relay here")
+
+    def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
+        raise Invalid("there is no log here")
+
+
+class Careless(Writer):
+    """A writer that leaves expectations out."""
+
+    left_out: Key = ""
+
+    async def write(self, steps: Iterable[Step]) -> dict[Step, Revision]:
+        wanted = {step: _without(step, self.left_out) for step in steps}
+        written = await super().write(wanted.values())
+        return {step: written[careless] for step, careless in wanted.items() if careless in written}
+
+
+class _CarelessOfCursors(Careless):
+    left_out = keys.JOB_CURSORS
+
+
+class _CarelessOfRuns(Careless):
+    left_out = keys.LIVE_RUNS
+
+
+WRITERS: Mapping[str | None, type[Writer]] = {None: Writer, "cursor": _CarelessOfCursors, "owner": _CarelessOfRuns}
+
+
+class Jobs:
+    """One run of the scenario."""
+
+    def __init__(self, world: World, broken: str | None) -> None:
+        self.world, self._writer = world, WRITERS[broken]
+        self._mesh = Mesh(Wires(world.network, world.random))
+        self._executions: Counter[tuple[str, int]] = Counter()
+        self._live: dict[str, RunRecord] = {}
+        self._made: dict[str, RunRecord] = {}
+        self._over: dict[str, RunRecord] = {}
+
+    def counts(self) -> Mapping[str, int]:
+        """What was tried."""
+        states = Counter(run.state.value for run in self._over.values())
+        late = sum(1 for run in self._over.values() if run.late)
+        again = sum(1 for run in self._over.values() if run.earlier)
+        return {
+            "runs": len(self._made),
+            "succeeded": states["succeeded"],
+            "lost": states["lost"],
+            "tried again": again,
+            "with late outcomes": late,
+        }
+
+    async def run(self) -> None:
+        """The whole story."""
+        world = self.world
+        world.network.committed = self._check
+        for number in range(world.random.randint(3, 5)):
+            machine = world.start(f"n{number}", self._program)
+            machine.clock.step(world.random.uniform(-1, 1) * SKEW)
+        client = SimStore(world.network, "client", world.store_clock)
+        await self._declare(client)
+        people = [asyncio.create_task(self._start_and_stop(client)), asyncio.create_task(self._clear_away(client))]
+        await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
+        for task in people:
+            task.cancel()
+        await asyncio.gather(*people, return_exceptions=True)
+        await asyncio.sleep(RECOVERY)
+        self._check_it_goes_on()
+        await self._disable(client)
+        await asyncio.sleep(RECOVERY)
+        self._check_settled()
+        await world.end()
+
+    # What runs on each machine
+
+    async def _program(self, machine: Machine) -> None:
+        jitter = self.world.random.random
+        runs, outcomes, answers = SimRuns(self, machine), Outcomes(), Answers(machine)
+        self._mesh.remove(machine.name)
+        self._mesh.serve(machine.name, answers)
+
+        async def body(session: Session) -> None:
+            around = Surroundings(runs, outcomes, machine.clock, _nobody, lambda node: self._link(machine, node))
+            may_act = lambda: session.keeper.may_act  # noqa: E731
+            part = JobsPart(machine.store, session.node, session.incarnation, may_act, around, self._writer)
+            answers.part = part
+            try:
+                async with asyncio.TaskGroup() as parts:
+                    parts.create_task(part.run())
+                    parts.create_task(publish_status(machine.store, session, _status))
+            finally:
+                answers.part = None
+                runs.end_session()
+
+        identity = Identity(
+            node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, executors=EXECUTORS
+        )
+        await in_session(machine.store, identity, machine.clock, body, jitter)
+
+    def _link(self, machine: Machine, node: NodeId) -> Link:
+        return self._mesh.link(node, sender=machine.name, meant=Whom(node=node))
+
+    def executed(self, order: RunOrder) -> None:
+        """An attempt has begun somewhere."""
+        self._executions[order.run, order.attempt] += 1
+        if self._executions[order.run, order.attempt] > 1:
+            self.world.violate(f"{order.run}, attempt {order.attempt} was executed twice")
+
+    # Who asks for runs
+
+    async def _declare(self, store: SimStore) -> None:
+        for job in JOBS:
+            while True:
+                with suppress(Conflict, Unavailable, Unknown):
+                    await verbs.put_job(store, job, Origin.API, "somebody")
+                    break
+
+    async def _disable(self, store: SimStore) -> None:
+        for job in JOBS:
+            while True:
+                with suppress(Conflict, Unavailable, Unknown):
+                    await verbs.disable(store, job.name, "somebody")
+                    break
+
+    async def _start_and_stop(self, store: SimStore) -> None:
+        random = self.world.random
+        while True:
+            await asyncio.sleep(random.uniform(0.1, 5.0))
+            with suppress(Conflict, Unavailable, Unknown, NotFound, Invalid):
+                if self._live and random.random() < 0.3:
+                    await verbs.interrupt(store, random.choice(list(self._live)), "enough", "somebody")
+                elif self._over and random.random() < 0.3:
+                    await verbs.restart(store, random.choice(list(self._over)), "somebody", random.random)
+                else:
+                    await verbs.run_now(store, "hand", "somebody", random.random)
+
+    async def _clear_away(self, store: SimStore) -> None:
+        old = OldRuns(store, most=20, keep=timedelta(minutes=1))
+        while True:
+            await asyncio.sleep(self.world.random.uniform(1, 20))
+            with suppress(Conflict, Unavailable, Unknown):
+                await old.visit(await store.now())
+
+    # The rules
+
+    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+        for write in writes:
+            if write.key.startswith(keys.LIVE_RUNS):
+                self._check_live(write.key.removeprefix(keys.LIVE_RUNS), write)
+            elif write.key.startswith(keys.RUNS) and isinstance(write, Put):
+                self._check_over(codec.decode(RunRecord, write.value))
+        bound = Counter(run.job for run in self._live.values() if run.is_bound)
+        for job in JOBS:
+            if job.concurrency is not None and bound[job.name] > job.concurrency:
+                self.world.violate(f"{bound[job.name]} runs of {job.name} are bound")
+
+    def _check_live(self, id: str, write: Write) -> None:
+        if isinstance(write, Delete):
+            self._live.pop(id, None)
+            return
+        run = codec.decode(RunRecord, write.value)
+        if id not in self._live:
+            if id in self._made:
+                self.world.violate(f"{id} was made twice")
+            self._made[id] = run
+        self._live[id] = run
+
+    def _check_over(self, run: RunRecord) -> None:
+        before = self._over.get(run.id)
+        if before is not None and (before.state, before.epoch) != (run.state, run.epoch):
+            self.world.violate(f"{run.id} was {before.state} under {before.epoch}, and became {run.state}")
+        if run.state is RunState.MISSED and before is None:
+            if run.id in self._made:
+                self.world.violate(f"{run.id} was made, and then missed")
+            self._made[run.id] = run
+        self._over[run.id] = run
+
+    def _check_it_goes_on(self) -> None:
+        """Without faults the newest due time of each job is decided."""
+        now = self.world.store_clock.wall()
+        for name, record in self._records().items():
+            upto = decided(record, self._cursor(name))
+            if record.spec.is_timed and upto < now - STANDSTILL:
+                self.world.violate(f"{name} stands still at {upto}, and it is {now}")
+
+    def _check_settled(self) -> None:
+        for run in self._live.values():
+            self.world.violate(f"{run.id} is left {run.state} on {run.node}: {run.why}")
+        for name, record in self._records().items():
+            cursor = self._cursor(name)
+            if record.spec.is_timed and cursor is not None and cursor.upto is not None:
+                self._check_due_times(record, cursor)
+
+    def _check_due_times(self, record: JobRecord, cursor: JobCursor) -> None:
+        """Every due time that the cursor has passed was made, or stands in a record."""
+        assert cursor.upto is not None
+        made = [run for run in self._made.values() if run.job == record.spec.name and run.cause is Cause.SCHEDULE]
+        first = min((min(run.due, run.skipped.first if run.skipped else run.due) for run in made), default=None)
+        if first is None:
+            return
+        passed = 0
+        for due in times(record.spec, first - _SECOND):
+            if due > cursor.upto:
+                break
+            passed += 1
+        counted = sum(1 for run in made if run.state is not RunState.MISSED)
+        counted += sum(run.skipped.count for run in made if run.skipped)
+        if counted != passed:
+            self.world.violate(f"{record.spec.name} was due {passed} times, and {counted} are known")
+
+    def _records(self) -> dict[str, JobRecord]:
+        entries = self.world.universe.scan(keys.JOBS, None, None, None).entries
+        return {entry.key.removeprefix(keys.JOBS): codec.decode(JobRecord, entry.value) for entry in entries}
+
+    def _cursor(self, name: str) -> JobCursor | None:
+        entry = self.world.universe.get(keys.job_cursor(name))
+        return codec.decode(JobCursor, entry.value) if entry else None
+
+
+def _without(step: Step, prefix: Key) -> Step:
+    return Step(step.writes, [each for each in step.expect if not each.key.startswith(prefix)], step.about)
+
+
+def _status() -> NodeStatus:
+    return NodeStatus(
+        app="sim", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0
+    )
+
+
+def _nobody(*_: object, **__: object) -> None:
+    """Nobody listens."""

@@ -1,0 +1,127 @@
+"""The source on an embedded log: `log:///path/name` (`sources.log.settings` has the options).
+
+Readers look at the files themselves, in a thread, and need nobody who serves them. At the end they look again and
+again, the longer nothing comes the less often, up to `poll`. What they read ahead is a chunk of a segment at most.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NoReturn
+
+from rota.kit.epoch import milliseconds
+from rota.model.errors import NotFound, Unavailable
+from rota.sources.log import layout, settings
+from rota.sources.log import partition as reading
+from rota.sources.log.layout import Place
+from rota.sources.log.partition import Lost, PartitionReader
+from rota.sources.log.settings import Settings
+from rota.sources.port import Batch, Bounds, Vanished
+from rota.sources.threaded import ThreadedReader
+from rota.sources.url import SourceUrl
+
+
+async def open(url: SourceUrl) -> "LogSource":
+    """A source on the log that the URL names."""
+    source = LogSource(settings.read(url))
+    await source.partitions()
+    return source
+
+
+class LogSource:
+    """A log that is read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._place, self._poll = Place(settings.folder, settings.shown), settings.poll
+
+    async def partitions(self) -> tuple[int, ...]:
+        return tuple(range((await self._meta()).partitions))
+
+    async def identity(self) -> str | None:
+        return (await self._meta()).id
+
+    async def bounds(self, partitions: Iterable[int]) -> dict[int, Bounds]:
+        wanted = await self._known(partitions)
+        return await asyncio.to_thread(self._bounds, wanted)
+
+    async def offset_at(self, partition: int, when: datetime) -> int:
+        await self._known([partition])
+        return await asyncio.to_thread(self._offset_at, partition, milliseconds(when))
+
+    async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
+        await self._known(offsets)
+        reader = ThreadedReader(LogCursor(self._place), f"source {self._place.shown}", self._poll)
+        await reader.assign(offsets)
+        return reader
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    async def _known(self, partitions: Iterable[int]) -> list[int]:
+        """These partitions; NotFound names one that is not there."""
+        have, wanted = await self.partitions(), list(partitions)
+        for number in wanted:
+            if number not in have:
+                shown = self._place.shown
+                raise NotFound(f"source {shown} has no partition {number}; it has {len(have)}, counted from 0")
+        return wanted
+
+    async def _meta(self) -> layout.Meta:
+        return await asyncio.to_thread(self._place.load)
+
+    def _bounds(self, partitions: Iterable[int]) -> dict[int, Bounds]:
+        try:
+            return {number: reading.bounds(self._place.partition(number), number) for number in partitions}
+        except OSError as error:
+            raise unusable(self._place, error) from error
+
+    def _offset_at(self, partition: int, time_ms: int) -> int:
+        try:
+            return reading.offset_at(self._place.partition(partition), partition, time_ms)
+        except OSError as error:
+            raise unusable(self._place, error) from error
+
+
+class LogCursor:
+    """Some partitions of a log, looked at in turn."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._readers: dict[int, PartitionReader] = {}
+
+    def move(self, offsets: Mapping[int, int], dropped: Iterable[int]) -> None:
+        for number in [*offsets, *dropped]:
+            if number in self._readers:
+                self._readers.pop(number).close()
+        for number, offset in offsets.items():
+            self._readers[number] = PartitionReader(self._place.partition(number), number, offset)
+
+    def fetch(self, most: int) -> list[Batch]:
+        found: list[Batch] = []
+        try:
+            for number, reader in list(self._readers.items()):
+                if most and (records := reader.take(most)):
+                    most -= len(records)
+                    found.append(Batch(number, records, records[-1].offset + 1))
+                    self._readers[number] = self._readers.pop(number)  # who had something comes last the next time
+        except Lost as lost:
+            if not found:
+                self._tell(number, lost)
+        except OSError as error:
+            if not found:
+                raise unusable(self._place, error) from error
+        return found
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def _tell(self, number: int, lost: Lost) -> NoReturn:
+        whole = reading.bounds(self._place.partition(number), number)
+        raise Vanished(self._place.shown, number, lost.missing.gap, whole, lost.missing.why) from None
+
+
+def unusable(place: Place, error: OSError) -> Unavailable:
+    """What to say when files cannot be read."""
+    return Unavailable(f"source {place.shown}: {error.strerror}; make the folder readable")

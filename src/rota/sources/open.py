@@ -1,0 +1,82 @@
+"""Opening a source by URL.
+
+The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a
+source: a module that is an `Adapter`, and a line here.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from rota.model.errors import Invalid
+from rota.sources import url as urls
+from rota.sources.port import Source
+
+if TYPE_CHECKING:
+    from rota.sources.log.layout import Place
+    from rota.sources.log.log import Log
+
+ADAPTERS = {
+    "kafka": "rota.sources.kafka",
+    "log": "rota.sources.log.source",
+    "memory": "rota.sources.memory",
+}
+EXTRAS = {"kafka": "kafka"}
+"""Which extra brings an adapter's driver."""
+
+
+@asynccontextmanager
+async def open_source(text: str) -> AsyncIterator[Source]:
+    """The source at a URL, reached once and ready; closed in the end."""
+    url = urls.parse(text)
+    source = await _adapter(url).open(url)
+    try:
+        yield source
+    finally:
+        await source.close()
+
+
+def open_log(text: str) -> "Log":
+    """The embedded log at a URL, to append to; a context manager. NotFound if nobody has made it."""
+    from rota.sources.log import log, settings  # noqa: PLC0415  # nobody needs it who only reads from Kafka
+
+    return log.Log(settings.read(_log_url(text)))
+
+
+def log_place(text: str) -> "Place":
+    """The place of an embedded log, to make one there or to give it more partitions."""
+    from rota.sources.log import layout, settings  # noqa: PLC0415
+
+    read = settings.read(_log_url(text))
+    return layout.Place(read.folder, read.shown)
+
+
+def _log_url(text: str) -> urls.SourceUrl:
+    url = urls.parse(text)
+    if url.scheme != "log":
+        raise Invalid(f"source {url}: only a log is made and appended to from here; write log:///path/to/log")
+    return url
+
+
+class Adapter(Protocol):
+    """What an adapter's module offers."""
+
+    async def open(self, url: urls.SourceUrl) -> Source:
+        """A source that has been reached once; the error says what the server has against it."""
+
+
+def _adapter(url: urls.SourceUrl) -> Adapter:
+    name = ADAPTERS.get(url.scheme)
+    if name is None:
+        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
+        raise Invalid(f"source {url}: unknown scheme {url.scheme}; Rota reads {known}")
+    try:
+        return cast(Adapter, import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
+            raise
+        extra = EXTRAS[url.scheme]
+        raise Invalid(
+            f"source {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'"
+        ) from error

@@ -1,0 +1,21 @@
+"""What every adapter of run logs refuses in the same words. Pure."""
+
+from collections.abc import Sequence
+
+from rota.model.errors import Invalid
+from rota.store.logs.port import CHUNK, LogChunk
+
+LONGEST_RUN = 400
+"""Bytes of a run's name."""
+
+
+def check(chunks: Sequence[LogChunk]) -> None:
+    """Invalid unless all of these can be kept."""
+    for chunk in chunks:
+        what = f"log of run {chunk.run}, attempt {chunk.attempt}"
+        if len(chunk.data) > CHUNK:
+            raise Invalid(f"{what}: a chunk of {len(chunk.data)} bytes; {CHUNK} is the most, cut it")
+        if chunk.offset < 0:
+            raise Invalid(f"{what}: a chunk at {chunk.offset}; offsets begin at 0")
+        if not 0 < len(chunk.run.encode()) <= LONGEST_RUN:
+            raise Invalid(f"{what}: the run's name must have 1 to {LONGEST_RUN} bytes")

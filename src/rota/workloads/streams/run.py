@@ -1,0 +1,368 @@
+"""One stream task: reads what its group says, makes rows, publishes them with their offsets, and says how it is.
+
+Its decisions are `progress`; this is the shell. Four things go on at a time: following the group's record, reading,
+publishing, and telling. Reading is a loop of small steps, so that a pause is heeded within one batch.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import random
+from typing import TypeVar
+
+from rota.committers.port import Committer, Draft
+from rota.committers.verdict import Turn
+from rota.kit.backoff import delays
+from rota.kit.bell import Bell
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.ids import LeaseId, NodeId, Revision
+from rota.model.manifest import Offsets
+from rota.model.stream import Group, StreamTaskStatus
+from rota.sources.port import Batch as Read
+from rota.sources.port import Reader, Source, Vanished
+from rota.store.follow import follow
+from rota.store.port import Put, Store
+from rota.workloads.context import Batch
+from rota.workloads.streams.progress import Closed, Next, Progress
+from rota.workloads.streams.transform import DeadLetter, TooManyErrors, Transform
+from rota.workloads.streams.window import taken
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(milliseconds=50), timedelta(seconds=2)
+"""Shortest and longest wait before something is tried again that could not be done."""
+
+TELL = 1.0
+"""Seconds between statuses, while nothing changes but figures."""
+
+LOOK = 5.0
+"""Seconds between looks at where the source ends."""
+
+UNREADABLE, VANISHED = "not readable", "vanished"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much of a sequence a task has in its hands before it asks for a checkpoint."""
+
+    rows: int = 5_000_000
+    bytes: int = 256 * 1024 * 1024
+    time: timedelta | None = None
+    batch: int = 2000
+    """Records that are read at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assigned:
+    """Which task it is."""
+
+    stream: str
+    group: str
+    slot: int
+    epoch: Revision
+    node: NodeId
+
+    def __str__(self) -> str:
+        return f"{self.stream}/{self.group}#{self.slot} epoch {self.epoch} on {self.node}"
+
+
+class StreamTask:
+    """One task, from its start to its end."""
+
+    def __init__(
+        self,
+        assigned: Assigned,
+        transform: Transform,
+        store: Store,
+        source: Source,
+        committer: Committer,
+        clock: Clock,
+        *,
+        limits: Limits | None = None,
+        lease: LeaseId | None = None,
+        put_aside: Callable[[Sequence[DeadLetter]], None] = lambda letters: None,
+        vanished: Callable[[Vanished], int | None] = lambda error: None,
+    ) -> None:
+        """`lease`: what its status is put under. `vanished` says where to go on where records are gone, or None."""
+        self._assigned, self._transform, self._store = assigned, transform, store
+        self._source, self._committer, self._clock = source, committer, clock
+        self._limits, self._lease = limits or Limits(), lease
+        self._put_aside, self._vanished = put_aside, vanished
+        self._progress: Progress | None = None
+        self._drafts: dict[int, Draft] = {}
+        self._opened = clock.monotonic()
+        self._bell = Bell()
+        """Rings when something changed that another part should look at."""
+
+        self._started: datetime | None = None
+        self._rows = 0
+        self._dropped: Counter[str] = Counter()
+        self._latest: dict[int, int] = {}
+        self._trouble = ""
+        self._face: object = None
+
+    async def run(self) -> str:
+        """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
+        try:
+            async with asyncio.TaskGroup() as parts:
+                beside = [
+                    parts.create_task(self._follow(), name="group"),
+                    parts.create_task(self._tell_for_ever(), name="status"),
+                    parts.create_task(self._look_for_ever(), name="lag"),
+                ]
+                progress = await self._begin()
+                if progress.next is not Next.END:
+                    async with asyncio.TaskGroup() as work:
+                        work.create_task(self._publish(progress), name="publish")
+                        work.create_task(self._read(progress), name="read")
+                for each in beside:
+                    each.cancel()
+            await self._tell()
+        finally:
+            for draft in self._drafts.values():
+                draft.discard()
+        return progress.error
+
+    # The group
+
+    async def _follow(self) -> None:
+        key = keys.stream_group(self._assigned.stream, self._assigned.group)
+        async with aclosing(follow(self._store, key)) as entries:
+            async for entry in entries:
+                group = codec.decode(Group, entry.value) if entry else None
+                if self._progress is not None:
+                    self._progress.heard(group)
+                elif group is not None:
+                    self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
+                self._bell.ring()
+
+    async def _begin(self) -> Progress:
+        """Wait until the group says where to begin, and begin."""
+        heard = 0
+        while self._progress is None or not (self._progress.group.starts or self._progress.next is Next.END):
+            heard = await self._bell.wait(heard)
+        progress = self._progress
+        if progress.next is not Next.END:
+            try:
+                progress.begin(await self._until_it_works(self._committer.committed))
+                self._opened, self._started = self._clock.monotonic(), self._clock.wall()
+            except RotaError as error:
+                progress.fail(str(error))
+        self._note(progress)
+        return progress
+
+    async def _until_it_works(self, call: Callable[[], Awaitable[T]]) -> T:
+        """What comes of it, however often it has to be tried; what trying again will not mend is raised."""
+        waits = delays(*PATIENCE, random)
+        while True:
+            try:
+                return await call()
+            except (Unavailable, Unknown) as error:
+                self._trouble = str(error)
+            await asyncio.sleep(next(waits).total_seconds())
+
+    def _note(self, progress: Progress) -> None:
+        """Ring if the task has become something else to those who look at it."""
+        face = (progress.state, progress.number, len(progress.closed), bool(self._wants(progress)))
+        if face != self._face:
+            self._face = face
+            self._bell.ring()
+
+    # Reading
+
+    async def _read(self, progress: Progress) -> None:
+        try:
+            async with self._reader(progress) as reader:
+                while progress.next in (Next.WAIT, Next.READ):
+                    if progress.next is Next.WAIT:
+                        await self._bell.wait(self._bell.count)
+                    else:
+                        await self._read_once(progress, reader)
+                    self._note(progress)
+        except RotaError as error:  # what trying again will not mend
+            progress.fail(str(error))
+            self._note(progress)
+
+    @asynccontextmanager
+    async def _reader(self, progress: Progress) -> AsyncIterator[Reader]:
+        reader = await self._until_it_works(lambda: self._source.reader(progress.offsets))
+        try:
+            yield reader
+        finally:
+            await reader.close()
+
+    async def _read_once(self, progress: Progress, reader: Reader) -> None:
+        """One batch of each partition, or nothing if something is heard before it comes."""
+        ends = progress.ends
+        wanted = {each: at for each, at in progress.offsets.items() if ends is None or at < ends[each]}
+        try:
+            if dict(reader.positions) != wanted:
+                await reader.assign(wanted)
+            for batch in await self._unless_it_rings(reader):
+                await self._take(progress, batch)
+        except Vanished as error:
+            self._go_past(progress, error)
+        except TooManyErrors as error:
+            progress.fail(str(error))
+        except (Unavailable, Unknown) as error:
+            self._trouble = str(error)
+            await asyncio.sleep(PATIENCE[1].total_seconds())
+
+    async def _unless_it_rings(self, reader: Reader) -> list[Read]:
+        """What is read; nothing if something is heard first. What a reader had in hand it gives the next time."""
+        reading = asyncio.ensure_future(reader.read(self._limits.batch))
+        hearing = asyncio.ensure_future(self._bell.wait(self._bell.count))
+        try:
+            await asyncio.wait([reading, hearing], timeout=TELL, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reading.cancel()
+            hearing.cancel()
+            await asyncio.wait([reading, hearing])
+        self._trouble = reader.trouble or ""
+        return [] if reading.cancelled() else reading.result()
+
+    async def _take(self, progress: Progress, batch: Read) -> None:
+        """Make rows of a batch, up to where the sequence ends; what is beyond is read again in the next one."""
+        partition, number = batch.partition, progress.number
+        end = batch.next if progress.ends is None else min(batch.next, progress.ends[partition])
+        records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
+        dropped: Counter[str] = Counter()
+        shown = taken(partition, records, progress.group, dropped)
+        made = await self._transform.make(Batch(self._assigned.stream, shown, {partition: end}))
+        agreed = progress.ends
+        if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):
+            return  # something was asked or agreed while the rows were made: they are read again, as it says
+        for rows in made.rows:
+            draft = self._draft(number, progress.starts)
+            before = draft.rows
+            draft.append(rows)
+            self._rows += draft.rows - before
+        if made.letters:
+            dropped[UNREADABLE] = len(made.letters)
+            self._put_aside(made.letters)
+        self._dropped += dropped
+        self._move(progress, partition, end, len(records))
+
+    def _go_past(self, progress: Progress, error: Vanished) -> None:
+        """Go on behind what is gone, if that is what the stream wants, or end."""
+        at, upto = progress.offsets[error.partition], self._vanished(error)
+        if upto is None or upto < at:
+            progress.fail(str(error))
+            return
+        end = upto if progress.ends is None else min(upto, progress.ends[error.partition])
+        log.warning("records are gone", extra={"stream": self._assigned.stream, "why": str(error), "next": end})
+        self._dropped[VANISHED] += end - at
+        self._move(progress, error.partition, end, 0)
+
+    def _move(self, progress: Progress, partition: int, end: int, records: int) -> None:
+        number = progress.number
+        progress.read(partition, end, records)
+        if progress.number != number:
+            self._opened = self._clock.monotonic()
+
+    def _draft(self, number: int, starts: Offsets) -> Draft:
+        """The draft of a sequence; it is made when it is first needed, which may be never until its publish."""
+        if number not in self._drafts:
+            self._drafts[number] = self._committer.draft(str(self._assigned), starts)
+        return self._drafts[number]
+
+    def _wants(self, progress: Progress) -> str:
+        """Why the open sequence should end."""
+        if not progress.starts or progress.ends is not None or progress.offsets == progress.starts:
+            return ""
+        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened
+        if draft is not None and draft.rows >= self._limits.rows:
+            return f"it has {draft.rows} rows"
+        if draft is not None and draft.bytes >= self._limits.bytes:
+            return f"it has {draft.bytes} bytes"
+        if self._limits.time is not None and age >= self._limits.time.total_seconds():
+            return f"it is {age:.0f} s old"
+        return ""
+
+    # Publishing
+
+    async def _publish(self, progress: Progress) -> None:
+        """Publish what is closed, in order, until nothing more can come."""
+        waits = delays(*PATIENCE, random)
+        while progress.next is not Next.END:
+            heard = self._bell.count
+            if not progress.closed:
+                await self._bell.wait(heard)
+            elif await self._publish_one(progress, progress.closed[0]):
+                waits = delays(*PATIENCE, random)
+                self._note(progress)
+            else:
+                await asyncio.sleep(next(waits).total_seconds())
+
+    async def _publish_one(self, progress: Progress, sequence: Closed) -> bool:
+        """Try to publish a sequence; was it decided?"""
+        starts = {each.partition: each.start for each in sequence.ranges}
+        try:
+            verdict = await self._committer.publish(self._draft(sequence.number, starts), sequence.ranges)
+        except (Unavailable, Unknown) as error:
+            self._trouble = str(error)
+            return False
+        except RotaError as error:
+            progress.fail(f"it cannot publish: {error}")
+            return True
+        progress.told(sequence, verdict)
+        if verdict.turn is Turn.AHEAD:
+            return False
+        self._drafts.pop(sequence.number).discard()
+        return True
+
+    # Telling
+
+    async def _tell_for_ever(self) -> None:
+        """Say how it is: at once when something changes, and now and then when only figures do."""
+        heard = 0
+        while True:
+            heard = await self._bell.wait(heard, TELL)
+            await self._tell()
+
+    async def _tell(self) -> None:
+        if (status := self._status()) is not None:
+            key = keys.stream_task(status.stream, status.group, status.slot, status.epoch)
+            with suppress(Unavailable, Unknown):  # it is told again
+                await self._store.commit(Put(key, codec.encode(status), self._lease))
+
+    def _status(self) -> StreamTaskStatus | None:
+        progress, assigned = self._progress, self._assigned
+        if progress is None:
+            return None
+        return StreamTaskStatus(
+            stream=assigned.stream,
+            group=assigned.group,
+            slot=assigned.slot,
+            node=assigned.node,
+            epoch=assigned.epoch,
+            state=progress.state,
+            started=self._started,
+            sequence=progress.number,
+            offsets=dict(progress.offsets),
+            progress=progress.moves,
+            wants_checkpoint=self._wants(progress),
+            rows=self._rows,
+            dropped=dict(self._dropped),
+            latest=dict(self._latest),
+            trouble=self._trouble,
+            error=progress.error,
+            at=self._clock.wall(),
+        )
+
+    async def _look_for_ever(self) -> None:
+        """Where the source ends, for the lag."""
+        while True:
+            if self._progress is not None:
+                with suppress(RotaError):
+                    bounds = await self._source.bounds(self._progress.group.partitions)
+                    self._latest = {each: bound.end for each, bound in bounds.items()}
+            await asyncio.sleep(LOOK)

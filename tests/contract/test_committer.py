@@ -1,0 +1,260 @@
+"""The laws of committers, on every adapter: the numbers are those of `rota.committers.port.Committer`."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from rota.committers.open import open_committer
+from rota.committers.port import Committer, Swept
+from rota.committers.verdict import Turn
+from rota.model.errors import Conflict, Invalid
+from rota.store import Store, open_store
+from tests.conftest import ServerPool
+from tests.kit.committers import HARNESSES, STREAM, CommitterHarness, numbers, params, ranges, rows
+from tests.kit.publisher import LAST
+
+
+@pytest.fixture(params=params(HARNESSES))
+async def output(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> CommitterHarness:
+    return await _prepared(request.param, servers, tmp_path)
+
+
+@pytest.fixture(params=params(kind for kind in HARNESSES if kind.is_shared))
+async def shared(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> CommitterHarness:
+    return await _prepared(request.param, servers, tmp_path)
+
+
+@pytest.fixture(params=params(kind for kind in HARNESSES if kind.has_unfit_rows))
+async def choosy(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> CommitterHarness:
+    return await _prepared(request.param, servers, tmp_path)
+
+
+async def _prepared(kind: type[CommitterHarness], servers: ServerPool, folder: Path) -> CommitterHarness:
+    server = servers.get(kind.behind.server, "steady") if kind.behind and kind.behind.server else None
+    output = kind(folder, server)
+    await output.prepare()
+    return output
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        yield store
+
+
+@pytest.fixture
+async def committer(output: CommitterHarness, store: Store) -> AsyncIterator[Committer]:
+    async with open_committer(output.url(), STREAM, store) as committer:
+        yield committer
+
+
+async def publish(committer: Committer, *spans: tuple[int, int, int], task: str = "t1") -> Turn:
+    """Publish a row for each record of these ranges."""
+    draft = committer.draft(task, {partition: start for partition, start, _ in spans})
+    for span in spans:
+        draft.append(rows(*span))
+    verdict = await committer.publish(draft, ranges(*spans))
+    if verdict.turn is not Turn.PUBLISHED:
+        draft.discard()
+    return verdict.turn
+
+
+# Law 1: begin gives partitions an offset that have none
+
+
+async def test_law_1_a_partition_begins_once(committer: Committer) -> None:
+    assert await committer.committed() == {}
+    assert await committer.begin({0: 5, 1: 7}) == {0: 5, 1: 7}
+    assert await committer.begin({0: 99, 2: 3}) == {0: 5, 1: 7, 2: 3}
+    assert await committer.committed() == {0: 5, 1: 7, 2: 3}
+
+
+async def test_law_1_of_concurrent_ones_one_wins(shared: CommitterHarness, store: Store) -> None:
+    async with AsyncExitStack() as stack:
+        several = [await stack.enter_async_context(open_committer(shared.url(), STREAM, store)) for _ in range(4)]
+        found = await asyncio.gather(*(one.begin({9: 0, 0: number}) for number, one in enumerate(several)))
+        assert len({each[0] for each in found}) == 1
+        assert await several[0].committed() == found[0]
+
+
+# Law 2: publishes are judged by the committed offsets
+
+
+async def test_law_2_a_chain_of_ranges_is_published(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 100})
+    assert await publish(committer, (0, 100, 150)) is Turn.PUBLISHED
+    assert await publish(committer, (0, 150, 151)) is Turn.PUBLISHED
+    assert await committer.committed() == {0: 151}
+    assert numbers(await output.read(store), 0) == list(range(100, 151))
+
+
+async def test_law_2_ahead_behind_and_there_change_nothing(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 0})
+    assert await publish(committer, (0, 10, 20)) is Turn.AHEAD
+    assert await publish(committer, (0, 0, 10)) is Turn.PUBLISHED
+    assert await publish(committer, (0, 0, 10)) is Turn.THERE
+    assert await publish(committer, (0, 0, 11)) is Turn.BEHIND
+    assert await committer.committed() == {0: 10}
+    assert numbers(await output.read(store), 0) == list(range(10))
+
+
+async def test_law_2_offsets_move_without_rows(output: CommitterHarness, committer: Committer, store: Store) -> None:
+    await committer.begin({0: 0, 1: 0})
+    draft = committer.draft("t1", {0: 0, 1: 0})
+    verdict = await committer.publish(draft, ranges((0, 0, 50), (1, 0, 0)))
+    assert verdict.turn is Turn.PUBLISHED
+    assert await committer.committed() == {0: 50, 1: 0}
+    assert await output.read(store) == []
+
+
+async def test_law_2_a_partition_that_was_not_begun_is_refused(committer: Committer) -> None:
+    with pytest.raises(Invalid, match="partition 3 has no committed offset"):
+        await publish(committer, (3, 0, 10))
+
+
+# Law 3: rows and offsets change together
+
+
+async def test_law_3_a_publisher_killed_at_any_moment_leaves_no_gap_and_no_repeat(
+    shared: CommitterHarness, store: Store, tmp_path: Path
+) -> None:
+    argv = [sys.executable, "-m", "tests.kit.publisher", f"sqlite:///{tmp_path / 'store.db'}", shared.url()]
+    chance = random.Random(7)
+    for _ in range(6):
+        pair = [await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE) for _ in range(2)]
+        for process in pair:
+            assert process.stdout is not None
+            for _ in range(chance.randint(1, 8)):
+                if not await process.stdout.readline():
+                    break
+        for process in pair:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+        async with open_committer(shared.url(), STREAM, store) as committer:
+            await committer.sweep()
+            at, found = await _at_rest(shared, committer, store)
+            assert found == list(range(at))
+    assert 0 < at <= LAST
+
+
+async def _at_rest(shared: CommitterHarness, committer: Committer, store: Store) -> tuple[int, list[int]]:
+    """Where the output is and what is in it; a server may still commit what a process asked for that is dead now."""
+    while True:
+        before = (await committer.begin({0: 0}))[0]
+        found = numbers(await shared.read(store), 0)
+        if (await committer.committed())[0] == before:
+            return before, found
+
+
+# Law 4: nothing is seen before it is published, everything from then on
+
+
+async def test_law_4_a_draft_is_not_seen(output: CommitterHarness, committer: Committer, store: Store) -> None:
+    await committer.begin({0: 0})
+    draft = committer.draft("t1", {0: 0})
+    for start in range(0, 1000, 100):
+        draft.append(rows(0, start, start + 100))
+    assert draft.rows == 1000
+    assert draft.bytes > 1000
+    assert await output.read(store) == []
+    await committer.publish(draft, ranges((0, 0, 1000)))
+    assert numbers(await output.read(store), 0) == list(range(1000))
+
+
+async def test_law_4_a_discarded_draft_is_never_seen(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 0})
+    draft = committer.draft("t1", {0: 0})
+    draft.append(rows(0, 0, 10))
+    draft.discard()
+    await publish(committer, (0, 0, 5))
+    assert numbers(await output.read(store), 0) == list(range(5))
+
+
+async def test_law_4_rows_that_do_not_fit_are_refused_and_the_draft_stays(
+    choosy: CommitterHarness, store: Store
+) -> None:
+    async with open_committer(choosy.url(), STREAM, store) as committer:
+        await committer.begin({0: 0})
+        draft = committer.draft("t1", {0: 0})
+        draft.append(rows(0, 0, 3))
+        mixed = [{"part": 0, "number": 3, "colour": 1}, {"part": 0, "number": 4, "colour": "red"}]
+        with pytest.raises(Invalid, match="colour"):
+            draft.append(mixed)
+        await committer.publish(draft, ranges((0, 0, 3)))
+        assert numbers(await choosy.read(store), 0) == [0, 1, 2]
+
+
+# Law 5: of concurrent publishes of one range one wins, and other partitions are not disturbed
+
+
+async def test_law_5_replicas_publish_once(shared: CommitterHarness, store: Store) -> None:
+    async with AsyncExitStack() as stack:
+        several = [await stack.enter_async_context(open_committer(shared.url(), STREAM, store)) for _ in range(3)]
+        await several[0].begin({0: 0})
+        for start in range(0, 100, 10):
+            turns = await asyncio.gather(*(publish(one, (0, start, start + 10)) for one in several))
+            assert sorted(turns) == [Turn.PUBLISHED, Turn.THERE, Turn.THERE]
+        assert numbers(await shared.read(store), 0) == list(range(100))
+
+
+async def test_law_5_groups_do_not_disturb_each_other(shared: CommitterHarness, store: Store) -> None:
+    async with AsyncExitStack() as stack:
+        several = [await stack.enter_async_context(open_committer(shared.url(), STREAM, store)) for _ in range(3)]
+        await several[0].begin(dict.fromkeys(range(6), 0))
+
+        async def group(number: int) -> None:
+            for step in range(5):
+                start, end = (number * 1000 + step * 10, number * 1000 + step * 10 + 10)
+                draft = several[number].draft("t", {number: step * 10, number + 3: 0})
+                draft.append(rows(number, start, end))
+                verdict = await several[number].publish(
+                    draft, ranges((number, step * 10, step * 10 + 10), (number + 3, 0, 0))
+                )
+                assert verdict.turn is Turn.PUBLISHED
+
+        await asyncio.gather(*(group(number) for number in range(3)))
+        found = await shared.read(store)
+        for number in range(3):
+            assert numbers(found, number) == list(range(number * 1000, number * 1000 + 50))
+
+
+# Law 7: offsets are set by hand only where somebody looked
+
+
+async def test_law_7_offsets_are_moved_as_expected_or_not_at_all(committer: Committer) -> None:
+    await committer.begin({0: 10, 1: 10})
+    with pytest.raises(Conflict, match="partition 1 is committed up to 10"):
+        await committer.move({0: 0, 1: 0}, {0: 10, 1: 9})
+    assert await committer.committed() == {0: 10, 1: 10}
+    await committer.move({0: 3, 5: 1}, {0: 10})
+    assert await committer.committed() == {0: 3, 1: 10, 5: 1}
+
+
+# Law 8: the sweep takes what can never be published
+
+
+async def test_law_8_the_sweep_leaves_what_may_be_published(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 0})
+    slow, lost = committer.draft("slow", {0: 10}), committer.draft("lost", {0: 0})
+    slow.append(rows(0, 10, 20))
+    lost.append(rows(0, 0, 4))
+    assert await publish(committer, (0, 0, 10)) is Turn.PUBLISHED
+    swept = await committer.sweep()
+    assert swept.drafts in (0, 1)
+    assert (await committer.sweep()) == Swept()
+    assert (await committer.publish(slow, ranges((0, 10, 20)))).turn is Turn.PUBLISHED
+    assert numbers(await output.read(store), 0) == list(range(20))

@@ -1,0 +1,183 @@
+"""The outputs of streams that the laws are tried on: how to open each, and what a reader finds there.
+
+To add one: a class here and a line in HARNESSES.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import duckdb
+import pytest
+
+from rota.committers.memory import MemoryCommitter
+from rota.kit.clock import SYSTEM
+from rota.model.manifest import Range
+from rota.store import Store
+from tests.kit.harness import MysqlHarness, PostgresHarness, StoreHarness
+from tests.kit.servers import Server
+
+STREAM = "clicks"
+
+
+def ranges(*spans: tuple[int, int, int]) -> list[Range]:
+    """Ranges from partition, start and end."""
+    return [Range(partition=partition, start=start, end=end) for partition, start, end in spans]
+
+
+def rows(partition: int, start: int, end: int) -> list[dict[str, Any]]:
+    """What becomes of records: a row for each."""
+    return [{"part": partition, "number": number, "word": f"w{number}"} for number in range(start, end)]
+
+
+def numbers(found: Iterable[tuple[int, int]], partition: int) -> list[int]:
+    """The records of a partition that a reader found, in order."""
+    return sorted(number for part, number in found if part == partition)
+
+
+class CommitterHarness:
+    """A place for one test's output, empty and its own."""
+
+    name: ClassVar[str]
+    behind: ClassVar[type[StoreHarness] | None] = None
+    """The database it lives in, if any."""
+
+    has_unfit_rows: ClassVar[bool] = True
+    """Does it refuse rows?"""
+
+    is_shared: ClassVar[bool] = True
+    """Whether several processes can open it."""
+
+    def __init__(self, folder: Path, server: Server | None) -> None:
+        self.folder = folder
+        self.place = self.behind(folder, server) if self.behind else None
+
+    async def prepare(self) -> None:
+        """Make what the user has to make."""
+
+    def url(self) -> str:
+        """Where it is."""
+        raise NotImplementedError
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        """What somebody finds who knows nothing of Rota: partition and number of each row."""
+        raise NotImplementedError
+
+
+class MemoryOutput(CommitterHarness):
+    """Lists of this process."""
+
+    name = "memory"
+    has_unfit_rows = False
+    is_shared = False
+
+    def __init__(self, folder: Path, server: Server | None) -> None:
+        super().__init__(folder, server)
+        self._name = uuid4().hex
+
+    def url(self) -> str:
+        return f"memory://{self._name}"
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        found = await MemoryCommitter(self._name, STREAM, store, SYSTEM).read()
+        return [(row["part"], row["number"]) for row in found]
+
+
+class ParquetOutput(CommitterHarness):
+    """A folder, read by DuckDB."""
+
+    name = "parquet"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder / "output"
+
+    def url(self) -> str:
+        return f"parquet://{self.path}"
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        if not list(self.path.rglob("*.parquet")):
+            return []
+        query = f"SELECT part, number FROM read_parquet('{self.path}/**/*.parquet', union_by_name=true)"
+        return duckdb.sql(query).fetchall()
+
+
+class SqliteOutput(CommitterHarness):
+    """A file."""
+
+    name = "sqlite"
+
+    async def prepare(self) -> None:
+        with closing(sqlite3.connect(self._path)) as connection:
+            connection.execute("CREATE TABLE clicks (part INTEGER, number INTEGER UNIQUE, word TEXT, extra TEXT)")
+
+    def url(self) -> str:
+        return f"sqlite:///{self._path}?table=clicks"
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        with closing(sqlite3.connect(self._path)) as connection:
+            return connection.execute("SELECT part, number FROM clicks").fetchall()
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / "output.db"
+
+
+class PostgresOutput(CommitterHarness):
+    """A schema on a real PostgreSQL."""
+
+    name = "postgresql"
+    behind = PostgresHarness
+
+    async def prepare(self) -> None:
+        assert isinstance(self.place, PostgresHarness)
+        await self.place.rows(f'CREATE SCHEMA "{self.place.space}"')
+        await self.place.rows(
+            "CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra JSONB, at TIMESTAMPTZ)"
+        )
+
+    def url(self) -> str:
+        assert self.place is not None
+        return self.place.url(table="clicks")
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        assert isinstance(self.place, PostgresHarness)
+        return [(row[0], row[1]) for row in await self.place.rows("SELECT part, number FROM clicks")]
+
+
+class MysqlOutput(CommitterHarness):
+    """A database on a real MariaDB."""
+
+    name = "mysql"
+    behind = MysqlHarness
+
+    async def prepare(self) -> None:
+        assert isinstance(self.place, MysqlHarness)
+        self.place.url()
+        await self.place.rows("CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra TEXT) ENGINE=InnoDB")
+
+    def url(self) -> str:
+        assert self.place is not None
+        return self.place.url(table="clicks")
+
+    async def read(self, store: Store) -> list[tuple[int, int]]:
+        assert isinstance(self.place, MysqlHarness)
+        return [(row[0], row[1]) for row in await self.place.rows("SELECT part, number FROM clicks")]
+
+
+HARNESSES: tuple[type[CommitterHarness], ...] = (
+    *(MemoryOutput, ParquetOutput, SqliteOutput),
+    *(PostgresOutput, MysqlOutput),
+)
+
+
+def params(harnesses: Iterable[type[CommitterHarness]]) -> list[object]:
+    """The harnesses as parameters of a fixture, each with its name and the backend it needs."""
+    return [
+        pytest.param(kind, id=kind.name, marks=[pytest.mark.needs(kind.behind.backend)] if kind.behind else [])
+        for kind in harnesses
+    ]

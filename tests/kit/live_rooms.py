@@ -1,0 +1,131 @@
+"""The example with live rooms under test: its platform, a fleet that runs its app, and its check."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.kit.cli import rota
+from tests.kit.node import NodeUnderTest, workers
+from tests.kit.process import ROOT, Process
+from tests.kit.servers import RabbitMQ, free_port
+from tests.kit.waiting import eventually
+
+EXAMPLE = ROOT / "examples/05-live-rooms"
+WINDOW = 1000
+"""Messages that each relay may have under way, and so how many may come twice when something dies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    """What the platform does."""
+
+    rooms: int
+    rate: float = 2.0
+    cuts: float = 0.0
+    silences: float = 0.0
+
+
+@dataclass
+class LiveRooms:
+    """Platform, fleet and broker, running."""
+
+    talk: Talk
+    platform: Process
+    nodes: list[NodeUnderTest]
+    server: RabbitMQ
+    folder: Path
+    url: str
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.folder / "sent.jsonl"
+
+    async def until_heard(self, within: float = 60.0) -> None:
+        """Every room is heard by two tasks."""
+
+        async def running() -> bool:
+            statuses = [await node.status() for node in self.nodes]
+            return sum(status["work"]["tasks_running"] for status in statuses) == 2 * self.talk.rooms
+
+        await eventually(running, within=within)
+
+    async def kill_a_worker(self) -> int:
+        """One of those that hold connections; its pid."""
+        hosts = [pid for node in self.nodes for pid in workers(await node.status(), "host")]
+        victim = random.choice(hosts)
+        os.kill(victim, signal.SIGKILL)
+        return victim
+
+    def relays(self) -> list[psutil.Process]:
+        """The relays' processes."""
+        return [each for node in self.nodes for each in node.family() if _title(each).startswith("rota: relay")]
+
+    def relay_pids(self) -> set[int]:
+        """Which they are at this moment."""
+        return {each.pid for each in self.relays()}
+
+    async def verdict(self) -> dict[str, int]:
+        """What the check says, once the platform is silent and everything has arrived."""
+        self.platform.stop()
+        drained = await asyncio.to_thread(rota, "relay", "drain", "--store", self.url, cwd=self.folder, within=90.0)
+        assert drained.code == 0, drained.out + drained.err
+        argv = [sys.executable, EXAMPLE / "check.py", self.log, "--json", "--amqp", _amqp(self.server)]
+        checking = await asyncio.create_subprocess_exec(*map(str, argv), stdout=asyncio.subprocess.PIPE)
+        told, _ = await checking.communicate()
+        found: dict[str, int] = json.loads(told)
+        return found
+
+    async def stats(self) -> dict[str, Any]:
+        """What `rota relay stat` tells."""
+        answer = await asyncio.to_thread(rota, "relay", "stat", "-o", "json", "--store", self.url, cwd=self.folder)
+        found: dict[str, Any] = json.loads(answer.out)
+        return found
+
+
+@asynccontextmanager
+async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object) -> AsyncIterator[LiveRooms]:
+    """Two nodes that hold the rooms, inside."""
+    make = [sys.executable, str(EXAMPLE / "check.py"), "--make-queue", "--amqp", _amqp(server)]
+    assert await (await asyncio.create_subprocess_exec(*make)).wait() == 0
+    port, url = free_port(), f"sqlite:///{folder}/rota.db"
+    environ = {
+        "LIVE_PLATFORM": f"ws://127.0.0.1:{port}/rooms",
+        "LIVE_SINK": f"{_amqp(server)}?exchange=live&window={WINDOW}",
+    }
+    told = [item for name, value in vars(talk).items() for item in (f"--{name}", value)]
+    argv = [sys.executable, EXAMPLE / "live_platform.py", "--port", port, "--log", folder / "sent.jsonl", *told]
+    usual = ("--role", "both", "--slots", talk.rooms, "--hosts", 2, "--lease-ttl", "5s", "--drain", "5s")
+    with ExitStack() as stack:
+        platform = stack.enter_context(Process(argv, folder / "platform.out"))
+        await eventually(platform.lines)
+        app = (EXAMPLE / "app.py").read_text()
+        nodes = [
+            stack.enter_context(
+                NodeUnderTest(folder / name, *usual, *flags, name=name, app=app, environ=environ, store=url)
+            )
+            for name in ("a", "b")
+        ]
+        for node in nodes:
+            await node.ready()
+        yield LiveRooms(talk, platform, nodes, server, folder, url)
+
+
+def _amqp(server: RabbitMQ) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{server.port}"
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()).strip()
+    except psutil.Error:
+        return ""

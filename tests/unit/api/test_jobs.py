@@ -1,0 +1,388 @@
+"""What can be asked about jobs and runs: as operations, and over HTTP and gRPC."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rota.api import job_grpc, job_operations, resources
+from rota.api.behind import Behind
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.methods import Call, Method
+from rota.api.metrics import Figures, registry
+from rota.api.pb import jobs_pb2 as pb
+from rota.api.watches import Watches
+from rota.control.jobs import verbs
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.ids import NodeId, Revision
+from rota.model.job import Cause, Origin, Outcome, RunRecord, RunState, Try, WantedJob, run_id
+from rota.store import Delete, Put, Store, open_store
+from rota.store.logs.folder import FolderLogs
+from rota.store.logs.port import LogChunk, Logs
+from tests.unit.api.test_http import GATE
+from tests.unit.api.test_relays import count
+from tests.unit.api.test_resources_http import CLOCK, Caller
+
+NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+BACKUP: dict[str, object] = {"name": "backup", "argv": ["pg_dump", "shop"], "cron": "0 3 * * *"}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory://") as store:
+        yield store
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    return FolderLogs(tmp_path)
+
+
+@pytest.fixture
+def behind(store: Store, logs: Logs) -> Behind:
+    return Behind(lambda: store, CLOCK, Watches(), count, lambda: logs)
+
+
+@pytest.fixture
+def ask(behind: Behind) -> Caller:
+    return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK))
+
+
+async def add(store: Store, **fields: object) -> None:
+    await job_operations.put_job(store, {**BACKUP, **fields}, by="me")
+
+
+async def declare(store: Store, name: str = "report") -> None:
+    """A job of an app."""
+    await verbs.put_job(store, WantedJob(name=name, every=HOUR), Origin.APP, "n1", app="shop")
+
+
+async def over(store: Store, job: str, due: datetime, state: RunState = RunState.SUCCEEDED, more: str = "") -> str:
+    """A run that is over."""
+    outcome = Outcome(state=state, started=due, seconds=1.5, error="no luck" if state is RunState.FAILED else "")
+    run = RunRecord(
+        id=run_id(job, due, more),
+        job=job,
+        due=due,
+        cause=Cause.SCHEDULE,
+        created=due,
+        state=state,
+        node=NodeId("n1"),
+        ended=due + timedelta(seconds=2),
+        outcome=outcome,
+    )
+    await store.commit(Put(keys.run(run.id), codec.encode(run)))
+    return run.id
+
+
+# Jobs
+
+
+async def test_a_job_is_added_shown_changed_and_deleted(store: Store) -> None:
+    await add(store)
+    view = await job_operations.get_job(store, "backup")
+    assert (view.schedule, view.enabled, view.origin, view.by) == ("0 3 * * * UTC", True, "api", "me")
+    assert view.spec == {"cron": "0 3 * * *", "tz": "UTC", "concurrency": 1, "argv": ["pg_dump", "shop"]}
+    assert view.next is not None
+    assert (view.next.hour, view.next.minute) == (3, 0)
+    again = await job_operations.put_job(store, {"name": "backup", **view.spec}, by="me", version=view.version)
+    assert again.version == view.version
+    changed = await job_operations.put_job(store, {**BACKUP, "cron": "@daily"}, by="you", version=view.version)
+    assert changed.schedule == "0 0 * * * UTC"
+    with pytest.raises(Conflict, match="look at it again"):
+        await job_operations.put_job(store, BACKUP, by="me", version=view.version)
+    await job_operations.delete_job(store, "backup", by="me")
+    with pytest.raises(NotFound, match='there is no job "backup"'):
+        await job_operations.get_job(store, "backup")
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"cron": "61 * * * *"}, "minutes are 0-59"),
+        ({"tz": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"every": "1h"}, "both cron= and every="),
+        ({"argv": []}, "write the program"),
+        ({"argv": None}, "give argv"),
+        ({"after": ["nothing"], "cron": None}, 'comes after "nothing", and there is no such job'),
+        ({"colour": "red"}, 'there is no field "colour"'),
+        ({"retry": 3}, 'did you mean "retries"'),
+        ({"name": "a b"}, "name"),
+        ({"name": None}, "a job needs a name"),
+        ({"argv": None, "cwd": "/"}, "cwd is for a command"),
+    ],
+)
+async def test_a_bad_job_is_refused_before_anything_is_stored(store: Store, fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        await add(store, **fields)
+    assert (await store.scan("/")).entries == ()
+
+
+async def test_jobs_that_come_after_each_other_in_a_circle_are_refused(store: Store) -> None:
+    await add(store, name="a")
+    await add(store, name="b", cron=None, after=["a"])
+    with pytest.raises(Invalid, match="circle"):
+        await add(store, name="a", cron=None, after=["b"])
+    assert (await job_operations.get_job(store, "a")).schedule == "0 3 * * * UTC"
+
+
+async def test_a_declared_job_is_changed_where_it_is_declared(store: Store) -> None:
+    await declare(store)
+    for change in (add(store, name="report"), job_operations.delete_job(store, "report", by="me")):
+        with pytest.raises(Conflict, match='belongs to app "shop"; change it there, or switch it off'):
+            await change
+    off = await job_operations.disable_job(store, "report", by="me")
+    assert (off.enabled, off.next) == (False, None)
+    on = await job_operations.enable_job(store, "report", by="me")
+    assert (on.enabled, on.next is None) == (True, False)
+
+
+async def test_jobs_are_listed_in_pages(store: Store) -> None:
+    for name in ("a", "b", "c"):
+        await declare(store, name)
+    await over(store, "b", NOON, RunState.FAILED)
+    first = await job_operations.list_jobs(store, limit=2)
+    assert [job.name for job in first.jobs] == ["a", "b"]
+    assert first.jobs[1].last is not None
+    assert first.jobs[1].last.state is RunState.FAILED
+    second = await job_operations.list_jobs(store, limit=2, token=first.next)
+    assert ([job.name for job in second.jobs], second.next) == (["c"], None)
+    assert [job.name for job in (await job_operations.list_jobs(store, prefix="b")).jobs] == ["b"]
+
+
+async def test_due_times_to_come_are_shown_with_what_is_odd(store: Store) -> None:
+    await add(store, cron="30 2 * * *", tz="Europe/Berlin")
+    before = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    due = await job_operations.preview_job(store, "backup", count=2, after=before)
+    assert [each.local.isoformat() for each in due] == ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
+    assert "clocks jump" in due[0].odd
+    with pytest.raises(Invalid, match="from 1 to 1000"):
+        await job_operations.preview_job(store, "backup", count=0)
+
+
+# Runs
+
+
+async def test_a_run_is_started_interrupted_and_done_again(store: Store) -> None:
+    await add(store)
+    run = await job_operations.run_job(store, "backup", by="me", payload={"day": 1})
+    assert (run.state, run.cause, run.by, run.payload) == (RunState.PENDING, Cause.MANUAL, "me", {"day": 1})
+    assert (await job_operations.list_runs(store)).runs == (run,)
+    stopped = await job_operations.interrupt_run(store, run.id, by="me", why="enough")
+    assert (stopped.state, stopped.is_over) == (RunState.INTERRUPTED, True)
+    with pytest.raises(Invalid, match="over already"):
+        await job_operations.interrupt_run(store, run.id, by="me")
+    again = await job_operations.restart_run(store, run.id, by="you")
+    assert (again.of, again.payload, again.cause) == (run.id, {"day": 1}, Cause.RESTART)
+    with pytest.raises(Invalid, match="is not over"):
+        await job_operations.delete_run(store, again.id)
+    await job_operations.delete_run(store, run.id)
+    with pytest.raises(NotFound, match="there is no run"):
+        await job_operations.get_run(store, run.id)
+
+
+@pytest.mark.parametrize("run", ["nothing", "backup/nothing", "", "a/b/c"])
+async def test_a_run_that_there_is_not(store: Store, run: str) -> None:
+    for asked in (job_operations.get_run(store, run), job_operations.restart_run(store, run, by="me")):
+        with pytest.raises(NotFound, match="there is no run"):
+            await asked
+
+
+async def test_a_payload_has_a_limit(store: Store) -> None:
+    await add(store)
+    with pytest.raises(Invalid, match="at most 65536"):
+        await job_operations.run_job(store, "backup", by="me", payload="x" * 70_000)
+
+
+async def test_who_waits_is_told_when_the_run_is_over(store: Store) -> None:
+    await add(store)
+    run = await job_operations.run_job(store, "backup", by="me")
+    waiting = asyncio.create_task(job_operations.await_run(store, run.id, timedelta(seconds=20)))
+    entry = await store.get(keys.live_run(run.id))
+    assert entry is not None
+    record = codec.decode(RunRecord, entry.value)
+    ended = replace(record, state=RunState.SUCCEEDED, ended=NOON, outcome=Outcome(state=RunState.SUCCEEDED))
+    await store.commit(Delete(entry.key), Put(keys.run(run.id), codec.encode(ended)))
+    assert (await waiting).state is RunState.SUCCEEDED
+    patience = await job_operations.run_job(store, "backup", by="me", wait=timedelta(milliseconds=50))
+    assert patience.state is RunState.PENDING
+
+
+async def test_runs_are_listed_from_the_newest_on_across_jobs_and_pages(store: Store) -> None:
+    made = []
+    for number in range(7):
+        for job in ("a", "b", "c"):
+            made.append(await over(store, job, NOON + number * HOUR))
+    made.append(await over(store, "b", NOON + 3 * HOUR, more="by-hand"))
+    for limit in (1, 2, 3, 5, 100):
+        found, token = [], None
+        while True:
+            page = await job_operations.list_runs(store, limit=limit, token=token)
+            found += [run.id for run in page.runs]
+            token = page.next
+            if token is None:
+                break
+        assert sorted(found) == sorted(made)
+        dues = [run.partition("/")[2].partition("-")[0] for run in found]
+        assert dues == sorted(dues, reverse=True)
+    only = await job_operations.list_runs(store, job="b", limit=3)
+    assert [run.id for run in only.runs] == [run_id("b", NOON + number * HOUR) for number in (6, 5, 4)]
+
+
+async def test_runs_are_listed_by_state(store: Store) -> None:
+    await over(store, "a", NOON)
+    failed = await over(store, "a", NOON + HOUR, RunState.FAILED)
+    await over(store, "a", NOON + 2 * HOUR, RunState.TIMED_OUT)
+    page = await job_operations.list_runs(store, states=["failed"])
+    assert [run.id for run in page.runs] == [failed]
+    assert page.runs[0].error == "no luck"
+    assert len((await job_operations.list_runs(store, states=["failed", "timed-out"])).runs) == 2
+    with pytest.raises(Invalid, match='state is "broken"; there are pending'):
+        await job_operations.list_runs(store, states=["broken"])
+    with pytest.raises(NotFound, match='there is no job "z"'):
+        await job_operations.list_runs(store, job="z")
+
+
+async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
+    await add(store, cron="0 * * * *")
+    await over(store, "backup", NOON - 2 * HOUR)
+    made = await job_operations.backfill_job(store, "backup", NOON - 4 * HOUR, NOON - HOUR, by="me")
+    assert list(made) == [run_id("backup", NOON - number * HOUR) for number in (4, 3, 1)]
+    with pytest.raises(Invalid, match="must not be before"):
+        await job_operations.backfill_job(store, "backup", NOON, NOON - HOUR, by="me")
+
+
+# Output
+
+
+async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, logs: Logs) -> None:
+    run = await over(store, "a", NOON)
+    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON), LogChunk(run, 1, 4, b"two\n", NOON, True)])
+    part = await job_operations.read_log(store, logs, run, offset=2)
+    assert (part.data, part.next, part.is_whole) == (b"e\ntwo\n", 8, True)
+    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+        assert b"".join([each.data async for each in parts]) == b"one\ntwo\n"
+    with pytest.raises(NotFound, match="has no attempt 7"):
+        await job_operations.read_log(store, logs, run, attempt=7)
+    with pytest.raises(Invalid, match="below zero"):
+        await job_operations.read_log(store, logs, run, offset=-1)
+
+
+async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+        assert (await anext(parts)).data == b"one\n"
+        coming = asyncio.ensure_future(anext(parts))
+        await asyncio.sleep(0.05)
+        assert not coming.done()
+        await logs.append([LogChunk(run, 1, 4, b"two\n", NOON, True)])
+        assert (await coming).data == b"two\n"
+
+
+# Over HTTP
+
+
+async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
+    made = await ask("PUT", "/v1/jobs/backup", {"argv": ["true"], "every": "1h"})
+    assert (made.status, made.json["schedule"]) == (200, "every 1h")
+    version = made.headers["etag"]
+    stale = {"content-type": "application/json", "if-match": '"99"'}
+    assert "look at it again" in await ask.refused(409, "PUT", "/v1/jobs/backup", {"argv": ["false"]}, headers=stale)
+    assert (await ask("GET", "/v1/jobs/backup")).headers["etag"] == version
+    assert [job["name"] for job in (await ask("GET", "/v1/jobs?prefix=b")).json["jobs"]] == ["backup"]
+    assert (await ask("POST", "/v1/jobs/backup/disable", {})).json["enabled"] is False
+    assert (await ask("POST", "/v1/jobs/backup/enable", {})).json["enabled"] is True
+    assert len((await ask("GET", "/v1/jobs/backup/preview?count=3")).json["due"]) == 3
+    started = await ask("POST", "/v1/jobs/backup/run", {"payload": [1]})
+    run = started.json["id"]
+    assert (started.status, started.headers["location"]) == (201, f"/v1/runs/{run}")
+    assert (await ask("GET", f"/v1/runs/{run}")).json["payload"] == [1]
+    assert (await ask("POST", f"/v1/runs/{run}/interrupt", {"why": "enough"})).json["state"] == "interrupted"
+    again = await ask("POST", f"/v1/runs/{run}/restart", {})
+    assert (again.status, again.json["of"]) == (201, run)
+    assert {each["id"] for each in (await ask("GET", "/v1/runs?job=backup")).json["runs"]} == {run, again.json["id"]}
+    await logs.append([LogChunk(run, 1, 0, b"\xffout", NOON, True)])
+    output = await ask("GET", f"/v1/runs/{run}/log")
+    assert (output.body, output.headers["rota-next"], output.headers["rota-whole"]) == (b"\xffout", "4", "true")
+    followed = await ask("GET", f"/v1/runs/{run}/log/follow?offset=1")
+    assert b'"text":"out","next":4' in followed.body
+    assert (await ask("DELETE", f"/v1/runs/{run}")).status == 204
+    assert (await ask("DELETE", "/v1/jobs/backup")).status == 204
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "content", "why"),
+    [
+        (422, "PUT", "/v1/jobs/a", {"argv": ["true"], "cron": "61 * * * *"}, "minutes are 0-59"),
+        (422, "PUT", "/v1/jobs/a", {"argv": ["true"], "name": "b"}, 'the path says job "a", and the body "b"'),
+        (404, "POST", "/v1/jobs/a/run", {}, 'there is no job "a"'),
+        (404, "GET", "/v1/runs/a/b", None, "there is no run a/b"),
+        (422, "POST", "/v1/jobs/a/backfill", {"first": "yesterday"}, "first is"),
+        (422, "GET", "/v1/runs?state=broken", None, "state is"),
+        (422, "GET", "/v1/jobs?colour=red", None, "colour"),
+    ],
+)
+async def test_what_is_refused_over_http(
+    ask: Caller, status: int, method: str, path: str, content: object, why: str
+) -> None:
+    assert why in await ask.refused(status, method, path, content)
+
+
+# Over gRPC
+
+
+async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs) -> None:
+    call = Call(store, behind, None)
+
+    async def asked(name: str, request: Any) -> Any:
+        method = job_grpc.METHODS[f"rota.v1.{name}"]
+        assert isinstance(method, Method)
+        return await method.answer(call, request)
+
+    job = await asked("Jobs.Put", pb.PutJobRequest(name="backup", spec_json='{"argv": ["true"], "every": "1h"}'))
+    assert (job.schedule, job.HasField("next"), job.HasField("last")) == ("every 1h", True, False)
+    assert (await asked("Jobs.Get", pb.JobRequest(name="backup"))).version == job.version
+    assert not (await asked("Jobs.Disable", pb.JobRequest(name="backup"))).enabled
+    assert (await asked("Jobs.Enable", pb.JobRequest(name="backup"))).enabled
+    assert [each.name for each in (await asked("Jobs.List", pb.ListJobsRequest())).jobs] == ["backup"]
+    assert len((await asked("Jobs.Preview", pb.PreviewJobRequest(name="backup", count=4))).due) == 4
+    run = await asked("Jobs.Start", pb.RunJobRequest(name="backup", payload_json="[1]"))
+    assert (run.state, run.payload_json) == ("pending", "[1]")
+    assert (await asked("Runs.Interrupt", pb.InterruptRunRequest(run=run.id))).state == "interrupted"
+    assert (await asked("Runs.Restart", pb.RunRequest(run=run.id))).of == run.id
+    assert len((await asked("Runs.List", pb.ListRunsRequest(job="backup"))).runs) == 2
+    await logs.append([LogChunk(run.id, 1, 0, b"out", NOON, True)])
+    part = await asked("Runs.ReadLog", pb.RunLogRequest(run=run.id))
+    assert (part.data, part.next, part.is_whole) == (b"out", 3, True)
+    assert (await asked("Runs.Delete", pb.RunRequest(run=run.id))).run == run.id
+    assert (await asked("Jobs.Delete", pb.JobRequest(name="backup"))).name == "backup"
+    request = pb.BackfillJobRequest(name="backup")
+    request.first.FromDatetime(NOON)
+    with pytest.raises(Invalid, match="last is missing"):
+        await asked("Jobs.Backfill", request)
+    with pytest.raises(Invalid, match="spec_json must be an object"):
+        await asked("Jobs.Put", pb.PutJobRequest(name="backup", spec_json="[]"))
+
+
+async def test_attempts_that_came_to_nothing_are_shown(store: Store) -> None:
+    id = await over(store, "a", NOON)
+    entry = await store.get(keys.run(id))
+    assert entry is not None
+    lost = Try(attempt=1, epoch=5, node=NodeId("n2"), outcome=Outcome(state=RunState.LOST), ended=NOON)
+    record = replace(codec.decode(RunRecord, entry.value), earlier=(lost,), attempt=2, late=(lost,))
+    await store.commit(Put(entry.key, codec.encode(record)))
+    view = await job_operations.get_run(store, id)
+    shown = job_grpc.to_run(view)
+    assert (shown.earlier[0].state, shown.late[0].node, shown.attempt) == ("lost", "n2", 2)
+    assert view.earlier[0].epoch == Revision(5)

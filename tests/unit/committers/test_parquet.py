@@ -1,0 +1,280 @@
+"""What only Parquet has: files, folders by time, schemas, and a hand-off that may be cut short."""
+
+import errno
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from rota.committers import parquet, rowfiles
+from rota.committers.open import open_committer
+from rota.committers.parquet import ParquetCommitter
+from rota.committers.port import Swept
+from rota.committers.verdict import Turn
+from rota.model.errors import Denied, Invalid, Unavailable, Unknown
+from rota.store import Store, open_store
+from tests.kit.committers import STREAM, ranges, rows
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory://") as store:
+        yield store
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "clicks"
+
+
+@pytest.fixture
+async def committer(store: Store, root: Path) -> AsyncIterator[ParquetCommitter]:
+    async with open_committer(f"parquet://{root}", STREAM, store) as committer:
+        assert isinstance(committer, ParquetCommitter)
+        await committer.begin({0: 0})
+        yield committer
+
+
+def published(root: Path) -> list[Path]:
+    """What somebody finds who looks for Parquet files."""
+    return sorted(root.rglob("*.parquet"))
+
+
+async def published_by(url: str, store: Store, *batches: Any) -> None:
+    """Publish these rows as one range."""
+    async with open_committer(url, STREAM, store) as committer:
+        at = (await committer.begin({0: 0}))[0]
+        draft = committer.draft("t", {0: at})
+        for batch in batches:
+            draft.append(batch)
+        verdict = await committer.publish(draft, ranges((0, at, at + 10)))
+        assert verdict.turn is Turn.PUBLISHED
+
+
+# Readers
+
+
+async def test_the_output_opens_with_pyarrow_duckdb_and_pandas(store: Store, root: Path) -> None:
+    at = datetime(2026, 11, 16, 12, 30, tzinfo=UTC)
+    await published_by(f"parquet://{root}?by=day&time=at", store, [{"number": n, "at": at} for n in range(5)])
+    dataset = ds.dataset(root, partitioning="hive")
+    assert dataset.to_table().column("number").to_pylist() == [0, 1, 2, 3, 4]
+    assert duckdb.sql(f"SELECT sum(number) FROM '{root}/**/*.parquet'").fetchall() == [(10,)]
+    frame = pandas.read_parquet(root)
+    assert list(frame["number"]) == [0, 1, 2, 3, 4]
+    assert {str(day) for day in frame["day"]} == {"2026-11-16"}
+
+
+async def test_rows_are_sorted_into_folders_by_time(store: Store, root: Path) -> None:
+    late, early = "2026-11-16T23:59:59+00:00", "2026-11-17T00:30:00+01:00"
+    await published_by(
+        f"parquet://{root}?by=hour&time=ts",
+        store,
+        [{"n": 1, "ts": late}, {"n": 2, "ts": early}, {"n": 3, "ts": "2026-11-17T00:00:00Z"}],
+        [{"n": 4, "ts": 1_795_000_000}, {"n": 5, "ts": 1_795_000_000_123}],
+    )
+    folders = {path.parent.name: pq.read_table(path).column("n").to_pylist() for path in published(root)}
+    assert folders == {"hour=2026-11-16T23": [1, 2], "hour=2026-11-17T00": [3], "hour=2026-11-18T11": [4, 5]}
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"n": 1}, 'no field "ts"'),
+        ({"n": 1, "ts": "yesterday"}, "write a time like"),
+        ({"n": 1, "ts": None, "x": 1}, "is empty in a row"),
+        ({"n": 1, "ts": True}, "it must be a time"),
+        ({"n": 1, "ts": 1e30}, "no time since 1970"),
+    ],
+)
+async def test_a_row_without_a_time_is_refused(store: Store, root: Path, row: dict[str, Any], why: str) -> None:
+    async with open_committer(f"parquet://{root}?by=day&time=ts", STREAM, store) as committer:
+        draft = committer.draft("t", {0: 0})
+        with pytest.raises(Invalid, match=why):
+            draft.append([row])
+        assert draft.rows == 0
+
+
+# Schemas
+
+
+async def test_fields_that_change_make_another_file_and_readers_see_all(store: Store, root: Path) -> None:
+    batches = [
+        [{"n": 1, "name": None}],
+        [{"n": 2, "name": "two"}],
+        [{"n": 3}, {"n": 4, "name": "four", "extra": [1, 2]}],
+        [{"n": 5.5}],
+    ]
+    await published_by(f"parquet://{root}", store, *batches)
+    query = f"SELECT n, name FROM read_parquet('{root}/**/*.parquet', union_by_name=true) ORDER BY n"
+    assert duckdb.sql(query).fetchall() == [(1, None), (2, "two"), (3, None), (4, "four"), (5.5, None)]
+
+
+async def test_columns_are_taken_as_they_are(store: Store, root: Path) -> None:
+    batch = pa.RecordBatch.from_pydict({"n": pa.array([1, 2], pa.int16()), "at": pa.array([0, 1], pa.timestamp("ms"))})
+    await published_by(f"parquet://{root}", store, batch, pa.Table.from_batches([batch]))
+    [path] = published(root)
+    table = pq.read_table(path)
+    assert table.schema.field("n").type == pa.int16()
+    assert table.num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("batch", "why"),
+    [
+        ([1, 2], "each row must be a dict"),
+        ("text", "return dicts"),
+        ([{"a": object()}], '"a"'),
+        ([{"a": None}], "without a single field"),
+    ],
+)
+async def test_what_are_no_rows(committer: ParquetCommitter, batch: Any, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        committer.draft("t", {0: 0}).append(batch)
+
+
+async def test_many_folders_need_not_be_open_at_once(store: Store, root: Path) -> None:
+    url = f"parquet://{root}?by=day&time=ts&compression=snappy"
+    days = [{"n": n, "ts": 86_400 * n} for n in range(3 * rowfiles.MOST_OPEN)]
+    await published_by(url, store, *([row] for row in days), days)
+    assert sum(pq.read_metadata(path).num_rows for path in published(root)) == 2 * len(days)
+
+
+async def test_a_long_list_of_files_stands_beside_them(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "LONGEST", 2)
+    days = [{"n": n, "ts": 86_400 * n} for n in range(5)]
+    await published_by(f"parquet://{root}?by=day&time=ts", store, days)
+    async with open_committer(f"parquet://{root}?by=day&time=ts", STREAM, store) as committer:
+        assert isinstance(committer, ParquetCommitter)
+        assert sorted(await committer.files()) == published(root)
+    assert len(published(root)) == 5
+
+
+# The hand-off
+
+
+class Cut(Exception):
+    """The task dies here."""
+
+
+async def test_a_publish_whose_task_died_before_the_hand_off_is_finished_by_the_sweep(
+    committer: ParquetCommitter, store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+
+    def die(*_: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetCommitter, "_hand_off", die)
+        with pytest.raises(Cut):
+            await committer.publish(draft, ranges((0, 0, 10)))
+    assert await committer.committed() == {0: 10}
+    assert published(root) == []
+    [only] = await committer.files()
+    assert pq.ParquetFile(only).metadata.num_rows == 10
+    assert await committer.sweep() == Swept(handed_off=1)
+    assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+    assert await committer.files() == published(root)
+    assert list((root / "_drafts").iterdir()) == []
+
+
+class Silent:
+    """A store whose commits happen, and nobody hears of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.is_silent = store, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, *writes: Any, **more: Any) -> Any:
+        revision = await self._store.commit(*writes, **more)
+        if self.is_silent:
+            raise Unknown("the answer was lost")
+        return revision
+
+
+async def test_a_publish_that_may_have_happened_is_not_thrown_away(store: Store, root: Path) -> None:
+    silent = Silent(store)
+    silent.is_silent = False
+    async with open_committer(f"parquet://{root}", STREAM, silent) as committer:
+        await committer.begin({0: 0})
+        draft = committer.draft("t", {0: 0})
+        draft.append(rows(0, 0, 10))
+        silent.is_silent = True
+        with pytest.raises(Unknown):
+            await committer.publish(draft, ranges((0, 0, 10)))
+        draft.discard()  # it does not know, so it leaves the files alone
+        verdict = await committer.publish(draft, ranges((0, 0, 10)))
+    assert verdict.turn is Turn.PUBLISHED
+    assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+
+
+async def test_another_streams_drafts_are_left_alone(committer: ParquetCommitter, store: Store, root: Path) -> None:
+    async with open_committer(f"parquet://{root}", "other", store) as other:
+        await other.begin({0: 0})
+        draft = other.draft("t", {0: 0})
+        draft.append(rows(0, 0, 5))
+        mine = committer.draft("t", {0: 0})
+        mine.append(rows(0, 0, 5))
+        await committer.publish(mine, ranges((0, 0, 5)))
+        assert await committer.sweep() == Swept()
+        assert (await other.publish(draft, ranges((0, 0, 5)))).turn is Turn.PUBLISHED
+
+
+async def test_a_full_disk_is_told_and_nothing_is_published(
+    committer: ParquetCommitter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rowfiles.os, "fsync", full)
+        with pytest.raises(Unavailable, match="No space left on device; make room"):
+            await committer.publish(draft, ranges((0, 0, 10)))
+    assert await committer.committed() == {0: 0}
+    draft.discard()
+    assert published(root) == []
+    assert list((root / "_drafts").iterdir()) == []
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("parquet://host/x", "write parquet:///folder"),
+        ("parquet:///x?by=day", "belong together"),
+        ("parquet:///x?by=week&time=t", "by=week is unknown"),
+        ("parquet:///x?colour=red", "unknown option colour"),
+        ("csv:///x", "unknown scheme csv"),
+        ("sqlite:////nowhere.db?table=t", "there is no file"),
+        ("postgresql://h/d", "name the table"),
+    ],
+)
+async def test_a_wrong_url_is_explained(store: Store, url: str, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        async with open_committer(url, STREAM, store):
+            pass
+
+
+async def test_a_folder_that_cannot_be_made_is_told(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Denied, match="choose another folder"):
+        async with open_committer(f"parquet://{tmp_path}/file/x", STREAM, store):
+            pass

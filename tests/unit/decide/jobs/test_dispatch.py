@@ -1,0 +1,107 @@
+"""Which node takes which run."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.decide.jobs.dispatch import Member, dispatch, is_ready, refusals
+from rota.model.ids import NodeId, SessionId
+from rota.model.job import Cause, RunRecord, WantedJob, run_id
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ANY = {"a": WantedJob(name="a", concurrency=None), "b": WantedJob(name="b", concurrency=None)}
+
+
+def member(name, free=4, **changes):
+    given = {"jobs": frozenset({"a", "b"}), **changes}
+    return Member(node=NodeId(name), session=SessionId(name), free=free, **given)
+
+
+def run(number=0, job="a"):
+    due = NOW + timedelta(seconds=number)
+    return RunRecord(id=run_id(job, due), job=job, due=due, cause=Cause.SCHEDULE, created=NOW)
+
+
+def where(plan):
+    return [bind.member.node for bind in plan.binds]
+
+
+@pytest.mark.parametrize(
+    ("members", "runs", "expected"),
+    [
+        pytest.param([member("a", 1), member("b", 3)], 1, ["b"], id="the most free executors"),
+        pytest.param([member("b"), member("a")], 1, ["a"], id="a tie goes to the lowest name"),
+        pytest.param([member("a", score=9.0), member("b")], 1, ["b"], id="but before that to the idler"),
+        pytest.param([member("a", 2), member("b", 3)], 5, ["b", "a", "b", "a", "b"], id="each takes one less"),
+        pytest.param([member("a", 5, barred="it is cordoned"), member("b", 1)], 1, ["b"], id="a barred one gets none"),
+        pytest.param([member("a", 1)], 3, ["a"], id="no more than there is room"),
+        pytest.param([member("a", jobs=frozenset()), member("b", 1)], 1, ["b"], id="it must have the function"),
+    ],
+)
+def test_where_runs_go(members, runs, expected):
+    assert where(dispatch([run(number) for number in range(runs)], ANY, {}, members)) == expected
+
+
+def test_the_oldest_due_time_goes_first():
+    plan = dispatch([run(2), run(0), run(1)], ANY, {}, [member("a", 2)])
+    assert [bind.run.due for bind in plan.binds] == [NOW, NOW + timedelta(seconds=1)]
+    assert list(plan.waiting.values()) == ["no executor is free on a"]
+
+
+@pytest.mark.parametrize(
+    ("job", "members", "why"),
+    [
+        pytest.param(WantedJob(name="a"), [], "no node takes part in jobs", id="nobody"),
+        pytest.param(WantedJob(name="a", labels={"zone": "x"}), [member("n")], 'its label zone is ""', id="labels"),
+        pytest.param(WantedJob(name="a"), [member("n", jobs=frozenset())], "its app has no such job", id="no app"),
+        pytest.param(WantedJob(name="a"), [member("n", barred="it is cordoned")], "it is cordoned", id="barred"),
+    ],
+)
+def test_why_it_waits(job, members, why):
+    plan = dispatch([run()], {"a": job}, {}, members)
+    assert why in plan.waiting[run().id]
+
+
+def test_a_run_without_its_job_waits_to_be_cleared_away():
+    assert dispatch([run()], {}, {}, [member("n")]).waiting == {run().id: "its job is gone"}
+
+
+def test_a_command_runs_anywhere():
+    command = WantedJob(name="a", argv=("true",))
+    assert where(dispatch([run()], {"a": command}, {}, [member("n", jobs=frozenset())])) == ["n"]
+
+
+def test_a_limit_counts_what_is_bound_and_what_is_bound_now():
+    limited = {"a": WantedJob(name="a", concurrency=3)}
+    plan = dispatch([run(number) for number in range(5)], limited, {"a": 1}, [member("n", 9)])
+    assert len(plan.binds) == 2
+    assert set(plan.waiting.values()) == {"3 of it run already, and that is its limit"}
+
+
+def test_refusals_name_each_node():
+    told = refusals(ANY["a"], [member("a", 0), member("b", barred="it is leaving"), member("c")])
+    assert told == {"a": "all its executors are taken", "b": "it is leaving"}
+
+
+def test_a_run_waits_for_its_moment():
+    held = RunRecord(id="a/b", job="a", due=NOW, cause=Cause.SCHEDULE, created=NOW, not_before=NOW)
+    assert is_ready(held, NOW)
+    assert not is_ready(held, NOW - timedelta(seconds=1))
+    assert is_ready(held, NOW - timedelta(days=1)), "the store's clock was set back"
+
+
+@given(
+    free=st.lists(st.integers(0, 5), min_size=1, max_size=5),
+    runs=st.integers(0, 30),
+    limit=st.one_of(st.none(), st.integers(1, 8)),
+)
+def test_nothing_is_exceeded_and_nothing_waits_for_no_reason(free, runs, limit):
+    members = [member(f"n{number}", count) for number, count in enumerate(free)]
+    plan = dispatch([run(number) for number in range(runs)], {"a": WantedJob(name="a", concurrency=limit)}, {}, members)
+    for name, count in Counter(where(plan)).items():
+        assert count <= free[int(name[1:])]
+    assert len(plan.binds) == min(runs, sum(free), limit if limit is not None else runs)
+    assert len(plan.binds) + len(plan.waiting) == runs

@@ -1,0 +1,54 @@
+"""When a job is due next, and what is odd about it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rota.decide.jobs.preview import preview
+from rota.model.job import WantedJob
+
+
+def at(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def test_so_many_and_until():
+    spec = WantedJob(name="a", every=timedelta(hours=1))
+    assert [each.due.hour for each in preview(spec, at("2026-01-01T00:30"), count=3)] == [1, 2, 3]
+    assert len(preview(spec, at("2026-01-01T00:30"), count=9, until=at("2026-01-01T02:00"))) == 2
+
+
+def test_a_job_started_by_hand_has_none():
+    assert preview(WantedJob(name="a"), at("2026-01-01T00:00")) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "tz", "after", "odd"),
+    [
+        pytest.param("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", ["clocks jump", ""], id="in the gap"),
+        pytest.param("0 3 * * *", "Europe/Berlin", "2026-03-28T12:00", ["", ""], id="at the end of the gap, as meant"),
+        pytest.param("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", ["comes twice", ""], id="the hour comes twice"),
+        pytest.param(
+            "*/30 * * * *",
+            "Europe/Berlin",
+            "2026-10-24T23:45",
+            ["comes twice", "comes twice", "second time", "second time", ""],
+            id="through both",
+        ),
+        pytest.param("15 0 * * *", "Asia/Beirut", "2026-03-28T12:00", ["clocks jump", ""], id="a gap at midnight"),
+        pytest.param(
+            "15 2 * * *", "Australia/Lord_Howe", "2026-10-02T16:00", ["clocks jump", ""], id="half an hour is missing"
+        ),
+    ],
+)
+def test_odd_ones_are_marked(expression, tz, after, odd):
+    found = preview(WantedJob(name="a", cron=expression, tz=tz), at(after), count=len(odd))
+    for coming, words in zip(found, odd, strict=True):
+        assert words in coming.odd
+        assert bool(words) == bool(coming.odd)
+
+
+def test_a_gap_says_from_when_to_when():
+    (coming,) = preview(WantedJob(name="a", cron="30 2 * * *", tz="Europe/Berlin"), at("2026-03-28T12:00"), count=1)
+    assert coming.odd == "clocks jump from 02:00 to 03:00, and its time lies between"
+    assert f"{coming.local:%H:%M}" == "03:00"

@@ -1,0 +1,94 @@
+"""A stream's groups: nothing is lost, doubled or stuck, whatever happens to their tasks."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from rota.decide.streams.plan import Aims, numbered, plan
+from rota.model.stream import Group, Phase
+from tests.unit.decide.streams.small_fleet import NOON, TUNING, SmallFleet
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_record_is_in_the_output_once_whatever_happens(seed: int) -> None:
+    fleet = SmallFleet(seed)
+    fleet.run(120)
+    assert max(Counter(fleet.output).values(), default=1) == 1
+    fleet.stop_growing()
+    fleet.run(90)
+    fleet.aims = replace(fleet.aims, is_stopping=True)
+    fleet.run(60)
+    every = {(partition, offset) for partition, end in fleet.log.items() for offset in range(end)}
+    assert Counter(fleet.output) == Counter(every)
+    assert fleet.groups == {}
+
+
+def test_without_faults_nothing_is_given_up_and_tasks_read_on() -> None:
+    fleet = SmallFleet(1)
+    fleet.has_faults = False
+    fleet.log = dict.fromkeys(fleet.log, 10_000)
+    fleet.run(120)
+    assert fleet.given_up == []
+    assert all(not group.dismissed for group in fleet.groups.values())
+    assert sum(fleet.committed.values()) > 200
+
+
+def planned(aims: Aims, *groups: Group, committed: dict[int, int]) -> list[Group]:
+    return list(plan(aims, groups, {}, committed, NOON).groups.values())
+
+
+AIMS = Aims(stream="s", spec="1", tasks=2, partitions=range(4), tuning=TUNING)
+
+
+def test_partitions_go_to_groups_by_number() -> None:
+    assert numbered(range(5), 2) == {0: (0, 2, 4), 1: (1, 3)}
+    assert numbered([7], 3) == {1: (7,)}
+
+
+def test_a_stream_begins_at_its_committed_offsets() -> None:
+    groups = planned(AIMS, committed={0: 5, 1: 6, 2: 7, 3: 8})
+    assert [(group.partitions, group.starts, group.phase) for group in groups] == [
+        ((0, 2), {0: 5, 2: 7}, Phase.READING),
+        ((1, 3), {1: 6, 3: 8}, Phase.READING),
+    ]
+    assert len({group.id for group in groups}) == 2
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    committed = dict.fromkeys(range(4), 0)
+    assert planned(AIMS, committed=committed) == planned(AIMS, committed=committed)
+
+
+def test_offsets_that_somebody_moved_give_up_what_reads_elsewhere() -> None:
+    groups = planned(AIMS, committed=dict.fromkeys(range(4), 10))
+    moved = plan(AIMS, groups, {}, {0: 3, 1: 10, 2: 10, 3: 10}, NOON)
+    assert moved.given_up == {groups[0].id: "partition 0 is at 3, and it starts at 10"}
+    assert {group.number: group.starts for group in moved.groups.values()} == {0: {0: 3, 2: 10}, 1: {1: 10, 3: 10}}
+
+
+def test_a_group_that_does_not_publish_takes_its_followers_along() -> None:
+    [group] = planned(replace(AIMS, tasks=1, partitions=[0]), committed={0: 0})
+    ended = replace(group, phase=Phase.PUBLISHING, sequences=({0: 50},), since=NOON, progressed=NOON)
+    aims = replace(AIMS, tasks=1, partitions=[0])
+    both = planned(aims, ended, committed={0: 0})
+    assert [each.starts for each in both] == [{0: 0}, {0: 50}]
+    late = plan(aims, both, {}, {0: 0}, NOON + TUNING.completion_timeout + timedelta(seconds=1))
+    assert list(late.given_up) == [each.id for each in both]
+    assert "made no progress" in late.given_up[ended.id]
+    assert [each.starts for each in late.groups.values()] == [{0: 0}]
+
+
+def test_scaling_leaves_groups_alone_whose_partitions_stay() -> None:
+    aims, committed = replace(AIMS, partitions=[0, 1, 5]), {0: 0, 1: 7, 5: 9}
+    stays, changes = planned(aims, committed=committed)
+    after = planned(replace(aims, tasks=3), stays, changes, committed=committed)
+    assert stays in after
+    reading = {group.number: group.starts for group in after if group.phase is Phase.READING}
+    assert reading == {0: {0: 0}, 1: {1: 7}, 2: {5: 9}}
+
+
+def test_a_stopping_stream_makes_nothing_new() -> None:
+    assert planned(replace(AIMS, is_stopping=True), committed=dict.fromkeys(range(4), 0)) == []
+    assert planned(replace(AIMS, is_idle=True), committed=dict.fromkeys(range(4), 0)) == []

@@ -1,0 +1,370 @@
+"""One stream task: what it reads, pauses, publishes and says, with a real store, source and output in memory."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from rota.committers.memory import MemoryCommitter
+from rota.kit.clock import SYSTEM
+from rota.model import codec, keys
+from rota.model.errors import Unavailable
+from rota.model.ids import NodeId, Revision
+from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskState
+from rota.sources.memory import Topic, topic
+from rota.sources.open import open_source
+from rota.sources.port import NewRecord, Vanished
+from rota.store import Delete, Put, Store, open_store
+from rota.workloads.context import Batch
+from rota.workloads.streams import run
+from rota.workloads.streams.run import Assigned, Limits, StreamTask
+from rota.workloads.streams.transform import DeadLetter, Transform
+from tests.kit.waiting import eventually
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+def parsed(batch: Batch) -> Iterator[dict[str, Any]]:
+    for record in batch:
+        yield {"part": record.partition, "offset": record.offset, **json.loads(record.value)}
+
+
+@dataclass
+class World:
+    """A topic, a store, an output, and the tasks of one group."""
+
+    store: Store
+    name: str = field(default_factory=lambda: uuid4().hex)
+    tasks: list["asyncio.Task[str]"] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.topic: Topic = topic(self.name)
+        self.topic.make_anew(2)
+        self.committer = MemoryCommitter(self.name, "s", self.store, SYSTEM)
+        self.group = Group(
+            stream="s",
+            id="g",
+            number=0,
+            generation=1,
+            partitions=(0, 1),
+            starts={0: 0, 1: 0},
+            since=NOON,
+            created=NOON,
+        )
+
+    def grow(self, partition: int, count: int, value: bytes | None = b"{}", time: datetime | None = None) -> None:
+        """Append records."""
+        time_ms = None if time is None else int(time.timestamp() * 1000)
+        self.topic.append(partition, [NewRecord(value=value, time_ms=time_ms)] * count, 0)
+
+    async def say(self, **changes: Any) -> None:
+        """Write the group's record."""
+        self.group = replace(self.group, **changes)
+        await self.store.commit(Put(keys.stream_group("s", "g"), codec.encode(self.group)))
+
+    async def start(
+        self, slot: int = 0, function: Callable[..., Any] = parsed, limits: Limits | None = None, **more: Any
+    ) -> "asyncio.Task[str]":
+        """Start a task of the group."""
+        self.made += 1
+        await self.committer.begin({0: 0, 1: 0})
+        assigned = Assigned(stream="s", group="g", slot=slot, epoch=Revision(self.made), node=NodeId("n"))
+        transform = Transform(function, more.pop("most_errors", None))
+
+        async def live() -> str:
+            async with open_source(f"memory://{self.name}") as source:
+                task = StreamTask(
+                    assigned,
+                    transform,
+                    self.store,
+                    source,
+                    self.committer,
+                    SYSTEM,
+                    limits=limits,
+                    put_aside=self.letters.extend,
+                    **more,
+                )
+                return await task.run()
+
+        running = asyncio.create_task(live())
+        self.tasks.append(running)
+        return running
+
+    async def status(self, slot: int = 0) -> StreamTaskStatus | None:
+        """What the newest task of a slot says."""
+        prefix = f"{keys.STREAM_TASKS}s/g/{slot}@"
+        entries = (await self.store.scan(prefix)).entries
+        found = [codec.decode(StreamTaskStatus, entry.value) for entry in entries]
+        return max(found, key=lambda status: status.epoch, default=None)
+
+    async def until(self, state: TaskState, slot: int = 0, **offsets: int) -> StreamTaskStatus:
+        """Wait until a task says that it is so, and there."""
+        wanted = {int(name[1:]): offset for name, offset in offsets.items()}
+
+        async def said() -> StreamTaskStatus | None:
+            status = await self.status(slot)
+            is_there = status and status.state is state and wanted.items() <= status.offsets.items()
+            return status if is_there else None
+
+        return await eventually(said, within=10)
+
+    async def output(self) -> list[tuple[int, int]]:
+        """What is published."""
+        return sorted((row["part"], row["offset"]) for row in await self.committer.read())
+
+
+def records(partition: int, count: int, first: int = 0) -> list[tuple[int, int]]:
+    return [(partition, offset) for offset in range(first, first + count)]
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(run, "TELL", 0.05)  # or every test waits for figures
+    async with open_store("memory://") as store:
+        world = World(store)
+        yield world
+        for task in world.tasks:
+            task.cancel()
+        await asyncio.gather(*world.tasks, return_exceptions=True)
+
+
+async def test_a_group_is_read_paused_and_published(world: World) -> None:
+    world.grow(0, 5)
+    world.grow(1, 3)
+    await world.say()
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5, p1=3)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    paused = await world.until(TaskState.PAUSED)
+    world.grow(0, 10)
+    assert paused.offsets == {0: 5, 1: 3}
+    assert await world.output() == []
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 5, 1: 3},))
+    assert await running == ""
+    assert await world.output() == records(0, 5) + records(1, 3)
+    assert await world.committer.committed() == {0: 5, 1: 3}
+    status = await world.status()
+    assert status is not None
+    assert (status.state, status.rows) == (TaskState.DONE, 8)
+
+
+async def test_replicas_publish_once_and_the_slower_one_catches_up(world: World) -> None:
+    world.grow(0, 5)
+    await world.say()
+    first = await world.start(0)
+    await world.until(TaskState.READING, p0=5)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    await world.until(TaskState.PAUSED)
+    second = await world.start(1)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 5, 1: 0},))
+    assert (await first, await second) == ("", "")
+    assert await world.output() == records(0, 5)
+
+
+async def test_a_sequence_is_published_while_reading_goes_on(world: World) -> None:
+    world.grow(0, 5)
+    await world.say()
+    await world.start()
+    await world.until(TaskState.READING, p0=5)
+    await world.say(phase=Phase.PAUSING)
+    await world.until(TaskState.PAUSED)
+    world.grow(0, 4)
+    await world.say(phase=Phase.READING, sequences=({0: 5, 1: 0},))
+    status = await world.until(TaskState.READING, p0=9)
+    assert status.sequence == 1
+    await eventually(lambda: _equals(world.output(), records(0, 5)))
+    assert await world.committer.committed() == {0: 5, 1: 0}
+
+
+async def test_a_task_behind_the_agreement_reads_no_further_than_that(world: World) -> None:
+    world.grow(0, 100)
+    await world.say(sequences=({0: 40, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(limits=Limits(batch=7))) == ""
+    assert await world.output() == records(0, 40)
+
+
+async def test_a_checkpoint_is_asked_for_when_there_is_much(world: World) -> None:
+    world.grow(0, 50)
+    await world.say()
+    await world.start(limits=Limits(rows=20, batch=10))
+
+    async def asked() -> bool:
+        status = await world.status()
+        return bool(status and status.wants_checkpoint)
+
+    await eventually(asked)
+    status = await world.status()
+    assert status is not None
+    assert status.wants_checkpoint.endswith("rows")
+
+
+async def test_a_checkpoint_is_asked_for_after_a_while_even_without_rows(world: World) -> None:
+    world.grow(0, 5)
+    await world.say()
+    await world.start(function=lambda batch: None, limits=Limits(time=timedelta(milliseconds=100)))
+
+    async def asked() -> bool:
+        status = await world.status()
+        return bool(status and "s old" in status.wants_checkpoint)
+
+    await eventually(asked)
+
+
+async def test_offsets_advance_when_all_rows_are_filtered(world: World) -> None:
+    world.grow(0, 5)
+    await world.say(sequences=({0: 5, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(function=lambda batch: [])) == ""
+    assert await world.committer.committed() == {0: 5, 1: 0}
+    assert await world.output() == []
+
+
+async def test_a_task_that_stands_by_begins_when_it_is_told_where(world: World) -> None:
+    world.grow(0, 9)
+    await world.say(starts={}, phase=Phase.STANDBY, after=("f",))
+    await world.start()
+    await world.until(TaskState.STANDBY)
+    await world.committer.move({0: 4}, {0: 0})
+    await world.say(starts={0: 4, 1: 0}, phase=Phase.READING, after=())
+    status = await world.until(TaskState.READING, p0=9)
+    assert status.rows == 5
+
+
+async def test_a_task_that_is_dismissed_ends_and_says_why(world: World) -> None:
+    await world.say()
+    running = await world.start()
+    await world.until(TaskState.READING)
+    await world.say(dismissed={0: Dismissal(epoch=Revision(1), why="too slow")})
+    assert await running == "too slow"
+    await world.until(TaskState.FAILED)
+
+
+async def test_a_task_whose_group_is_gone_ends(world: World) -> None:
+    await world.say()
+    running = await world.start()
+    await world.until(TaskState.READING)
+    await world.store.commit(Delete(keys.stream_group("s", "g")))
+    assert "its group is gone" in await running
+
+
+async def test_records_of_other_times_are_dropped_and_counted(world: World) -> None:
+    world.grow(0, 2, time=NOON - timedelta(hours=2))
+    world.grow(0, 3, time=NOON)
+    world.grow(0, 4, time=NOON + timedelta(hours=2))
+    world.grow(0, 1, value=None, time=NOON)
+    await world.say(earliest=NOON - timedelta(hours=1), latest=NOON + timedelta(hours=1))
+    await world.start()
+    status = await world.until(TaskState.READING, p0=10)
+    assert (status.rows, status.dropped) == (3, {"late": 2, "early": 4, "without a value": 1})
+
+
+async def test_a_poison_record_is_put_aside(world: World) -> None:
+    world.grow(0, 3)
+    world.grow(0, 1, value=b"poison")
+    world.grow(0, 3)
+    await world.say()
+    await world.start()
+    status = await world.until(TaskState.READING, p0=7)
+    assert (status.rows, status.dropped) == (6, {"not readable": 1})
+    assert [letter.record.offset for letter in world.letters] == [3]
+
+
+async def test_too_many_poison_records_end_the_task(world: World) -> None:
+    world.grow(0, 5, value=b"poison")
+    await world.say()
+    assert "3 records could not be read, and 2 may" in await (await world.start(most_errors=2))
+
+
+async def test_a_gap_without_records_is_passed_over(world: World) -> None:
+    world.grow(0, 2)
+    world.topic.leave_gap(0, 5)
+    world.grow(0, 2)
+    await world.say(sequences=({0: 9, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start()) == ""
+    assert await world.output() == [(0, 0), (0, 1), (0, 7), (0, 8)]
+
+
+async def test_records_that_are_gone_end_the_task_unless_the_stream_goes_on(world: World) -> None:
+    world.grow(0, 10)
+    world.topic.delete(0, 4)
+    await world.say()
+    assert "cannot be read" in await (await world.start(0))
+
+    def earliest(error: Vanished) -> int | None:
+        return error.bounds.start
+
+    await world.start(1, vanished=earliest)
+    status = await world.until(TaskState.READING, slot=1, p0=10)
+    assert (status.rows, status.dropped) == (6, {"vanished": 4})
+
+
+async def test_an_outage_of_the_source_is_told_and_passes(world: World) -> None:
+    world.grow(0, 3)
+    await world.say()
+    await world.start()
+    await world.until(TaskState.READING, p0=3)
+    world.topic.stop()
+
+    async def told() -> bool:
+        status = await world.status()
+        return bool(status and "stopped" in status.trouble)
+
+    await eventually(told, within=10)
+    world.topic.start()
+    world.grow(0, 2)
+    await world.until(TaskState.READING, p0=5)
+
+
+async def test_an_output_that_is_away_delays_the_publish(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = 3
+    publish = MemoryCommitter.publish
+
+    async def shaky(self: MemoryCommitter, *given: Any) -> Any:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise Unavailable("the output is away")
+        return await publish(self, *given)
+
+    monkeypatch.setattr(MemoryCommitter, "publish", shaky)
+    world.grow(0, 3)
+    await world.say(sequences=({0: 3, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start()) == ""
+    assert failures == -1
+    assert await world.output() == records(0, 3)
+
+
+async def test_rows_made_while_a_pause_was_asked_for_are_read_again(world: World) -> None:
+    gate = asyncio.Event()
+    calls = 0
+
+    async def slow(batch: Batch) -> list[dict[str, Any]]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            await gate.wait()
+        return list(parsed(batch))
+
+    world.grow(0, 4)
+    await world.say()
+    running = await world.start(function=slow)
+    await world.until(TaskState.READING, p0=4)
+    world.grow(0, 4)
+    await eventually(lambda: calls == 2)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    paused = await world.until(TaskState.PAUSED)
+    gate.set()
+    assert paused.offsets[0] == 4
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 6, 1: 0},))
+    assert await running == ""
+    assert await world.output() == records(0, 6)
+
+
+async def _equals(coming: Any, wanted: object) -> bool:
+    return bool(await coming == wanted)

@@ -1,0 +1,83 @@
+"""A stream's own function: rows out, and what it cannot read put aside."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rota.workloads.context import Batch, Record
+from rota.workloads.streams.transform import TooManyErrors, Transform
+
+
+def batch(*values: bytes) -> Batch:
+    records = [Record(partition=0, offset=offset, value=value) for offset, value in enumerate(values)]
+    return Batch("s", records, {0: len(records)})
+
+
+def parsed(batch: Batch) -> Iterator[dict[str, Any]]:
+    for record in batch:
+        yield json.loads(record.value)
+
+
+async def made_later(batch: Batch) -> list[dict[str, Any]]:
+    return list(parsed(batch))
+
+
+async def yielded_later(batch: Batch) -> AsyncIterator[dict[str, Any]]:
+    for row in parsed(batch):
+        yield row
+
+
+@pytest.mark.parametrize("function", [parsed, made_later, yielded_later, lambda given: list(parsed(given))])
+async def test_rows_come_out_in_any_of_the_ways_functions_are_written(function: Callable[..., Any]) -> None:
+    made = await Transform(function).make(batch(b'{"n": 1}', b'{"n": 2}'))
+    assert made.rows == [[{"n": 1}, {"n": 2}]]
+    assert made.letters == []
+
+
+async def test_columns_stay_columns() -> None:
+    columns = pa.RecordBatch.from_pydict({"n": [1, 2]})
+    made = await Transform(lambda _: columns).make(batch(b"", b""))
+    assert made.rows == [columns]
+
+
+@pytest.mark.parametrize("function", [lambda _: None, lambda _: [], lambda _: iter(())])
+async def test_a_batch_may_make_no_rows(function: Callable[..., Any]) -> None:
+    made = await Transform(function).make(batch(b"x"))
+    assert (made.rows, made.letters) == ([], [])
+
+
+async def test_an_empty_batch_is_not_shown_to_the_function() -> None:
+    def refuse(given: Batch) -> None:
+        raise AssertionError(given)
+
+    assert (await Transform(refuse).make(batch())).letters == []
+
+
+@given(st.lists(st.sampled_from([b'{"n": 1}', b"poison"]), max_size=40))
+async def test_what_cannot_be_read_is_put_aside_and_the_rest_goes_on(values: list[bytes]) -> None:
+    made = await Transform(parsed).make(batch(*values))
+    bad = [offset for offset, value in enumerate(values) if value == b"poison"]
+    assert [letter.record.offset for letter in made.letters] == bad
+    assert sum(len(piece) for piece in made.rows) == len(values) - len(bad)
+
+
+async def test_a_letter_says_what_was_wrong() -> None:
+    made = await Transform(parsed).make(batch(b"x"))
+    assert made.letters[0].error.startswith("JSONDecodeError: Expecting value")
+
+
+async def test_a_row_that_is_no_dict_is_the_records_fault() -> None:
+    made = await Transform(lambda given: [record.value for record in given]).make(batch(b"x"))
+    assert made.letters[0].error == "Invalid: it made a row of type bytes; each row must be a dict"
+
+
+async def test_too_many_errors_end_the_task_and_name_the_last_one() -> None:
+    transform = Transform(parsed, most_errors=1)
+    await transform.make(batch(b"x"))
+    with pytest.raises(TooManyErrors, match=r"2 records could not be read, and 1 may; .* partition 0, offset 1: "):
+        await transform.make(batch(b'{"n": 1}', b"x"))
