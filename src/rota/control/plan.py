@@ -284,7 +284,7 @@ def places(view: FleetView) -> list[Place]:
 
 
 def _place(view: FleetView, node_id: NodeId) -> Place:
-    work, closed = view.work.get(node_id), why_closed(view, node_id)
+    work, load, closed = view.work.get(node_id), view.loads.get(node_id), why_closed(view, node_id)
     return Place(
         id=node_id,
         slots=view.slots(node_id),
@@ -293,6 +293,7 @@ def _place(view: FleetView, node_id: NodeId) -> Place:
         kinds=frozenset(work.kinds if work else ()),
         is_open=not closed,
         why_closed=closed,
+        load=load.score if load else 0.0,
         tags=view.tags[node_id].keys(),
         shuns=view.shuns[node_id].keys(),
     )

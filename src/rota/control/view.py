@@ -6,6 +6,7 @@ looked at again: planning costs what changed, not what there is.
 
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from rota.decide.placement import Tag
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
-from rota.model.node import Node, NodeStatus
+from rota.model.node import Node, NodeLoad, NodeStatus
 from rota.model.resource import (
     NO_AFFINITY,
     Affinity,
@@ -38,29 +39,31 @@ PAGE = 1000
 EVICTED = 10
 """Slots that are freed in one step, at least, on a node that has fewer than it needs."""
 
-PREFIXES = (
-    keys.NODES,
-    keys.STATUS,
-    keys.CORDONS,
-    keys.DRAINS,
-    keys.SLOTS,
-    keys.TROUBLE,
-    keys.KINDS,
-    keys.RESOURCES,
-    keys.RESOURCE_STATUS,
-    keys.ASSIGNMENTS,
-    keys.RELIEFS,
-)
-"""What the view is made of."""
-
 
 class FleetView:
     """Nodes, kinds, resources and who holds them. A resource is named `kind/id`."""
 
     def __init__(self) -> None:
+        self._sights: tuple[tuple[Key, Callable[[str, Entry | None], None]], ...] = (
+            (keys.NODES, self._see_node),
+            (keys.STATUS, self._see_work),
+            (keys.NODE_LOADS, self._see_load),
+            (keys.CORDONS, self._see_cordon),
+            (keys.DRAINS, self._see_drain),
+            (keys.SLOTS, self._see_slots),
+            (keys.TROUBLE, self._see_trouble),
+            (keys.KINDS, self._see_kind),
+            (keys.RESOURCES, self._see_resource),
+            (keys.RESOURCE_STATUS, self._see_status),
+            (keys.ASSIGNMENTS, self._see_assignment),
+            (keys.RELIEFS, self._see_relief),
+        )
+        """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
+
         self.revision = Revision(0)
         self.nodes: dict[NodeId, Node] = {}
         self.work: dict[NodeId, NodeStatus] = {}
+        self.loads: dict[NodeId, NodeLoad] = {}
         self.cordons: dict[NodeId, Cordon] = {}
         self.drains: dict[NodeId, Drain] = {}
         self.slots_set: dict[NodeId, SlotsSet] = {}
@@ -109,7 +112,7 @@ class FleetView:
     async def load(self, store: Store) -> None:
         """Read everything, at one revision."""
         at: Revision | None = None
-        for prefix in PREFIXES:
+        for prefix, _ in self._sights:
             after: Key | None = None
             while True:
                 listing = await store.scan(prefix, after=after, limit=PAGE, at=at)
@@ -126,8 +129,7 @@ class FleetView:
     def fold(self, commit: Commit) -> None:
         """Take in one commit."""
         for change in commit.changes:
-            if change.key.startswith(PREFIXES):
-                self._see(change.key, change.entry)
+            self._see(change.key, change.entry)
         self.revision = commit.revision
 
     def slots(self, node_id: NodeId) -> int:
@@ -163,43 +165,41 @@ class FleetView:
         return (record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> None:
-        if key.startswith(keys.ASSIGNMENTS):
-            self._see_assignment(key, entry)
-        elif key.startswith(keys.RESOURCES):
-            name = key.removeprefix(keys.RESOURCES)
-            _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
-            _put(self.versions, name, entry.modified if entry else None)
-            self._count_again(name)
-            self.dirty.add(name)
-        elif key.startswith(keys.RESOURCE_STATUS):
-            name = key.removeprefix(keys.RESOURCE_STATUS)
-            _put(self.statuses, name, understood(ResourceStatus, entry, log))
-            _put(self.planned, name, entry.modified if entry else None)
-        elif key.startswith(keys.STATUS):
-            self._see_work(NodeId(key.removeprefix(keys.STATUS)), understood(NodeStatus, entry, log))
-        elif key.startswith(keys.NODES):
-            self._see_node(NodeId(key.removeprefix(keys.NODES)), understood(Node, entry, log))
-        elif key.startswith(keys.CORDONS):
-            _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), understood(Cordon, entry, log))
-            self._room_may_have_come()
-        elif key.startswith(keys.DRAINS):
-            self._see_drain(NodeId(key.removeprefix(keys.DRAINS)), understood(Drain, entry, log))
-        elif key.startswith(keys.RELIEFS):
-            self._see_relief(key, understood(Relief, entry, log))
-        elif key.startswith(keys.SLOTS):
-            self._see_slots(NodeId(key.removeprefix(keys.SLOTS)), understood(SlotsSet, entry, log))
-        elif key.startswith(keys.TROUBLE):
-            name, _, node = key.removeprefix(keys.TROUBLE).rpartition("/")
-            _put(self.trouble[name], NodeId(node), understood(Trouble, entry, log))
-        elif key.startswith(keys.KINDS):
-            name = key.removeprefix(keys.KINDS)
-            _put(self.kinds, name, understood(KindRecord, entry, log))
-            of_kind = {each for each, record in self.resources.items() if record.kind == name}
-            for each in of_kind:
-                self._count_again(each)
-            self.dirty |= of_kind
+        for prefix, see in self._sights:
+            if key.startswith(prefix):
+                see(key.removeprefix(prefix), entry)
+                return
 
-    def _see_node(self, node_id: NodeId, node: Node | None) -> None:
+    def _see_resource(self, name: str, entry: Entry | None) -> None:
+        _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
+        _put(self.versions, name, entry.modified if entry else None)
+        self._count_again(name)
+        self.dirty.add(name)
+
+    def _see_status(self, name: str, entry: Entry | None) -> None:
+        _put(self.statuses, name, understood(ResourceStatus, entry, log))
+        _put(self.planned, name, entry.modified if entry else None)
+
+    def _see_kind(self, name: str, entry: Entry | None) -> None:
+        _put(self.kinds, name, understood(KindRecord, entry, log))
+        of_kind = {each for each, record in self.resources.items() if record.kind == name}
+        for each in of_kind:
+            self._count_again(each)
+        self.dirty |= of_kind
+
+    def _see_trouble(self, name: str, entry: Entry | None) -> None:
+        resource, _, node = name.rpartition("/")
+        _put(self.trouble[resource], NodeId(node), understood(Trouble, entry, log))
+
+    def _see_load(self, name: str, entry: Entry | None) -> None:
+        _put(self.loads, NodeId(name), understood(NodeLoad, entry, log))
+
+    def _see_cordon(self, name: str, entry: Entry | None) -> None:
+        _put(self.cordons, NodeId(name), understood(Cordon, entry, log))
+        self._room_may_have_come()
+
+    def _see_node(self, name: str, entry: Entry | None) -> None:
+        node_id, node = NodeId(name), understood(Node, entry, log)
         before = self.nodes.get(node_id)
         _put(self.nodes, node_id, node)
         held = self._held_by(node_id)
@@ -210,23 +210,25 @@ class FleetView:
             if before is None:
                 self.dirty |= held
 
-    def _see_slots(self, node_id: NodeId, given: SlotsSet | None) -> None:
+    def _see_slots(self, name: str, entry: Entry | None) -> None:
+        node_id = NodeId(name)
         before = self.slots(node_id)
-        _put(self.slots_set, node_id, given)
+        _put(self.slots_set, node_id, understood(SlotsSet, entry, log))
         if self.slots(node_id) < before:
             self.dirty |= self._held_by(node_id)
         elif self.slots(node_id) > before:
             self._room_may_have_come()
 
-    def _see_drain(self, node_id: NodeId, drain: Drain | None) -> None:
-        _put(self.drains, node_id, drain)
-        self.dirty |= self._held_by(node_id)
+    def _see_drain(self, name: str, entry: Entry | None) -> None:
+        _put(self.drains, NodeId(name), understood(Drain, entry, log))
+        self.dirty |= self._held_by(NodeId(name))
         self._room_may_have_come()
 
-    def _see_relief(self, key: Key, relief: Relief | None) -> None:
-        node, _, task = key.removeprefix(keys.RELIEFS).partition("/")
+    def _see_relief(self, of: str, entry: Entry | None) -> None:
+        relief = understood(Relief, entry, log)
+        node, _, task = of.partition("/")
         name = task.rpartition("#")[0]
-        _put(self.reliefs[name], key, relief)
+        _put(self.reliefs[name], keys.RELIEFS + of, relief)
         if not self.reliefs[name]:
             del self.reliefs[name]
         assigned = keys.assignment(NodeId(node), task)
@@ -239,14 +241,16 @@ class FleetView:
     def _held_by(self, node_id: NodeId) -> set[str]:
         return {hold.resource for hold in self.on_node[node_id].values()}
 
-    def _see_work(self, node_id: NodeId, work: NodeStatus | None) -> None:
+    def _see_work(self, name: str, entry: Entry | None) -> None:
+        node_id, work = NodeId(name), understood(NodeStatus, entry, log)
         before = self.work.get(node_id)
         _put(self.work, node_id, work)
         if work is not None and (before is None or before.kinds != work.kinds):
             self._room_may_have_come()
 
-    def _see_assignment(self, key: Key, entry: Entry | None) -> None:
-        node, _, task = key.removeprefix(keys.ASSIGNMENTS).partition("/")
+    def _see_assignment(self, of: str, entry: Entry | None) -> None:
+        key = keys.ASSIGNMENTS + of
+        node, _, task = of.partition("/")
         node_id, name = NodeId(node), task.rpartition("#")[0]
         if old := self.holds[name].pop(key, None):
             self.used[node_id] -= old.assignment.cost
