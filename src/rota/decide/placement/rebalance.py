@@ -10,9 +10,8 @@ that is tied to others, or that others may be tied to by its tags, stays. Of a r
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from rota.decide.placement.classes import Classes, has_ties
 from rota.decide.placement.demand import Demand, Place
@@ -23,8 +22,8 @@ from rota.decide.placement.shares import POLICIES, WEIGHTED, Offer, Policy
 from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
 
-LOOKS = 2_000
-"""Tasks of one node that are looked at, at most, for one that can go."""
+MISSES = 2_000
+"""Tasks that are looked at in vain, at most, before it is left for another time: there may be a million."""
 
 
 @dataclass(frozen=True)
@@ -85,23 +84,25 @@ class _Levelling:
             self._over[number] = fleet.places[number].used - part
             self._slack[number] = max(1.0, tolerance * part)
         self._moved: set[str] = set()
+        self._misses = 0
 
     def run(self, movable: Callable[[NodeId], Iterable[Movable]], most: int) -> list[Better]:
         found: list[Better] = []
-        waiting: dict[int, list[Movable]] = {}
+        waiting: dict[int, Iterator[Movable]] = {}
         stuck: set[int] = set()
         while len(found) < most and self._is_uneven():
             source = self._fullest(stuck)
             if source is None:
                 break
             if source not in waiting:
-                node = self._fleet.places[source].id
-                waiting[source] = list(islice(movable(node), LOOKS))[::-1]
+                waiting[source] = iter(movable(self._fleet.places[source].id))
             better = self._one_of(source, waiting[source])
-            if better is None:
+            if better is not None:
+                found.append(better)
+            elif self._misses < MISSES:
                 stuck.add(source)
             else:
-                found.append(better)
+                break
         return found
 
     def _is_uneven(self) -> bool:
@@ -111,12 +112,14 @@ class _Levelling:
         able = [number for number, over in self._over.items() if over > 0 and number not in stuck]
         return max(able, key=lambda number: (self._over[number], -number), default=None)
 
-    def _one_of(self, source: int, tasks: list[Movable]) -> Better | None:
+    def _one_of(self, source: int, tasks: Iterator[Movable]) -> Better | None:
         """The next of these tasks that can go, with where to; those before it are let go of."""
-        while tasks:
-            task = tasks.pop()
+        for task in tasks:
             if task.demand.key not in self._moved and (target := self._target(source, task.demand)) is not None:
                 return self._move(source, target, task)
+            self._misses += 1
+            if self._misses == MISSES:
+                break
         return None
 
     def _target(self, source: int, demand: Demand) -> int | None:
