@@ -21,6 +21,7 @@ COMMANDS = {
     "jobs": "Add, run and look at jobs.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
+    "plan": "Show what the leader would change now.",
     "relay": "Show how messages leave the fleet, and wait until all have left.",
     "reload": "Have nodes on this machine take in new code.",
     "resources": "Add, change and look at the resources that the fleet keeps covered.",
