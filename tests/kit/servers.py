@@ -436,7 +436,8 @@ class Kafka(Server):
             *("transaction.state.log.num.partitions=1", "log.cleaner.dedupe.buffer.size=4194304"),
             # A broker that was killed may not come back before the controller has given up the one of before.
             *("broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500"),
-            # Retention and compaction happen when a test waits for them.
+            # Records are kept unless a topic says otherwise; then they go, or are compacted, while a test waits.
+            "log.retention.ms=-1",
             *("log.retention.check.interval.ms=500", "log.cleaner.backoff.ms=200", "log.segment.delete.delay.ms=0"),
             "log.initial.task.delay.ms=100",
         ]
