@@ -275,8 +275,12 @@ class KafkaHarness(SourceHarness):
     def make(self, **settings: str) -> None:
         done(self.admin.create_topics([NewTopic(self.space, PARTITIONS, 1, config=settings)]))
 
+    def plain(self) -> Producer:
+        """A producer without transactions."""
+        return Producer({"bootstrap.servers": self.kafka.hosts, "log_level": 0})
+
     def append(self, partition: int, records: Sequence[NewRecord]) -> None:
-        produce(Producer({"bootstrap.servers": self.kafka.hosts, "log_level": 0}), self.space, partition, records)
+        produce(self.plain(), self.space, partition, records)
 
     def delete(self, partition: int, before: int) -> None:
         done(self.admin.delete_records([TopicPartition(self.space, partition, before)]))
