@@ -416,8 +416,8 @@ class RabbitMQ(Server):
 class Kafka(Server):
     """A Kafka of one node, broker and controller in one. Nobody makes a topic by asking for it.
 
-    On `hosts` everybody gets in. On `guarded_hosts` there is TLS, with the certificate in `tls`, and the user `test` has
-    to show the password.
+    On `hosts` everybody gets in. On `guarded_hosts` there is TLS, with the certificate in `tls`, and only `test` gets
+    in, with the password.
     """
 
     CLUSTER = "rota-tests-cluster-id"

@@ -1,13 +1,12 @@
 """Batches: what one append leaves in a segment. Pure.
 
 A batch is one checksummed record (`kit.records`) whose number is the offset of its first record, so that it is there as
-a whole or not at all, and one checksum and one decoding serve thousands of records. The checksums of a segment have a
-seed of their own: bytes of another segment that somebody appended as a value are never taken for a batch.
+a whole or not at all, and one checksum and one decoding serve thousands of records. `layout.Partition.seed` says what
+the checksums of a segment begin with.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
@@ -50,11 +49,6 @@ class Sound(NamedTuple):
     def latest_ms(self) -> int:
         """The greatest of its times."""
         return max(record.time_ms for record in self.records)
-
-
-def seed(partition: int, first: int) -> int:
-    """What the checksums of a segment begin with."""
-    return crc32(b"%d/%d" % (partition, first))
 
 
 def numbered(new: Sequence[NewRecord], first: int, now_ms: int) -> list[Record]:

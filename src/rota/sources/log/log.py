@@ -6,6 +6,7 @@ one go to the partitions in turn, a whole call to one. All calls block; an event
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import NamedTuple, Self
 from zlib import crc32
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import NotFound
+from rota.model.errors import NotFound, Unknown
 from rota.sources.log import partition as reading
 from rota.sources.log.layout import Place
 from rota.sources.log.settings import Settings
@@ -76,7 +77,7 @@ class Log:
     def bounds(self) -> dict[int, Bounds]:
         """What each partition has."""
         partitions = range(self.meta.partitions)
-        return {number: reading.bounds(self.place.partition(number), number) for number in partitions}
+        return {number: reading.bounds(self.place.partition(number, self.meta)) for number in partitions}
 
     def close(self) -> None:
         """Have everything on disk, and let others append."""
@@ -104,8 +105,8 @@ class Log:
             have = self.meta.partitions
             raise NotFound(f"source {self.place.shown} has no partition {number}; it has {have}, counted from 0")
         if number not in self._writers:
-            folder = self.place.partition(number)
-            writer = PartitionWriter(folder, number, self.meta, self._fsync, self._clock, self.place.shown)
+            partition = self.place.partition(number, self.meta)
+            writer = PartitionWriter(partition, self.meta, self._fsync, self._clock, self.place.shown)
             self._writers[number] = writer
             self._begin_to_sync()
         return self._writers[number]
@@ -120,4 +121,5 @@ class Log:
         while not self._over.wait(period.total_seconds()):
             with self._lock:
                 for writer in self._writers.values():
-                    writer.sync_if_due()
+                    with suppress(Unknown):  # the writer takes nothing more, and says so to whoever appends
+                        writer.sync_if_due()

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rota.kit import records
-from rota.sources.log import batches, index, layout
+from rota.sources.log import batches, index
 from rota.sources.log.batches import Sound
 from rota.sources.log.index import Hint
+from rota.sources.log.layout import Partition
 
 CHUNK = 2**20
 """Bytes read at a time."""
@@ -16,11 +16,11 @@ CHUNK = 2**20
 class Segment:
     """An open segment; it can be read even when it was deleted meanwhile."""
 
-    def __init__(self, folder: Path, partition: int, first: int) -> None:
+    def __init__(self, partition: Partition, first: int) -> None:
         self.first = first
-        self.path = layout.segment_path(folder, first)
-        self.seed = batches.seed(partition, first)
-        self._index = layout.index_path(folder, first)
+        self.path = partition.segment(first)
+        self.seed = partition.seed(first)
+        self._index = partition.index(first)
         self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     @property
