@@ -1,4 +1,4 @@
-"""A process that appends to a log, killed −9 again and again, and one that reads meanwhile: nothing is lost or wrong."""
+"""A process appends to a log and is killed −9 again and again while another one reads: nothing is lost or wrong."""
 
 import asyncio
 import random
