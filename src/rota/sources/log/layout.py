@@ -153,6 +153,14 @@ class Partition:
         """The file of a segment's hints."""
         return self.folder / f"{first:020d}{INDEX}"
 
+    def sizes(self) -> list[int]:
+        """The bytes of its segments, those left out that are deleted meanwhile."""
+        sizes = []
+        for first in self.segments():
+            with suppress(FileNotFoundError):
+                sizes.append(self.segment(first).stat().st_size)
+        return sizes
+
     def seed(self, first: int) -> int:
         """What the checksums of a segment begin with.
 

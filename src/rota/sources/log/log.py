@@ -16,7 +16,7 @@ from zlib import crc32
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import NotFound, Unknown
 from rota.sources.log import partition as reading
-from rota.sources.log.layout import Place
+from rota.sources.log.layout import Partition, Place
 from rota.sources.log.settings import Settings
 from rota.sources.log.writer import PartitionWriter
 from rota.sources.port import Bounds, NewRecord
@@ -27,6 +27,16 @@ class Appended(NamedTuple):
 
     partition: int
     first: int
+    size: int
+
+
+class Described(NamedTuple):
+    """What a partition has, and what it takes."""
+
+    partition: int
+    start: int
+    end: int
+    segments: int
     size: int
 
 
@@ -76,8 +86,15 @@ class Log:
 
     def bounds(self) -> dict[int, Bounds]:
         """What each partition has."""
-        partitions = range(self.meta.partitions)
-        return {number: reading.bounds(self.place.partition(number, self.meta)) for number in partitions}
+        return {partition.number: reading.bounds(partition) for partition in self._partitions()}
+
+    def describe(self) -> list[Described]:
+        """What each partition has, and what it takes on disk."""
+        described = []
+        for partition in self._partitions():
+            whole, sizes = reading.bounds(partition), partition.sizes()
+            described.append(Described(partition.number, whole.start, whole.end, len(sizes), sum(sizes)))
+        return described
 
     def close(self) -> None:
         """Have everything on disk, and let others append."""
@@ -88,6 +105,9 @@ class Log:
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
+
+    def _partitions(self) -> list[Partition]:
+        return [self.place.partition(number, self.meta) for number in range(self.meta.partitions)]
 
     def _shared_out(self, records: Sequence[NewRecord], partition: int | None) -> Mapping[int, Sequence[NewRecord]]:
         if partition is not None:
