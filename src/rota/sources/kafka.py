@@ -16,9 +16,18 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs forget it
 
 from rota.kit import librdkafka
@@ -37,8 +46,8 @@ POLL = 0.1
 REST = timedelta(milliseconds=2)
 """How long a reader rests when nothing came: the thread has waited already."""
 
-TOGETHER = 10_000
-"""Records taken out of the client in one go, at most."""
+TOGETHER = 500
+"""Records taken out of the client in one go, at most: with more of them the processor's cache is too small."""
 
 PROBE = 1.0
 """Seconds that a look at idle brokers may take."""
@@ -48,6 +57,9 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_error: Any = Message.error
+_partition: Any = Message.partition
 
 T = TypeVar("T")
 
@@ -247,7 +259,7 @@ class KafkaCursor:
     def _fetch(self, most: int) -> list[Batch]:
         for number in list(self._lost):
             self._check(number)
-        batches = self._sorted(self._consumer.consume(min(most, TOGETHER), timeout=POLL))
+        batches = self._take(most)
         if batches:
             self._heard, self._is_down = SYSTEM.monotonic(), False
             return batches
@@ -258,22 +270,36 @@ class KafkaCursor:
             self._probe()
         return []
 
-    def _sorted(self, fetched: list[Any]) -> list[Batch]:
-        """What came, by partition."""
+    def _take(self, most: int) -> list[Batch]:
+        """What has come, by partition; if nothing has, what comes in a moment."""
         records: dict[int, list[Record]] = {}
         ends: dict[int, int] = {}
-        for one in fetched:
-            number, error = one.partition(), one.error()
-            if error is None:
-                records.setdefault(number, []).append(_record(one))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ends[number] = one.offset()
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self._lost.add(number)
-            else:
-                self._error = _translated(error, self._settings)
+        wait = POLL
+        while most > 0 and (fetched := self._consumer.consume(min(most, TOGETHER), timeout=wait)):
+            self._sort(fetched, records, ends)
+            most, wait = most - len(fetched), 0
         found = [self._batch(number, records.get(number, []), ends) for number in sorted(records.keys() | ends.keys())]
         return [batch for batch in found if batch is not None]
+
+    def _sort(self, fetched: list[Any], records: dict[int, list[Record]], ends: dict[int, int]) -> None:
+        if any(map(_error, fetched)):
+            for one in fetched:
+                self._note(one, ends)
+            fetched = [one for one in fetched if one.error() is None]
+        for number, run in groupby(fetched, _partition):  # records of a partition come many in a row
+            records.setdefault(number, []).extend(_records(run))
+
+    def _note(self, one: Any, ends: dict[int, int]) -> None:
+        """Heed what is told in place of a record."""
+        error = one.error()
+        if error is None:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:
+            ends[one.partition()] = one.offset()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._lost.add(one.partition())
+        else:
+            self._error = _translated(error, self._settings)
 
     def _batch(self, number: int, records: list[Record], ends: Mapping[int, int]) -> Batch | None:
         position = self._positions.get(number)
@@ -305,9 +331,12 @@ class KafkaCursor:
             self._is_down = True
 
 
-def _record(one: Any) -> Record:
-    headers = one.headers()
-    return Record(one.offset(), one.timestamp()[1], one.key(), one.value(), tuple(headers) if headers else ())
+def _records(fetched: Iterable[Any]) -> list[Record]:
+    return [
+        Record(one.offset(), one.timestamp()[1], one.key(), one.value(), tuple(headers) if headers else ())
+        for one in fetched
+        for headers in (one.headers(),)
+    ]
 
 
 def _made(kind: Callable[[dict[str, Any]], Any], settings: KafkaSettings, told: dict[str, Any]) -> Any:
