@@ -164,9 +164,8 @@ class KafkaSource:
 
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
-        reader = ThreadedReader(KafkaCursor(self._settings, self._bounds), f"source {self._settings.shown}", REST)
-        await reader.assign(offsets)
-        return reader
+        cursor = KafkaCursor(self._settings, self._bounds)
+        return await ThreadedReader.opened(cursor, self._settings.shown, REST, offsets)
 
     async def close(self) -> None:
         """The client ends with its last use."""

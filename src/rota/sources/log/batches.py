@@ -19,8 +19,8 @@ MOST_BYTES = 16 * 2**20
 MOST_RECORDS = 4096
 """How many records a batch has at most: a reader that wants one decodes all."""
 
-TARGET_BYTES = 2**20
-"""How large a batch grows before another one is begun."""
+TARGET_BYTES = 256 * 1024
+"""How large a batch grows before another one is begun: several fit into what is read at a time."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode

@@ -4,6 +4,7 @@ A record with a key goes to the partition that the key's CRC-32 names, as librdk
 one go to the partitions in turn, a whole call to one. All calls block; an event loop makes them in a thread.
 """
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,9 @@ from rota.sources.log.layout import Partition, Place
 from rota.sources.log.settings import Settings
 from rota.sources.log.writer import PartitionWriter
 from rota.sources.port import Bounds, NewRecord
+
+
+log = logging.getLogger(__name__)
 
 
 class Appended(NamedTuple):
@@ -128,6 +132,9 @@ class Log:
             partition = self.place.partition(number, self.meta)
             writer = PartitionWriter(partition, self.meta, self._fsync, self._clock, self.place.shown)
             self._writers[number] = writer
+            if writer.torn:
+                cut = {"log": self.place.shown, "partition": number, "bytes": writer.torn, "end": writer.end}
+                log.warning("half written end cut off", extra=cut)
             self._begin_to_sync()
         return self._writers[number]
 

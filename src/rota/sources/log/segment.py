@@ -83,10 +83,14 @@ class Segment:
     def scan(self, begin: Hint) -> Iterator[tuple[int, Sound]]:
         """Every sound batch from there on, and where it ends; damage is stepped over."""
         position, last = begin.position, begin.offset - 1
+        data, base = b"", position
         while True:
-            found = self.at(position)
+            found = batches.at(data, position - base, self.seed)
+            if found is None:
+                data, base = self.read(position, CHUNK), position
+                found = self.at(position)  # it may be larger than that
             if found is not None and found.first > last:
-                position += found.end
+                position = base + found.end
             elif (further := self.after(position, last)) is not None:
                 position, found = further
             else:

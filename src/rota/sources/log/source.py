@@ -50,9 +50,7 @@ class LogSource:
 
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
-        reader = ThreadedReader(LogCursor(self._place), f"source {self._place.shown}", self._poll)
-        await reader.assign(offsets)
-        return reader
+        return await ThreadedReader.opened(LogCursor(self._place), self._place.shown, self._poll, offsets)
 
     async def close(self) -> None:
         """There is nothing to let go of."""
