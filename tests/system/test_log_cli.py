@@ -105,7 +105,7 @@ def test_tail_follows_and_a_half_written_end_is_told(url: str, tmp_path: Path) -
         with next((tmp_path / "clicks/0").glob("*.segment")).open("ab") as segment:
             segment.write(b"half")
         appended = rota("log", "append", url, "--partition", 0, cwd=tmp_path, stdin="two\n")
-        assert "partition 0: cut 4 bytes off its end that were half written" in appended.err
+        assert appended.err.splitlines()[0] == "partition 0: cut 4 bytes off its end that were half written"
         wait_until(lambda: tail.lines() == ["one", "two"], "the second line")
         tail.send(signal.SIGINT)
         wait_until(lambda: not tail.is_running, "tail to end")

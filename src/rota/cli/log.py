@@ -1,6 +1,7 @@
 """`rota log`: the embedded logs that streams read. `tail` reads any other source as well."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections import Counter
@@ -80,6 +81,7 @@ def append(url: str, partition: int | None, key: str | None, is_json: bool) -> N
 
     Example: tail -F access.log | rota log append log:///var/lib/rota/clicks
     """
+    logging.getLogger("rota").addHandler(logging.NullHandler())  # what it warns of is told below
     counts: Counter[int] = Counter()
     with open_log(url) as log:
         for lines in _lines(sys.stdin.buffer):

@@ -22,7 +22,6 @@ from rota.sources.log.settings import Settings
 from rota.sources.log.writer import PartitionWriter
 from rota.sources.port import Bounds, NewRecord
 
-
 log = logging.getLogger(__name__)
 
 
