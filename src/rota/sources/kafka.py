@@ -256,7 +256,7 @@ class KafkaCursor:
         self._consumer.close()
 
     def _fetch(self, most: int) -> list[Batch]:
-        for number in list(self._lost):
+        for number in self._lost & self._positions.keys():
             self._check(number)
         batches = self._take(most)
         if batches:
