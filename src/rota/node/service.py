@@ -190,6 +190,8 @@ class _Plain:
     def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: "_Counter | _Router") -> None:
         self._brief, self._pipe, self._line, self._counter = brief, Pipe(sock), line, counter
         self.done = 0
+        self._poll = select.poll()
+        self._poll.register(line, select.POLLIN)
         self._due = {timer: time.monotonic() + timer.period for timer in counter.timers}
 
     def run(self) -> None:
@@ -217,12 +219,17 @@ class _Plain:
         self.done += 1
 
     def _receive(self) -> bytes:
-        """What comes next; what is due is done meanwhile."""
+        """What comes next; what is due is done meanwhile.
+
+        We wait in `poll`, not in the read: a read that waits is woken also when the other end takes what we sent, finds
+        nothing, and sleeps again. That would be a second wake-up for each request.
+        """
         if not self._due:
+            self._poll.poll()
             return receive(self._line)
         while True:
             wait = min(self._due.values()) - time.monotonic()
-            if wait > 0 and _has_something(self._line, wait):
+            if wait > 0 and self._poll.poll(wait * 1000):
                 return receive(self._line)
             for timer, when in self._due.items():
                 if when <= time.monotonic():
