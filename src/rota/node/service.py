@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 LARGEST = LIMIT - RETURNED.size
 """Bytes of the largest answer."""
 
+FRAME_AT = ADDRESS.size
+"""Where in a parcel the client's frame begins."""
+
 
 def be_service_worker(
     app: App, brief: Brief, sock: socket.socket, guard: Guard | None, line: socket.socket | None
@@ -96,10 +99,10 @@ class _Counter:
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """Answer one request; whatever happens, the last thing sent says that it is done."""
-        asked = self.asked(number, parcel, send)
-        request = asked.request
+        asked, request = self.asked(number, parcel, send)
         try:
-            drive(self.desk.answer(request))
+            if not self.desk.answer_at_once(request):
+                drive(self.desk.answer(request))
         except Invalid as error:  # it waited for something, which only async functions may
             log.error("a handler failed", extra={"service": self.service.name, "cmd": request.cmd, "why": str(error)})
             request.is_over = True
@@ -108,35 +111,29 @@ class _Counter:
         finally:
             send(asked.end())
 
-    def asked(self, number: int, parcel: bytes, send: Callable[[bytes], None]) -> "_Asked":
+    def asked(self, number: int, parcel: bytes, send: Callable[[bytes], None]) -> tuple["_Asked", Request]:
         """The request in a parcel, and the way back for its answer."""
         layout = self._wire
         asked = _Asked(number, parcel, layout, send)
-        frame = asked.frame
-        cmd, sn = layout.cmd_and_sn(frame)
-        asked.request = self.desk.request(cmd, sn, frame[layout.size :], self._group, asked)
-        return asked
+        cmd, sn = layout.cmd_and_sn(parcel, FRAME_AT)
+        return asked, self.desk.request(cmd, sn, parcel[FRAME_AT + layout.size :], self._group, asked)
 
 
 class _Asked:
     """The door of one request. An answer before the handler's end is sent at once, the one at its end with the end."""
 
-    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send", "frame", "request")
-
-    request: Request
+    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send")
 
     def __init__(self, number: int, parcel: bytes, layout: Wire, send: Callable[[bytes], None]) -> None:
         self._number, self._parcel, self._layout, self._send = number, parcel, layout, send
-        self.frame = parcel[ADDRESS.size :]
         self._last: bytes | None = None
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, request: Request, reply: Reply) -> None:
         """Send an answer, or keep it for the end."""
-        packed = self._layout.reply(self.frame, reply.ret, reply.body, reply.fields)
+        packed = self._layout.reply(self._parcel, reply.ret, reply.body, reply.fields, FRAME_AT)
         if len(packed) > LARGEST:
-            cmd = self._layout.cmd_and_sn(self.frame)[0]
-            raise Invalid(f"cmd {cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
-        if self.request.is_over:
+            raise Invalid(f"cmd {request.cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
+        if request.is_over:
             self._last = packed
         else:
             self._send(returned(self._number, ANSWERED, packed))
@@ -153,7 +150,7 @@ class _Asked:
 
     def fields(self) -> dict[str, Any]:
         """The header of its frame."""
-        return self._layout.read(self.frame)
+        return self._layout.read(self._parcel[FRAME_AT:])
 
 
 class _Router:
@@ -173,8 +170,8 @@ class _Router:
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """The group in four bytes; nothing if the user's function failed."""
         asked = _Asked(number, parcel, self._wire, _no_answer)
-        cmd, sn = self._wire.cmd_and_sn(asked.frame)
-        request = asked.request = Request(self.service.name, cmd, sn, self._wire.body(asked.frame), ROUTER, asked)
+        cmd, sn = self._wire.cmd_and_sn(parcel, FRAME_AT)
+        request = Request(self.service.name, cmd, sn, parcel[FRAME_AT + self._wire.size :], ROUTER, asked)
         answer = b""
         try:
             answer = int(self._router(request)).to_bytes(4, "big", signed=True)
@@ -340,9 +337,9 @@ class _Looped:
             task.add_done_callback(self._answering.discard)
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
-        asked = self._counter.asked(number, parcel, self._send_from_anywhere)
+        asked, request = self._counter.asked(number, parcel, self._send_from_anywhere)
         try:
-            await self._counter.desk.answer(asked.request, None if left == NO_LIMIT else left / 1000)
+            await self._counter.desk.answer(request, None if left == NO_LIMIT else left / 1000)
         finally:
             self._send(asked.end())
             self._done += 1
