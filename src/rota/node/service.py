@@ -16,8 +16,10 @@ import select
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from rota.model.errors import Invalid
@@ -290,7 +292,16 @@ class _Looped:
         self._inbox = Inbox(GIVEN)
         self._out: list[bytes] = []
         self._unsent = b""
-        self._answering: set[asyncio.Task[None]] = set()
+        self._waiting: deque[tuple[int, int, bytes]] = deque()
+        """Requests that no clerk has taken yet."""
+
+        self._clerks: set[asyncio.Task[None]] = set()
+        self._idle: list[asyncio.Future[None]] = []
+        """Where clerks without a request wait, until somebody calls."""
+
+        self._is_called = False
+        """Was a clerk called that has not come yet?"""
+
         self._done = 0
 
     async def run(self, sock: socket.socket, line: socket.socket) -> None:
@@ -302,6 +313,7 @@ class _Looped:
         channel = Channel(sock, self._heard, self._over.set)
         desk = self._counter.desk
         await desk.start()
+        self._context = copy_context()  # what each request finds: that of the hooks, and nothing of another request
         self._loop.add_reader(line.fileno(), self._read)
         self._send(READY)
         channel.send(Registered())
@@ -310,8 +322,10 @@ class _Looped:
         await self._over.wait()
         for task in timers:
             task.cancel()
-        if self._answering:
-            await asyncio.wait(self._answering)
+        for idle in self._idle:
+            idle.cancel()
+        while self._clerks:
+            await asyncio.wait(self._clerks)
         await desk.stop()
         beats.cancel()
 
@@ -332,9 +346,49 @@ class _Looped:
             if not number:
                 self._over.set()
                 continue
-            task = self._loop.create_task(self._answer(number, left, parcel))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._waiting.append((number, left, parcel))
+        self._call()
+
+    def _call(self) -> None:
+        """See that somebody takes what waits."""
+        if not self._waiting or self._is_called:
+            return
+        self._is_called = True
+        if self._idle:
+            self._idle.pop().set_result(None)
+            return
+        clerk = self._loop.create_task(self._be_clerk(), context=self._context.copy())
+        self._clerks.add(clerk)
+        clerk.add_done_callback(self._clerks.discard)
+
+    async def _be_clerk(self) -> None:
+        """Answer one request after the other, in one task: a task for each would take longer than most handlers.
+
+        While this one's handler waits for something, the next clerk takes what has come meanwhile.
+        """
+        waiting, me = self._waiting, asyncio.current_task()
+        assert me is not None
+        while True:
+            self._is_called = False
+            while waiting:
+                number, left, parcel = waiting.popleft()
+                self._call()
+                await self._answer(number, left, parcel)
+                if me.cancelling() or self._is_marked():
+                    self._call()
+                    return
+            if self._over.is_set():
+                return
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            await idle
+
+    def _is_marked(self) -> bool:
+        """Would the next request in this task find a context variable that the last one has set?"""
+        try:
+            return copy_context() != self._context
+        except Exception:  # a user's value, and no telling whether it is the same
+            return True
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
         asked, request = self._counter.asked(number, parcel, self._send_from_anywhere)
