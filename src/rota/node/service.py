@@ -406,12 +406,18 @@ class _Looped:
             self._loop.call_soon_threadsafe(self._send, parcel)
 
     def _send(self, parcel: bytes) -> None:
-        """Send at the end of this turn, with all else that is to go."""
+        """Send at once, with all else that is to go; at the end of this turn if more answers may come in it."""
         self._out.append(parcel)
-        if len(self._out) == 1 and not self._unsent:
+        if self._unsent:  # the loop tells when the line takes more
+            return
+        if not self._waiting:
+            self._flush()
+        elif len(self._out) == 1:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        if not self._out and not self._unsent:
+            return
         data = self._unsent + b"".join(self._out) if self._unsent else b"".join(self._out)
         self._out.clear()
         was_stuck = bool(self._unsent)
