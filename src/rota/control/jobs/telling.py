@@ -33,8 +33,8 @@ AGAIN = 1.0
 """Seconds before a node is asked again that gave no answer."""
 
 TIMEOUT = timedelta(seconds=2)
-SHUNNED = 1.0
-"""Seconds in which a node gets nothing that refused a run or could not be told."""
+SHUNNED, LOCKED_OUT = 1.0, 60.0
+"""Seconds in which a node gets nothing that refused a run or could not be told, and one that does not let us in."""
 
 LinkTo: TypeAlias = Callable[[NodeId], Link | None]
 Strike: TypeAlias = Callable[[NodeId, str], None]
@@ -76,9 +76,9 @@ class Telling:
         until, why = self._shunned.get(node, (Instant(0.0), ""))
         return why if self._clock.monotonic() < until else ""
 
-    def take_back(self, node: NodeId, bound: Bound, why: str) -> None:
+    def take_back(self, node: NodeId, bound: Bound, why: str, shunned: float = SHUNNED) -> None:
         """A node certainly did not begin a run: it goes elsewhere, and the node is left alone for a while."""
-        self._shunned[node] = Instant(self._clock.monotonic() + SHUNNED), why
+        self._shunned[node] = Instant(self._clock.monotonic() + shunned), why
         self.refused.append((bound.live, why))
         self.news.set()
 
@@ -93,7 +93,11 @@ class Telling:
         while self._is_bound(bound):
             try:
                 answer = await link.dispatch(_start(bound.order), timeout=TIMEOUT)
-            except (Unavailable, Denied, Invalid) as error:
+            except (Denied, Invalid) as error:
+                log.warning("a node cannot be told of its runs", extra={"node": node, "why": str(error)})
+                self.take_back(node, bound, f"node {node} cannot be told: {error}", LOCKED_OUT)
+                return
+            except Unavailable as error:
                 if is_certain:
                     self.take_back(node, bound, f"node {node} cannot be told: {error}")
                     self._strike(node, str(error))
