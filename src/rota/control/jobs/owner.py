@@ -26,11 +26,12 @@ from rota.control.jobs.view import JobsView, Live, is_at
 from rota.control.jobs.writing import Record, Step, Writer, at
 from rota.decide.jobs import outcome as steps
 from rota.kit.clock import Clock
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
 from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order_for
 from rota.store.port import At, Entry
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -91,12 +92,17 @@ class Outcomes:
     def __init__(self) -> None:
         self.waiting: deque[Ended] = deque()
         self.news = asyncio.Event()
+        self.settled = asyncio.Event()
+        """Is everything written?"""
+
+        self.settled.set()
         self.heed: Callable[[Ended], None] = _nobody
         """Called with each, while a session listens."""
 
     def add(self, ended: Ended) -> None:
         """One more."""
         self.waiting.append(ended)
+        self.settled.clear()
         self.news.set()
         self.heed(ended)
 
@@ -308,6 +314,8 @@ class Owner:
                 raise
             else:
                 if not batch:
+                    if not queue.waiting:
+                        queue.settled.set()
                     continue
             queue.waiting.extendleft(reversed(batch))
             queue.news.set()
@@ -355,7 +363,10 @@ class Owner:
         store, told = self._writer.store, ended.order
         entry = await store.get(keys.live_run(told.run))
         if entry is not None:
-            live = Live(codec.decode(RunRecord, entry.value), entry.modified)
+            found = understood(RunRecord, entry, log)
+            if found is None:  # a newer Rota's: nothing of ours
+                return True
+            live = Live(found, entry.modified)
             if is_at(live, self._node, ended.session, told.epoch):
                 after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
                 move = self._ending(live, ended, after)
@@ -369,7 +380,7 @@ class Owner:
                 is_done = await self._keep_late(entry, live.run, ended)
         else:
             entry = await store.get(keys.run(told.run))
-            run = codec.decode(RunRecord, entry.value) if entry else None
+            run = understood(RunRecord, entry, log)
             is_written = run is not None and run.epoch == told.epoch and run.state is ended.outcome.state
             is_done = is_written or run is None or entry is None or await self._keep_late(entry, run, ended)
         if is_done:

@@ -29,13 +29,14 @@ from rota.decide.jobs import turn
 from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
 from rota.decide.jobs.due import Claim, due, follow_up, next_due
 from rota.kit.clock import Clock
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
 from rota.model.job import JobCursor, RunRecord, RunState, order_for
 from rota.model.node import Node
 from rota.store.follow import follow_all
 from rota.store.port import Absent, At, Expect, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -326,7 +327,8 @@ class Scheduler:
             return None
         if entry is None:
             return Absent(key)
-        return At(key, entry.modified) if codec.decode(Node, entry.value).session != session else None
+        there = understood(Node, entry, log)
+        return At(key, entry.modified) if there is not None and there.session != session else None
 
 
 def _loss(live: Live, fence: Expect, now: datetime) -> Step:
