@@ -149,8 +149,13 @@ class Owner:
 
     @property
     def free(self) -> int:
-        """How many more attempts would be taken on."""
-        return max(0, self._runs.free + self._most_ahead - len(self._ahead))
+        """How many more attempts would begin at once."""
+        return self._runs.free
+
+    @property
+    def spare(self) -> int:
+        """How many more would be taken on ahead."""
+        return max(0, self._most_ahead - len(self._ahead))
 
     @property
     def _most_ahead(self) -> int:
