@@ -37,6 +37,7 @@ bench: setup     ## measure store and sink beside bare drivers, services beside 
 simulate: setup  ## deep run of the simulator: thousands of seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
 	@.venv/bin/rota simulate resources --seeds 3000
+	@.venv/bin/rota simulate placement --seeds 1000
 	@.venv/bin/rota simulate services --seeds 2000
 	@.venv/bin/rota simulate peers --seeds 1000
 	@.venv/bin/rota simulate relay --seeds 2000

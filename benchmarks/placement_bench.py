@@ -1,8 +1,9 @@
 """Placement: binds per second, reasons included, for the fleets and demands that issue 9 names.
 
 Plain demands are alike and fresh. Mixed ones have two kinds, two priorities, one to three replicas, costs of one to
-three slots and required labels, on nodes in five zones. Short means that a quarter or so has to wait, which is the
-expensive case: a try is undone, and levels are filled one by one.
+three slots and required labels, on nodes in five zones. Those with affinity are of 200 customers: some are to be apart
+from another customer, some would be near or apart, some would like a fast disk. Short means that a quarter or so has to
+wait, which is the expensive case: a try is undone, and levels are filled one by one.
 
 What stands beside it is what seed 001 does: a freshly sorted list of nodes for each task. It is measured on a sample of
 the demands. One dead node is the usual event: its tasks have holders, and all nodes are looked at once.
@@ -20,6 +21,7 @@ from benchmarks import measure
 from benchmarks.measure import Goal, Row
 from rota.decide.placement import Bind, Demand, Place, Placement, place
 from rota.model.ids import NodeId
+from rota.model.resource import Affinity
 
 KINDS = ("room", "shop")
 SAMPLE = 2_000
@@ -29,6 +31,7 @@ PLAIN = Goal(at=1_000_000, short=300_000)
 BESIDE_SORT = Goal(at=100, short=75)
 SMALL = Goal(at=1_000, short=2_000)
 MIXED = Goal(at=100_000, short=75_000)
+TIED = Goal(at=30_000, short=22_500)
 DEAD_NODE = Goal(at=5.0, short=10.0)
 
 
@@ -46,6 +49,7 @@ def rows(rounds: int) -> list[Row]:
         measure.alone("place: the same, short of slots", "/s", _rates(wanted, fleet(1_000, 150), rounds)),
         measure.alone("place: 100,000 mixed, with zones", "/s", _rates(mixture, fleet(1_000, 800), rounds), MIXED),
         measure.alone("place: the same, short of slots", "/s", _rates(mixture, fleet(1_000, 150), rounds)),
+        measure.alone("place: 100,000 with affinity", "/s", _rates(tied(100_000), fleet(1_000, 400), rounds), TIED),
         *(
             measure.alone(
                 f"place: the tasks of one dead node of {nodes:,}", "ms", _times(*dead_node(nodes), rounds), DEAD_NODE
@@ -86,6 +90,35 @@ def mixed(count: int) -> list[Demand]:
             priority=chance.choice((0, 0, 0, 1)),
             cost=chance.choice((1, 1, 1, 2, 3)),
             labels=chance.choice(({}, {}, {"disk": "fast"})),
+        )
+        for number in range(count)
+    ]
+
+
+def tied(count: int) -> list[Demand]:
+    """Demands that mind what else their nodes hold."""
+    chance = random.Random(count)
+    customers = [f"c{number}" for number in range(200)]
+
+    def affinity() -> Affinity:
+        other = {"customer": chance.choice(customers)}
+        return chance.choice(
+            (
+                Affinity(apart=other),
+                Affinity(prefer_apart=other),
+                Affinity(prefer_near=other),
+                Affinity(prefer={"disk": "fast"}),
+            )
+        )
+
+    wishes = [affinity() for _ in range(100)]
+    return [
+        Demand(
+            f"room/{number}",
+            "room",
+            chance.choice((1, 2, 3)),
+            tags={"customer": chance.choice(customers)},
+            affinity=chance.choice(wishes),
         )
         for number in range(count)
     ]

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -83,8 +83,18 @@ async def quiet(task: rota.Task) -> None:
 class Fleet:
     """Nodes that share a store; a context manager."""
 
-    def __init__(self, folder: Path, url: str, store: Store, names: Iterable[str], *flags: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        store: Store,
+        names: Iterable[str],
+        *flags: object,
+        environ: Mapping[str, str] | None = None,
+        app: str = ROOMS,
+    ) -> None:
         self._folder, self._url, self.store, self._flags = folder, url, store, flags
+        self._environ, self._app = environ, app
         self.nodes = {name: self._node(name) for name in names}
         self._stack = ExitStack()
 
@@ -180,7 +190,15 @@ class Fleet:
 
     def _node(self, name: str, *flags: object) -> NodeUnderTest:
         return NodeUnderTest(
-            self._folder / name, "--role", "both", *self._flags, *flags, name=name, app=ROOMS, store=self._url
+            self._folder / name,
+            "--role",
+            "both",
+            *self._flags,
+            *flags,
+            name=name,
+            app=self._app,
+            store=self._url,
+            environ=self._environ,
         )
 
 

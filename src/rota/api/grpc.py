@@ -18,7 +18,7 @@ from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, hooks, introspection, job_grpc, operations, relays, watching, wire
+from rota.api import crawler, hooks, introspection, job_grpc, operations, planning, relays, watching, wire
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.methods import Call, Method, Stream
@@ -215,6 +215,30 @@ async def _uncordon(call: Call, request: pb.UncordonRequest) -> pb.UncordonAnswe
     return pb.UncordonAnswer(node=request.node, was_cordoned=had_one)
 
 
+async def _drain(call: Call, request: pb.DrainRequest) -> pb.DrainAnswer:
+    deadline = wire.from_duration(request, "deadline")
+    return wire.to_drain(
+        await operations.drain_node(call.store, call.clock, request.node, why=request.why, deadline=deadline)
+    )
+
+
+async def _undrain(call: Call, request: pb.UndrainRequest) -> pb.UndrainAnswer:
+    had_one = await operations.undrain_node(call.store, request.node)
+    return pb.UndrainAnswer(node=request.node, was_drained=had_one)
+
+
+async def _plan(call: Call, request: pb.PlanRequest) -> pb.PlanAnswer:
+    preview = await planning.plan(
+        call.store,
+        call.clock,
+        rebalance=request.rebalance,
+        without=list(request.without),
+        add=request.add,
+        like=request.like,
+    )
+    return wire.to_plan(preview)
+
+
 async def _set_slots(call: Call, request: pb.SetSlotsRequest) -> pb.SlotsAnswer:
     given = await operations.set_slots(call.store, call.clock, request.node, wire.given(request, "slots"))
     return pb.SlotsAnswer(node=request.node, slots=given.slots if given else None)
@@ -311,6 +335,9 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Nodes.Idlest": Method("idlest_node", _idlest),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
+    "rota.v1.Nodes.Drain": Method("drain_node", _drain),
+    "rota.v1.Nodes.Undrain": Method("undrain_node", _undrain),
+    "rota.v1.Placement.Plan": Method("plan", _plan),
     "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
     "rota.v1.Relays.List": Method("list_relays", _relays),

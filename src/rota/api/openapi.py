@@ -9,21 +9,23 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, hooks, job_operations, operations, relays, watching
+from rota.api import crawler, hooks, job_operations, operations, planning, relays, watching
 from rota.api.calls import Endpoint
 from rota.api.job_schema import JobPage, JobView, RunPage, RunView
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
+from rota.control.preview import Preview
 from rota.model.event import Event
 from rota.model.relay import ResourceTally
-from rota.model.resource import Cordon, KindRecord, WantedResource
+from rota.model.resource import Cordon, Drain, KindRecord, WantedResource
 
 _RECORDS = (
-    ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, KindRecord, Event,
+    ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, Drain, Preview, KindRecord,
+    Event,
     hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
     JobView, JobPage, RunView, RunPage,
 )  # fmt: skip
 
-_MODULES = (operations, watching, relays, hooks, job_operations, crawler)
+_MODULES = (operations, planning, watching, relays, hooks, job_operations, crawler)
 """Where operations are."""
 
 _ANSWERS: dict[str, str] = {
@@ -36,6 +38,8 @@ _ANSWERS: dict[str, str] = {
     "create_hook": "HookView",
     "try_hook": "HookTrial",
     "cordon_node": "Cordon",
+    "drain_node": "Drain",
+    "plan": "Preview",
     "why_resource": "Why",
     "why_node": "Why",
     "why_source": "Why",
@@ -79,6 +83,7 @@ _JOB: dict[str, Any] = {
 _BODIES: dict[str, dict[str, Any]] = {
     "create_resource": {"$ref": "#/components/schemas/WantedResource"},
     "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "drain_node": {"type": "object", "properties": {"why": {"type": "string"}, "deadline": {"type": "string"}}},
     "put_job": _JOB,
     "run_job": {"type": "object", "properties": {"payload": {}}},
     "backfill_job": {
@@ -120,6 +125,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
     "pending": {"type": "boolean"},
+    "rebalance": {"type": "boolean"},
+    "add": {"type": "integer", "minimum": 0},
     "count": {"type": "integer"},
     "attempt": {"type": "integer"},
     "offset": {"type": "integer"},
@@ -173,7 +180,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
     if body:
         described["requestBody"] = {
-            "required": name not in ("cordon_node", "run_job", "interrupt_run"),
+            "required": name not in ("cordon_node", "drain_node", "run_job", "interrupt_run"),
             "content": {"application/json": {"schema": body}},
         }
     return described

@@ -29,12 +29,13 @@ from rota.api.schema import (
     read_resource,
     read_slots,
 )
+from rota.control.outlook import outlook
 from rota.decide.access import Access
 from rota.decide.listing import ORIGIN, explain, is_failing
 from rota.decide.load import Candidate, NoneIdle, idlest
 from rota.decide.peers import GONE, shown
 from rota.kit import durations
-from rota.kit.clock import Clock
+from rota.kit.clock import SYSTEM, Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound, Unavailable
@@ -43,6 +44,7 @@ from rota.model.node import Leader, Node, NodeLoad, NodeStatus
 from rota.model.peers import NodeHealth, Standing, Strikes
 from rota.model.resource import (
     Cordon,
+    Drain,
     KindRecord,
     Listing,
     Query,
@@ -231,8 +233,7 @@ async def idlest_node(store: Store) -> IdlestNode:
 @needs(Access.OPERATE)
 async def cordon_node(store: Store, clock: Clock, node: str, why: str = "") -> Cordon:
     """Give a node no new tasks; it keeps those it has. One that is cordoned stays so since then."""
-    if not why.isprintable() or len(why) > 200:
-        raise Invalid("a reason has at most 200 characters, all printable; shorten it")
+    _check_reason(why)
     before = await _cordon(store, node)
     if before is None and await store.get(keys.node(NodeId(node))) is None:
         raise await _no_node(store, node)
@@ -253,6 +254,55 @@ async def uncordon_node(store: Store, node: str) -> bool:
         return False
     await store.commit(Delete(key))
     return True
+
+
+@needs(Access.OPERATE)
+async def drain_node(
+    store: Store, clock: Clock, node: str, *, why: str = "", deadline: timedelta | None = None
+) -> Drain:
+    """Have a node's tasks move to others, each once another runs it there; it gets no new ones.
+
+    What is still there after the deadline is stopped. Of a node that is drained already, the reason and the deadline
+    may be changed so.
+    """
+    _check_reason(why)
+    if deadline is not None and deadline <= timedelta():
+        raise Invalid(f"deadline is {deadline}; it must be above zero")
+    key = keys.drain(NodeId(node))
+    before = understood(Drain, await store.get(key))
+    if before is None and await store.get(keys.node(NodeId(node))) is None:
+        raise await _no_node(store, node)
+    if before is not None and why in ("", before.why) and deadline is None:
+        return before
+    now = clock.wall()
+    drain = Drain(
+        node=NodeId(node),
+        since=before.since if before else now,
+        deadline=now + deadline if deadline else before.deadline if before else None,
+        why=why or (before.why if before else ""),
+        tasks=before.tasks if before else await count_tasks(store, node),
+    )
+    await store.commit(Put(key, codec.encode(drain)))
+    return drain
+
+
+@needs(Access.OPERATE)
+async def undrain_node(store: Store, node: str) -> bool:
+    """Let a node keep the tasks it has left, and have new ones; whether it was drained."""
+    key = keys.drain(NodeId(node))
+    if await store.get(key) is None:
+        if await store.get(keys.node(NodeId(node))) is None:
+            raise await _no_node(store, node)
+        return False
+    await store.commit(Delete(key))
+    return True
+
+
+@needs(Access.VIEW)
+async def count_tasks(store: Store, node: str) -> int:
+    """How many tasks a node has to run."""
+    async with aclosing(scan_all(store, keys.assignments(NodeId(node)))) as entries:
+        return len([entry async for entry in entries])
 
 
 @needs(Access.OPERATE)
@@ -294,10 +344,16 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
         says += f", on {', '.join(each.partition('|')[0] for each in status.AssignedNode.split(','))}"
     if status.pending:
         says += f"; {status.pending}"
+    if status.moving:
+        says += f"; {status.moving}"
     hints: tuple[str, ...] = ()
     if view.origin == ORIGIN and is_failing(understood(Listing, await store.get(keys.listing(kind)))):
         hints = (f"its source: {(await why_source(store, kind)).says}",)
-    return Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
+    told = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
+    if not status.pending and not status.moving:
+        return told
+    seen = await outlook(store, SYSTEM, view.name)
+    return replace(told, refusals={**told.refusals, **seen.refusals}, remedies=seen.remedies)
 
 
 @needs(Access.VIEW)
@@ -345,6 +401,11 @@ async def read_events(
     if not 0 <= limit <= MAX_EVENTS:
         raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")
     return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit)
+
+
+def _check_reason(why: str) -> None:
+    if not why.isprintable() or len(why) > 200:
+        raise Invalid("a reason has at most 200 characters, all printable; shorten it")
 
 
 def check_wait(wait: timedelta | None) -> None:
@@ -437,6 +498,8 @@ def view_of(record: ResourceRecord, version: Revision, status: Entry | None) -> 
         cost=record.cost,
         labels=record.labels,
         pin=record.pin,
+        tags=record.tags,
+        affinity=record.affinity,
         status=status_of(status, record.uid),
     )
 
@@ -548,6 +611,7 @@ class _Nodes:
     nodes: dict[NodeId, Entry]
     work: dict[NodeId, NodeStatus]
     cordons: dict[NodeId, Cordon]
+    drains: dict[NodeId, Drain]
     slots_set: dict[NodeId, SlotsSet]
     loads: dict[NodeId, NodeLoad]
     health: dict[NodeId, NodeHealth]
@@ -559,7 +623,7 @@ class _Nodes:
     @property
     def ids(self) -> set[NodeId]:
         """Every node that there is anything of."""
-        return {*self.nodes, *self.cordons, *self.slots_set, *self.tasks}
+        return {*self.nodes, *self.cordons, *self.drains, *self.slots_set, *self.tasks}
 
 
 async def _seen_nodes(store: Store) -> _Nodes:
@@ -576,6 +640,7 @@ async def _seen_nodes(store: Store) -> _Nodes:
         nodes={NodeId(entry.key.removeprefix(keys.NODES)): entry for entry in (await store.scan(keys.NODES)).entries},
         work=_by_node(NodeStatus, keys.STATUS, (await store.scan(keys.STATUS)).entries),
         cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
+        drains=_by_node(Drain, keys.DRAINS, (await store.scan(keys.DRAINS)).entries),
         slots_set=_by_node(SlotsSet, keys.SLOTS, (await store.scan(keys.SLOTS)).entries),
         loads=_by_node(NodeLoad, keys.NODE_LOADS, (await store.scan(keys.NODE_LOADS)).entries),
         health=_by_node(NodeHealth, keys.NODE_HEALTH, (await store.scan(keys.NODE_HEALTH)).entries),
@@ -594,6 +659,7 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         used=seen.used.get(id, 0),
         tasks=len(seen.tasks.get(id, ())),
         cordon=seen.cordons.get(id),
+        drain=seen.drains.get(id),
         slots=given.slots if given else 0,
         slots_set=given,
         app=work.app if work else None,
@@ -661,6 +727,9 @@ def _closed(view: NodeView, *, has_leader: bool) -> list[str]:
     if view.cordon:
         why = f", because: {view.cordon.why}" if view.cordon.why else ""
         reasons.append(f"it is cordoned since {view.cordon.since:%Y-%m-%d %H:%M:%S} UTC{why}")
+    if view.drain:
+        why = f", because: {view.drain.why}" if view.drain.why else ""
+        reasons.append(f"it is drained since {view.drain.since:%Y-%m-%d %H:%M:%S} UTC{why}")
     if not view.kinds:
         reasons.append("its app declares no kind of resources" if view.app else "it runs no app")
     if view.used >= view.slots:

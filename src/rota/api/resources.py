@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, hooks, job_http, openapi, operations, relays, sse, watching
+from rota.api import calls, crawler, hooks, job_http, openapi, operations, planning, relays, sse, watching
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
@@ -21,6 +21,7 @@ from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
 from rota.model.errors import Invalid
+from rota.workloads.checks import Check
 
 T = TypeVar("T")
 
@@ -143,6 +144,34 @@ async def _uncordon(call: Call) -> Response:
     return calls.json({"node": call.path["node"], "was_cordoned": had_one})
 
 
+async def _drain(call: Call) -> Response:
+    fields = await calls.fields(call, "why", "deadline")
+    why, deadline = fields.get("why") or "", fields.get("deadline")
+    if not isinstance(why, str):
+        raise Invalid(f"why is {why!r}; it must be a text")
+    span = None if deadline is None else Check("node", call.path["node"]).duration("deadline", deadline)
+    return calls.json(await operations.drain_node(call.store, call.clock, call.path["node"], why=why, deadline=span))
+
+
+async def _undrain(call: Call) -> Response:
+    await calls.fields(call)
+    had_one = await operations.undrain_node(call.store, call.path["node"])
+    return calls.json({"node": call.path["node"], "was_drained": had_one})
+
+
+async def _plan(call: Call) -> Response:
+    asked = call.request.query_params
+    preview = await planning.plan(
+        call.store,
+        call.clock,
+        rebalance=calls.flag(call.request, "rebalance"),
+        without=asked.getlist("without"),
+        add=calls.count(call.request, "add", 0),
+        like=asked.get("like", ""),
+    )
+    return calls.json(preview)
+
+
 async def _change_node(call: Call) -> Response:
     node, fields = call.path["node"], await calls.fields(call, "slots")
     if "slots" not in fields:
@@ -235,6 +264,9 @@ ENDPOINTS = (
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
+    Endpoint("POST", "/v1/nodes/{node}/drain", "drain_node", _drain),
+    Endpoint("POST", "/v1/nodes/{node}/undrain", "undrain_node", _undrain),
+    Endpoint("GET", "/v1/plan", "plan", _plan, ("rebalance", "without", "add", "like")),
     Endpoint("GET", "/v1/relays", "list_relays", _relays, ("node",)),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),

@@ -8,7 +8,7 @@ door can write them in its own form. Nothing here asks the store.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,9 +16,11 @@ from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import Standing
-from rota.model.resource import Cordon, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
+from rota.model.resource import Affinity, Cordon, Drain, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
+
+T = TypeVar("T", dict[str, Any], dict[str, str], Affinity)
 
 LARGEST = 8 * 1024
 """Bytes of a spec, and of labels. The leader writes a hundred assignments in one commit, each with its spec."""
@@ -29,7 +31,7 @@ REPLICAS = 1000
 SLOTS = 1_000_000
 """The most of each; a priority may also be as far below zero."""
 
-CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin")
+CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin", "tags", "affinity")
 """What may change in a resource's life, and what may be left out when it is made."""
 
 FIELDS = ("kind", "id", *CHANGEABLE)
@@ -55,6 +57,8 @@ class ResourceView:
     cost: int
     labels: dict[str, str]
     pin: NodeId | None
+    tags: dict[str, str]
+    affinity: Affinity
     status: ResourceStatus | None
     """None: no leader has looked at it yet."""
 
@@ -120,6 +124,9 @@ class NodeView:
     cordon: Cordon | None = None
     """Since when and why it gets no new tasks, if so."""
 
+    drain: Drain | None = None
+    """Since when and why its tasks move to others, if so, and how many there were."""
+
     since: datetime | None = None
     age_s: int | None = None
     """How long it has been in the fleet, by the store's clock."""
@@ -182,6 +189,9 @@ class Why:
     reasons: tuple[str, ...] = ()
     """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source."""
 
+    remedies: dict[str, str] = field(default_factory=dict)
+    """Of a resource that waits: what to do about each node so that it takes it."""
+
 
 def read_slots(node: str, slots: object) -> int | None:
     """How many slots a node is to have; None: as its settings say."""
@@ -202,7 +212,8 @@ def read_resource(fields: Mapping[str, object]) -> WantedResource:
     if not isinstance(spec, dict):
         check.fail(f"spec is {_shown(spec)}; it must be an object, with the fields of its kind")
     priority = check.count("priority", given.get("priority", 0), least=-PRIORITY, most=PRIORITY)
-    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, labels=given.get("labels"), spec=spec)
+    own = {name: given.get(name) for name in ("labels", "tags", "affinity")}
+    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, spec=spec, **own)
     return WantedResource(
         kind=parsed.kind,
         id=parsed.id,
@@ -212,6 +223,8 @@ def read_resource(fields: Mapping[str, object]) -> WantedResource:
         cost=check.count("cost", given.get("cost", 1), most=COST),
         labels=_bounded(check, "labels", parsed.labels),
         pin=NodeId(check.text("pin", given["pin"])) if "pin" in given else None,
+        tags=_bounded(check, "tags", parsed.tags),
+        affinity=_bounded(check, "affinity", parsed.affinity),
     )
 
 
@@ -237,7 +250,7 @@ def _only(check: Check, given: Mapping[str, object], known: tuple[str, ...]) -> 
             check.fail(f'there is no field "{name}"{guess}')
 
 
-def _bounded(check: Check, name: str, value: dict[str, Any]) -> dict[str, Any]:
+def _bounded(check: Check, name: str, value: T) -> T:
     size = len(msgspec.json.encode(value))
     if size > LARGEST:
         check.fail(f"{name} has {size} bytes; at most {LARGEST} are kept with it: store the rest elsewhere and name it")

@@ -17,12 +17,13 @@ from rota.api.pb import api_pb2 as pb
 from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
+from rota.control.preview import Preview
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
 from rota.model.node import NodeLoad
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkStatus
-from rota.model.resource import Cordon, KindRecord, ResourceStatus
+from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus
 from rota.store.events import Reading
 
 # Requests
@@ -30,12 +31,16 @@ from rota.store.events import Reading
 
 def from_create(request: pb.CreateResourceRequest) -> dict[str, object]:
     """The fields of a new resource; those that are empty are left out."""
-    fields = _given(request, "priority", "replicas", "cost", "pin")
+    wanted = _given(request, "priority", "replicas", "cost", "pin")
     if request.spec_json:
-        fields["spec"] = from_json("spec_json", request.spec_json)
+        wanted["spec"] = from_json("spec_json", request.spec_json)
     if request.labels:
-        fields["labels"] = dict(request.labels)
-    return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | fields
+        wanted["labels"] = dict(request.labels)
+    if request.tags:
+        wanted["tags"] = dict(request.tags)
+    if request.HasField("affinity"):
+        wanted["affinity"] = _affinity(request.affinity)
+    return {name: text for name, text in (("kind", request.kind), ("id", request.id)) if text} | wanted
 
 
 def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
@@ -45,6 +50,10 @@ def from_update(request: pb.UpdateResourceRequest) -> dict[str, object]:
         changes["spec"] = from_json("spec_json", request.spec_json)
     if request.HasField("labels"):
         changes["labels"] = dict(request.labels.labels)
+    if request.HasField("tags"):
+        changes["tags"] = dict(request.tags.labels)
+    if request.HasField("affinity"):
+        changes["affinity"] = _affinity(request.affinity)
     for name in request.reset:
         if name not in CHANGEABLE:
             raise Invalid(f'reset: there is no field "{name}" to put back; there are {", ".join(CHANGEABLE)}')
@@ -94,6 +103,10 @@ def from_after(request: Message) -> Revision | None:
     return None if told is None else Revision(told)
 
 
+def _affinity(told: pb.Affinity) -> dict[str, object]:
+    return {name: dict(getattr(told, name)) for name in Affinity.__struct_fields__ if getattr(told, name)}
+
+
 def _given(request: Message, *names: str) -> dict[str, object]:
     return {name: getattr(request, name) for name in names if request.HasField(name)}
 
@@ -134,6 +147,8 @@ def to_resource(view: ResourceView) -> pb.Resource:
         cost=view.cost,
         labels=view.labels,
         pin=view.pin,
+        tags=view.tags,
+        affinity=pb.Affinity(**msgspec.structs.asdict(view.affinity)),
         status=_status(view.status) if view.status else None,
     )
 
@@ -156,6 +171,31 @@ def to_kinds(kinds: tuple[KindRecord, ...]) -> pb.KindList:
 def to_nodes(listed: NodeList) -> pb.NodeList:
     """Every node."""
     return pb.NodeList(nodes=[_node(view) for view in listed.nodes], as_of=_timestamp(listed.as_of))
+
+
+def to_drain(drain: Drain) -> pb.DrainAnswer:
+    """Since when, why and until when a node's tasks move away."""
+    return pb.DrainAnswer(
+        node=drain.node,
+        since=_timestamp(drain.since),
+        deadline=_timestamp(drain.deadline) if drain.deadline else None,
+        why=drain.why,
+        tasks=drain.tasks,
+    )
+
+
+def to_plan(preview: Preview) -> pb.PlanAnswer:
+    """What the leader would do."""
+    return pb.PlanAnswer(
+        moves=[
+            pb.PlannedMove(task=move.task, source=move.source or "", target=move.target or "", why=move.why)
+            for move in preview.moves
+        ],
+        pending=preview.pending,
+        nodes=[
+            pb.PlannedNode(id=node.id, slots=node.slots, before=node.before, after=node.after) for node in preview.nodes
+        ],
+    )
 
 
 def to_idlest(found: IdlestNode) -> pb.IdlestAnswer:
@@ -203,6 +243,7 @@ def to_why(why: Why) -> pb.WhyAnswer:
         refusals=why.refusals,
         holds=why.holds,
         reasons=why.reasons,
+        remedies=why.remedies,
     )
 
 
@@ -264,6 +305,7 @@ def _status(status: ResourceStatus) -> pb.ResourceStatus:
         pending=status.pending,
         chosen=status.chosen,
         refusals=status.refusals,
+        moving=status.moving,
     )
 
 
@@ -297,6 +339,7 @@ def _node(view: NodeView) -> pb.Node:
         used=view.used,
         tasks=view.tasks,
         cordon=to_cordon(view.cordon) if view.cordon else None,
+        drain=to_drain(view.drain) if view.drain else None,
         since=_timestamp(view.since) if view.since else None,
         age_s=view.age_s,
         version=view.version,

@@ -1,5 +1,8 @@
-"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon and uncordon."""
+"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon, drain, slots."""
 
+import asyncio
+from collections import Counter
+from contextlib import aclosing
 from datetime import timedelta
 
 import click
@@ -10,12 +13,24 @@ from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
+from rota.model import keys
+from rota.model.errors import RotaError
+from rota.model.ids import NodeId
 from rota.model.node import NodeLoad
+from rota.model.resource import ResourceStatus
+from rota.store import Store
+from rota.store.records import understood
+
+LOOK = 0.5
+"""Seconds between looks at how far a drain has come."""
+
+SHOWN = 5
+"""Reasons that are shown of tasks that cannot move."""
 
 HEADINGS = (
     *("NODE", "ROLE", "UP", "STANDING"),
     *("LOAD", "CPU", "MEM", "EXECUTORS"),
-    *("SLOTS", "TASKS", "CORDONED", "KINDS", "LABELS"),
+    *("SLOTS", "TASKS", "CLOSED", "KINDS", "LABELS"),
 )
 
 
@@ -92,6 +107,68 @@ def uncordon(node: str, store: str) -> None:
     click.echo(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
 
+@command.command()
+@click.argument("node", metavar="NODE")
+@click.option("--deadline", type=options.Duration(), help="Stop what is still there by then; default: never.")
+@click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
+@options.store
+def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store: str) -> None:
+    """Move all tasks of a node to others, and give it no new ones.
+
+    Each task is started on another node first, and stops here when it runs there; exclusive ones stop first. The exit
+    code is 0 when the node has none left. It is 1 if the deadline came first: then the rest was stopped.
+
+    Example: rota nodes drain n1 --deadline 10m --why 'new kernel'
+    """
+    on_store(store, lambda open: _drain(open, node, deadline, why, no_wait))
+
+
+async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
+    begun = await operations.drain_node(store, SYSTEM, node, why=why, deadline=deadline)
+    if no_wait:
+        click.echo(f"node {node} is drained; it had {begun.tasks} tasks")
+        return
+    shown = (-1, "")
+    while (left := await operations.count_tasks(store, node)) > 0:
+        if begun.deadline is not None and SYSTEM.wall() >= begun.deadline:
+            raise RotaError(
+                f"node {node}: {left} tasks were there at the deadline, and are stopped{await _stuck(store, node)}"
+            )
+        stuck = await _stuck(store, node)
+        if (left, stuck) != shown:
+            click.echo(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
+            shown = left, stuck
+        if await store.get(keys.drain(NodeId(node))) is None:
+            raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
+        await asyncio.sleep(LOOK)
+    click.echo(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
+
+
+async def _stuck(store: Store, node: str) -> str:
+    """Why tasks cannot leave a node, with how many, as the end of a sentence."""
+    counts: Counter[str] = Counter()
+    begins = f"{node} is drained, and no other node takes it: "
+    async with aclosing(operations.scan_all(store, keys.RESOURCE_STATUS)) as entries:
+        async for entry in entries:
+            status = understood(ResourceStatus, entry)
+            if status and status.moving.startswith(begins):
+                counts[status.moving.removeprefix(begins)] += 1
+    return "".join(f"; {count} cannot: {why}" for why, count in counts.most_common(SHOWN))
+
+
+@command.command()
+@click.argument("node", metavar="NODE")
+@options.store
+def undrain(node: str, store: str) -> None:
+    """Let a node keep the tasks it has left, and have new ones.
+
+    Example: rota nodes undrain n1
+    """
+    had_one = on_store(store, lambda open: operations.undrain_node(open, node))
+    click.echo(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
+
+
 @command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
 @click.argument("node", metavar="NODE")
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
@@ -113,13 +190,17 @@ def slots(node: str, count: int | None, reset: bool, store: str) -> None:
 def _row(node: NodeView) -> tuple[str, ...]:
     name = f"{node.id} *" if node.leads else node.id
     up = "gone" if not node.is_up else "?" if node.age_s is None else durations.render(timedelta(seconds=node.age_s))
-    cordoned = (node.cordon.why or "yes") if node.cordon else ""
+    closed = ", ".join(
+        f"{word}: {told.why}" if told.why else word
+        for word, told in (("drained", node.drain), ("cordoned", node.cordon))
+        if told
+    )
     slots = f"{node.used}/{node.slots}" if node.role else str(node.used)
     if node.slots_set:
         slots += " set"
     role = "not understood" if node.not_understood else node.role or ""
     kinds, labels = ",".join(node.kinds), tables.pairs(node.labels)
-    return name, role, up, node.standing, *_load(node.load), slots, str(node.tasks), cordoned, kinds, labels
+    return name, role, up, node.standing, *_load(node.load), slots, str(node.tasks), closed, kinds, labels
 
 
 def _load(load: NodeLoad | None) -> tuple[str, str, str, str]:

@@ -37,6 +37,17 @@ version_option = click.option(
 )
 
 
+TIES = {
+    "tag": "What others can name it by; may be repeated.",
+    "prefer": "A label that its nodes had better have; may be repeated.",
+    "near": "Only on nodes that hold a resource with this tag; may be repeated.",
+    "apart": "Never beside a resource with this tag; may be repeated.",
+    "prefer-near": "Rather on nodes that hold a resource with this tag; may be repeated.",
+    "prefer-apart": "Rather not beside a resource with this tag; may be repeated.",
+}
+"""Options about other resources, and about labels that need not be."""
+
+
 def fields(command: F) -> F:
     """The options that say what a resource is like."""
     for option in reversed(
@@ -60,6 +71,10 @@ def fields(command: F) -> F:
                 help="What its nodes must be labelled with; may be repeated.",
             ),
             click.option("--pin", metavar="NODE", help="The only node that may hold it."),
+            *(
+                click.option(f"--{name}", name.replace("-", "_"), multiple=True, metavar="NAME=VALUE", help=said)
+                for name, said in TIES.items()
+            ),
         )
     ):
         command = option(command)
@@ -310,6 +325,15 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
         found["spec"] = {**_spec(given["file"]), **dict(_pair(text, "--spec", typed=True) for text in given["specs"])}
     if given["labels"]:
         found["labels"] = dict(_pair(text, "--label") for text in given["labels"])
+    if given["tag"]:
+        found["tags"] = dict(_pair(text, "--tag") for text in given["tag"])
+    ties = {name.replace("-", "_"): name for name in TIES if name != "tag"}
+    if any(given[field] for field in ties):
+        found["affinity"] = {
+            field: dict(_pair(text, f"--{name}") for text in given[field])
+            for field, name in ties.items()
+            if given[field]
+        }
     return found
 
 
@@ -369,6 +393,10 @@ def _about(view: ResourceView) -> dict[str, str]:
         "cost": str(view.cost),
         "labels": tables.pairs(view.labels),
         "pin": view.pin or "",
+        "tags": tables.pairs(view.tags),
+        "affinity": "; ".join(
+            f"{name} {tables.pairs(pairs)}" for name, pairs in msgspec.structs.asdict(view.affinity).items() if pairs
+        ),
         "spec": msgspec.json.encode(view.spec).decode(),
         "tasks": f"{status.assigned} of {status.replicas}" if status else "not looked at yet",
         "nodes": _nodes(view),

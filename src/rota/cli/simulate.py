@@ -10,6 +10,7 @@ import click
 from rota.sim import election as election_scenario
 from rota.sim import jobs as jobs_scenario
 from rota.sim import peers as peers_scenario
+from rota.sim import placement as placement_scenario
 from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
 from rota.sim import services as services_scenario
@@ -96,6 +97,18 @@ def jobs(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
     Example: rota simulate jobs --seeds 1000
     """
     _run("jobs", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(placement_scenario.BROKEN)
+def placement(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Fleets of up to 1,000 nodes in zones: joins, deaths, drains, other slots, balancing.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate placement --seeds 1000
+    """
+    _run("placement", seeds, first, seed, broken)
 
 
 @command.command()

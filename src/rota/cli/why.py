@@ -44,6 +44,8 @@ def _lines(told: Why) -> Iterator[str]:
         yield f"  on {node}: {why}"
     for thing, why in told.refusals.items():
         yield f"  not {'on ' if '/' in told.thing else ''}{thing}: {why}"
+    for node, what in told.remedies.items():
+        yield f"  would go on {node}, if you {what}"
     for hint in told.reasons if "/" in told.thing else ():
         yield f"  {hint}"
     for task in told.holds[:HELD]:

@@ -29,6 +29,7 @@ from rota.control.leader import Candidate
 from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
+from rota.control.rules import load_rules
 from rota.control.sources import query_sources
 from rota.control.supervisor import supervise
 from rota.control.term import Term
@@ -138,6 +139,7 @@ class _Node:
         self._gate, self._token = _gate(shown), shown.text
         state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
+        self._rules = load_rules(settings.supervisor.rule_names)
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
@@ -311,7 +313,15 @@ class _Node:
         try:
             roster = await last_roster(term)  # before ours takes its place
             async with asyncio.TaskGroup() as duties:
-                watch = supervise(term, state.session_id, roster, settings.supervisor, self._clock, state.journal.tell)
+                watch = supervise(
+                    term,
+                    state.session_id,
+                    roster,
+                    settings.supervisor,
+                    self._clock,
+                    state.journal.tell,
+                    self._rules,
+                )
                 duties.create_task(watch, name="supervisor")
                 duties.create_task(query_sources(term, self._clock), name="sources")
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
@@ -351,7 +361,7 @@ class _Work:
 
     def __init__(self, runtime: Runtime, keeper: Keeper) -> None:
         self._runtime, self._keeper = runtime, keeper
-        self.runs, self.returned = runtime.runs, runtime.returned
+        self.runs, self.running, self.returned = runtime.runs, runtime.tasks.running, runtime.returned
 
     def want(self, orders: Iterable[Order]) -> None:
         keeper = self._keeper

@@ -15,34 +15,29 @@ those that were there last (warm-up), so that the first to come does not get eve
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from rota.control.moves import Ramp, shifts
+from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan
 from rota.control.term import Term
 from rota.control.view import FleetView
-from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
-from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, place
+from rota.decide.pace import Pace
+from rota.decide.placement import NO_RULES, Rules
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
-from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.ids import Key, NodeId, Revision, SessionId
 from rota.model.node import Roster
-from rota.model.resource import ResourceRecord, ResourceStatus
-from rota.store.port import Absent, At, Delete, Expect, Put, Write
+from rota.model.resource import PlacingRecord
+from rota.store.port import Put
 
 log = logging.getLogger(__name__)
 
-WRITES = 100
-"""Of one commit."""
-
 AT_ONCE = 8
 """Commits under way at a time."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 EVICT_EVERY = 1.0
 """Seconds between steps when a node has fewer slots than tasks."""
@@ -50,62 +45,111 @@ EVICT_EVERY = 1.0
 RETRY = 0.5
 """Seconds to wait for a store that is away."""
 
-REASONS = 20
-"""Refusals kept with a status."""
+TICK = 1.0
+"""Seconds between looks at what nobody tells of: tasks that wait to be moved, drains that take too long, balance."""
 
 Tell = Callable[..., None]
 
 
-@dataclass(frozen=True)
-class Change:
-    """What one resource gets: all of it, or nothing."""
-
-    name: str
-    writes: tuple[Write, ...]
-    expect: tuple[Expect, ...]
-    planned: Expect
-    """The resource's status as it was when this was planned; part of `expect`."""
-
-    barrier: Put
-    """That status once more: what makes this change impossible from then on."""
-
-
 async def supervise(
-    term: Term, session: SessionId | None, last_known: Roster, config: SupervisorConfig, clock: Clock, tell: Tell
+    term: Term,
+    session: SessionId | None,
+    last_known: Roster,
+    config: SupervisorConfig,
+    clock: Clock,
+    tell: Tell,
+    rules: Rules = NO_RULES,
 ) -> None:
     """Keep resources covered until the term ends."""
+    await _say_how(term, config)
     is_cold = bool(last_known.nodes) and session not in last_known.nodes.values()
     while True:
         view = FleetView()
         await view.load(term.store)
         try:
-            await Supervisor(term, view, config, clock, tell).run(last_known if is_cold else None)
+            await Supervisor(term, view, config, clock, tell, rules).run(last_known if is_cold else None)
         except* Compacted:
             log.warning("the fleet's view fell behind, reading it anew", extra={"term": term.number})
         is_cold = False
 
 
+async def _say_how(term: Term, config: SupervisorConfig) -> None:
+    """Let everybody know how nodes are chosen, so that `rota plan` can tell what we would do."""
+    how = PlacingRecord(
+        policy=config.policy, avoid_for=config.avoid_for, tolerance=config.tolerance, rules=config.rule_names
+    )
+    try:
+        entry = await term.store.get(keys.PLACING)
+        if entry is None or entry.value != codec.encode(how):
+            await term.commit(Put(keys.PLACING, codec.encode(how)))
+    except (Unavailable, Unknown) as error:  # the next term says it again
+        log.debug("not said how nodes are chosen", extra={"why": str(error)})
+
+
 class Supervisor:
     """One view, kept true, and everything it asks for, done."""
 
-    def __init__(self, term: Term, view: FleetView, config: SupervisorConfig, clock: Clock, tell: Tell) -> None:
+    def __init__(
+        self,
+        term: Term,
+        view: FleetView,
+        config: SupervisorConfig,
+        clock: Clock,
+        tell: Tell,
+        rules: Rules = NO_RULES,
+    ) -> None:
         self._term, self._view, self._config, self._clock, self._tell = term, view, config, clock, tell
+        self._how = chosen_by(config, rules)
         self._news = asyncio.Event()
         self._news.set()
         self._has_just_evicted = False
+        self._is_due = False
+        """Has a tick found something to do?"""
+
+        self._looked_at = Revision(0)
+        """The revision that the balance was last looked at."""
+
+        self._waiting: frozenset[str] = frozenset()
+        self._draining: set[NodeId] = set()
+        self._failed: set[tuple[str, str]] = set()
+        self._ramp = Ramp(config.ramp)
+        self._budget = Pace(config.rebalance, timedelta(minutes=1), clock.monotonic())
 
     async def run(self, expected: Roster | None) -> None:
         """Follow and plan, for ever."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="fleet")
             await self._warm_up(expected)
+            parts.create_task(self._tick(), name="tick")
             while True:
-                while (
-                    not self._view.dirty
-                ):  # not the news alone: somebody else may have waited for them, and taken them
+                # Not the news alone: somebody else may have waited for them, and taken them.
+                while not (self._view.dirty or self._is_due):
                     self._news.clear()
                     await self._news.wait()
                 await self._plan_and_commit()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self._tell_drained()
+            is_moved = self._config.rebalance and self._view.revision != self._looked_at
+            if is_moved or self._waiting or self._overdue():
+                self._is_due = True
+                self._news.set()
+
+    def _tell_drained(self) -> None:
+        """Tell of nodes that have given their last task away."""
+        view = self._view
+        drained = {node for node in self._draining if node in view.drains and not view.on_node.get(node)}
+        for node in sorted(drained):
+            self._tell("node.drained", node, tasks=view.drains[node].tasks)
+        self._draining = {node for node in view.drains if view.on_node.get(node)}
+
+    def _overdue(self) -> set[str]:
+        """Resources with tasks on nodes whose drain has taken too long."""
+        view, now = self._view, self._clock.wall()
+        late = [node for node, drain in view.drains.items() if drain.deadline is not None and drain.deadline <= now]
+        return {hold.resource for node in late for hold in view.on_node[node].values() if not hold.assignment.stopping}
 
     async def _follow(self) -> None:
         async with aclosing(self._term.store.watch("/", self._view.revision)) as commits:
@@ -141,10 +185,10 @@ class Supervisor:
 
     async def _plan_and_commit(self) -> None:
         dirty, self._view.dirty = self._view.dirty, set()
-        changes = plan(self._view, dirty, self._config, self._clock.wall(), self._evicted())
-        if not changes:
+        planned = self._planned(dirty)
+        if not planned.changes:
             return
-        waiting = iter(list(batches(changes)))
+        waiting = iter(list(batches(planned.changes)))
         reached = Revision(0)
 
         async def work() -> None:
@@ -157,17 +201,46 @@ class Supervisor:
                 lanes.create_task(work(), name="commit")
         await self._until_seen(reached)
 
-    def _evicted(self) -> set[str]:
-        """Tasks to take now from nodes that are too full; in steps, so that others can take them up in between."""
+    def _planned(self, dirty: set[str]) -> Plan:
+        """The plan for what is dirty and, if a tick found something, for what is to be moved."""
+        view, now = self._view, self._clock.wall()
+        ramp = self._ramp.left(view, self._clock.monotonic())
+        better: dict[str, Shift] = {}
+        if self._is_due:
+            self._is_due = False
+            dirty |= self._waiting | self._overdue()
+            better = self._shifts(ramp)
+        found = plan(view, dirty, self._how, now, self._evicted(), better, ramp)
+        self._waiting = found.waiting
+        self._ramp.spend(found.moved)
+        for rule, why in found.failed.items():
+            if (rule, why) not in self._failed:
+                self._failed.add((rule, why))
+                self._tell("rule.failed", rule, why=why)
+        return found
+
+    def _shifts(self, ramp: dict[NodeId, int]) -> dict[str, Shift]:
+        """Tasks to move now so that the nodes are balanced."""
+        view, most = self._view, self._budget.left(self._clock.monotonic())
+        if not self._config.rebalance or not most:
+            return {}
+        found = shifts(view, self._how, self._clock.wall(), most, ramp)
+        self._budget.spend(len(found))
+        if len(found) < most:
+            self._looked_at = view.revision  # there is no more to do until something changes
+        return found
+
+    def _evicted(self) -> set[Key]:
+        """What to take now from nodes that are too full; in steps, so that others can take it up in between."""
         if self._has_just_evicted or not (evicted := self._view.overfull()):
             return set()
         self._has_just_evicted = True
-        asyncio.get_running_loop().call_later(EVICT_EVERY, self._look_at, {_resource_of(task) for task in evicted})
+        asyncio.get_running_loop().call_later(EVICT_EVERY, self._look_again)
         return evicted
 
-    def _look_at(self, names: set[str]) -> None:
+    def _look_again(self) -> None:
         self._has_just_evicted = False
-        self._view.dirty |= names
+        self._is_due = True
         self._news.set()
 
     async def _commit(self, batch: list[Change]) -> Revision:
@@ -235,209 +308,3 @@ class Supervisor:
         with suppress(TimeoutError):
             async with asyncio.timeout(longest.total_seconds()):
                 await self._news.wait()
-
-
-def plan(
-    view: FleetView, dirty: Iterable[str], config: SupervisorConfig, now: datetime, evicted: Collection[str] = ()
-) -> list[Change]:
-    """What brings the dirty resources closer to being covered; nothing for those that are.
-
-    `evicted` are tasks that have to leave their nodes.
-    """
-    dirty = {*dirty, *map(_resource_of, evicted)}
-    coverages = {name: _coverage(view, name, evicted) for name in sorted(dirty)}
-    demands = [_demand(view, name, each, now - config.avoid_for) for name, each in coverages.items() if each.missing]
-    placement = place(demands, list(_places(view)), POLICIES[config.policy])
-    binds: dict[str, list[Bind]] = {}
-    for bind in placement.binds:
-        binds.setdefault(bind.key, []).append(bind)
-    pending = {each.key: each for each in placement.pending}
-    changes = [_change(view, name, each, binds.get(name, []), pending.get(name)) for name, each in coverages.items()]
-    view.pending -= coverages.keys()
-    view.pending |= {
-        name for name, each in coverages.items() if name in view.resources and _is_short(each, binds, name)
-    }
-    return [change for change in changes if change.writes]
-
-
-def _resource_of(task: str) -> str:
-    return task.rpartition("#")[0]
-
-
-def batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Changes in groups that fit into one commit; stores limit expectations as they limit writes."""
-    batch: list[Change] = []
-    size = 0
-    for change in changes:
-        more = max(len(change.writes), len(change.expect))
-        if batch and size + more > WRITES:
-            yield batch
-            batch, size = [], 0
-        batch.append(change)
-        size += more
-    if batch:
-        yield batch
-
-
-def _is_short(coverage: Coverage, binds: dict[str, list[Bind]], name: str) -> bool:
-    return len(coverage.keep) + len(binds.get(name, ())) < coverage.wanted
-
-
-def _coverage(view: FleetView, name: str, evicted: Collection[str]) -> Coverage:
-    record = view.resources.get(name)
-    kind = view.kinds.get(record.kind) if record else None
-    return cover(record, kind, list(view.holds.get(name, {}).values()), view.nodes.keys(), evicted)
-
-
-def _demand(view: FleetView, name: str, coverage: Coverage, since: datetime) -> Demand:
-    """What a resource misses; nodes that could not keep it alive lately are better avoided."""
-    record = view.resources[name]
-    kind = view.kinds[record.kind]
-    return Demand(
-        key=name,
-        kind=record.kind,
-        missing=coverage.missing,
-        holders=frozenset(hold.node for hold in coverage.keep),
-        avoid=frozenset(node for node, trouble in view.trouble.get(name, {}).items() if trouble.at >= since),
-        priority=record.priority,
-        cost=record.cost,
-        labels={**kind.labels, **record.labels},
-        pin=record.pin,
-        level=len(coverage.keep),
-    )
-
-
-def _places(view: FleetView) -> Iterator[Place]:
-    """The nodes that work. What this very plan frees is not given out by it: that may be written and this not."""
-    for node_id, node in view.nodes.items():
-        if not node.role.may_work:
-            continue
-        work, cordon = view.work.get(node_id), view.cordons.get(node_id)
-        yield Place(
-            id=node_id,
-            slots=view.slots(node_id),
-            used=view.used[node_id],
-            labels=node.labels,
-            kinds=frozenset(work.kinds if work else ()),
-            is_open=cordon is None,
-            why_closed=f"it is cordoned: {cordon.why}" if cordon and cordon.why else "it is cordoned",
-        )
-
-
-def _change(view: FleetView, name: str, coverage: Coverage, binds: list[Bind], pending: Pending | None) -> Change:
-    writes: list[Write] = []
-    expect: list[Expect] = []
-    for end in coverage.end:
-        writes.append(_ending(end))
-        expect.append(At(_key(end.hold), end.hold.epoch))
-        if end.hold.node not in view.nodes:
-            # Gone it must still be. One that came back in a new session may have read its old assignments already.
-            expect.append(Absent(keys.node(end.hold.node)))
-    record = view.resources.get(name)
-    if record is None:
-        writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]
-        writes += [Delete(keys.SAVED + task) for task in sorted({end.hold.task for end in coverage.end})]
-        status: ResourceStatus | None = None
-    else:
-        _renew_and_bind(view, record, coverage, binds, writes, expect)
-        status = _status(view, record, coverage, binds, pending)
-    before, key = view.statuses.get(name), keys.RESOURCE_STATUS + name
-    if writes or status != before:
-        writes.append(Put(key, codec.encode(status)) if status else Delete(key))
-        expect.append(At(keys.RESOURCES + name, view.versions[name]) if record else Absent(keys.RESOURCES + name))
-    planned: Expect = At(key, view.planned[name]) if name in view.planned else Absent(key)
-    blank = ResourceStatus(ID="", Name=name, AssignedNode="", CreationTime=0, kind="", replicas=0, assigned=0)
-    return Change(name, tuple(writes), (*expect, planned), planned, Put(key, codec.encode(before or blank)))
-
-
-def _renew_and_bind(
-    view: FleetView,
-    record: ResourceRecord,
-    coverage: Coverage,
-    binds: list[Bind],
-    writes: list[Write],
-    expect: list[Expect],
-) -> None:
-    """Tell tasks what changed, and give new ones to nodes."""
-    is_exclusive = view.kinds[record.kind].exclusive if record.kind in view.kinds else False
-    for hold in coverage.renew:
-        writes.append(Put(_key(hold), codec.encode(_assignment(record, hold.assignment.slot, is_exclusive))))
-        expect.append(At(_key(hold), hold.epoch))
-    # A task that moves keeps its slot, and with it its saved state. Only where the very key is given up in this commit
-    # it must be another: a commit writes a key once.
-    given_up = {_key(end.hold) for end in coverage.end}
-    taken = {hold.assignment.slot for hold in coverage.keep}
-    taken |= {end.hold.assignment.slot for end in coverage.end if end.must_confirm}
-    for bind in binds:
-        slot = free_slot(taken)
-        while (key := keys.assignment(bind.node, keys.task(record.kind, record.id, slot))) in given_up:
-            slot = free_slot({*taken, *range(slot + 1)})
-        taken.add(slot)
-        writes.append(Put(key, codec.encode(_assignment(record, slot, is_exclusive))))
-        expect.append(Absent(key))
-
-
-def _ending(end: End) -> Write:
-    if not end.must_confirm:
-        return Delete(_key(end.hold))
-    told = end.hold.assignment
-    stopping = Assignment(
-        kind=told.kind,
-        resource=told.resource,
-        slot=told.slot,
-        spec=told.spec,
-        exclusive=told.exclusive,
-        cost=told.cost,
-        stopping=True,
-    )
-    return Put(_key(end.hold), codec.encode(stopping))
-
-
-def _key(hold: Hold) -> str:
-    return keys.assignment(hold.node, hold.task)
-
-
-def _assignment(record: ResourceRecord, slot: int, is_exclusive: bool) -> Assignment:
-    return Assignment(
-        kind=record.kind,
-        resource=record.id,
-        slot=slot,
-        spec=record.spec,
-        exclusive=is_exclusive,
-        cost=record.cost,
-    )
-
-
-def _status(
-    view: FleetView, record: ResourceRecord, coverage: Coverage, binds: list[Bind], pending: Pending | None
-) -> ResourceStatus:
-    before = view.statuses.get(f"{record.kind}/{record.id}")
-    holders = [*(hold.node for hold in coverage.keep), *(bind.node for bind in binds)]
-    known = before.chosen if before else {}
-    chosen = {node: known[node] for node in holders if node in known} | {bind.node: bind.why for bind in binds}
-    return ResourceStatus(
-        ID=record.uid,
-        Name=record.id,
-        AssignedNode=",".join(f"{node}|{_address(view, node)}" for node in holders),
-        CreationTime=(record.created - EPOCH) // timedelta(microseconds=1) * 1000,
-        kind=record.kind,
-        replicas=coverage.wanted,
-        assigned=len(holders),
-        pending=_why_pending(view, record, coverage, pending),
-        refusals=dict(sorted(pending.refusals.items())[:REASONS]) if pending else {},
-        chosen=dict(sorted(chosen.items())),
-    )
-
-
-def _why_pending(view: FleetView, record: ResourceRecord, coverage: Coverage, pending: Pending | None) -> str:
-    if record.kind not in view.kinds:
-        return f'no node\'s app declares the kind "{record.kind}"'
-    if pending is not None:
-        return pending.why
-    stopping = [hold.node for hold in coverage.keep if hold.assignment.stopping]
-    return f"waiting for {stopping[0]} to stop it" if stopping else ""
-
-
-def _address(view: FleetView, node: NodeId) -> str:
-    there = view.nodes.get(node)
-    return there.grpc or there.http if there else ""

@@ -5,15 +5,30 @@ looked at again: planning costs what changed, not what there is.
 """
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from rota.decide.coverage import Hold
+from rota.decide.coverage import Hold, being_relieved
+from rota.decide.placement import Tag
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
-from rota.model.node import Node, NodeStatus
-from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus, SlotsSet, Trouble
+from rota.model.node import Node, NodeLoad, NodeStatus
+from rota.model.resource import (
+    NO_AFFINITY,
+    Affinity,
+    Cordon,
+    Drain,
+    KindRecord,
+    Relief,
+    ResourceRecord,
+    ResourceStatus,
+    SlotsSet,
+    Trouble,
+    both,
+)
 from rota.store.port import Commit, Entry, Store
 from rota.store.records import understood
 
@@ -24,28 +39,33 @@ PAGE = 1000
 EVICTED = 10
 """Slots that are freed in one step, at least, on a node that has fewer than it needs."""
 
-PREFIXES = (
-    keys.NODES,
-    keys.STATUS,
-    keys.CORDONS,
-    keys.SLOTS,
-    keys.TROUBLE,
-    keys.KINDS,
-    keys.RESOURCES,
-    keys.RESOURCE_STATUS,
-    keys.ASSIGNMENTS,
-)
-"""What the view is made of."""
-
 
 class FleetView:
     """Nodes, kinds, resources and who holds them. A resource is named `kind/id`."""
 
     def __init__(self) -> None:
+        self._sights: tuple[tuple[Key, Callable[[str, Entry | None], None]], ...] = (
+            (keys.NODES, self._see_node),
+            (keys.STATUS, self._see_work),
+            (keys.NODE_LOADS, self._see_load),
+            (keys.CORDONS, self._see_cordon),
+            (keys.DRAINS, self._see_drain),
+            (keys.SLOTS, self._see_slots),
+            (keys.TROUBLE, self._see_trouble),
+            (keys.KINDS, self._see_kind),
+            (keys.RESOURCES, self._see_resource),
+            (keys.RESOURCE_STATUS, self._see_status),
+            (keys.ASSIGNMENTS, self._see_assignment),
+            (keys.RELIEFS, self._see_relief),
+        )
+        """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
+
         self.revision = Revision(0)
         self.nodes: dict[NodeId, Node] = {}
         self.work: dict[NodeId, NodeStatus] = {}
+        self.loads: dict[NodeId, NodeLoad] = {}
         self.cordons: dict[NodeId, Cordon] = {}
+        self.drains: dict[NodeId, Drain] = {}
         self.slots_set: dict[NodeId, SlotsSet] = {}
         self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
         """By resource: nodes that could not keep it alive."""
@@ -66,14 +86,33 @@ class FleetView:
         self.used: defaultdict[NodeId, int] = defaultdict(int)
         """Slots that are taken on each node."""
 
+        self.tags: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
+        self.shuns: defaultdict[NodeId, Counter[Tag]] = defaultdict(Counter)
+        """Tags of the resources that each node holds tasks of, and tags that those are to be apart from."""
+
+        self._counted: dict[Key, tuple[NodeId, frozenset[Tag], frozenset[Tag]]] = {}
+        """What each assignment counts for in these."""
+
+        self.leaving: dict[Key, Hold] = {}
+        """Tasks that are being stopped, or end when another runs in their place; by their assignments."""
+
+        self.reliefs: defaultdict[str, dict[Key, Relief]] = defaultdict(dict)
+        """By resource: what nodes said of tasks that relieve others."""
+
         self.dirty: set[str] = set()
         self.pending: set[str] = set()
-        """Resources that could not be placed: to be tried again when there is room."""
+        """Resources that could not be placed, or moved: to be tried again when there is room."""
+
+        self.promised: dict[str, NodeId] = {}
+        """Where a task is to go that stops first, because it is exclusive; a new leader decides anew."""
+
+        self.seeking: set[str] = set()
+        """Those of them that are to be near to others: to be tried again when anything is placed."""
 
     async def load(self, store: Store) -> None:
         """Read everything, at one revision."""
         at: Revision | None = None
-        for prefix in PREFIXES:
+        for prefix, _ in self._sights:
             after: Key | None = None
             while True:
                 listing = await store.scan(prefix, after=after, limit=PAGE, at=at)
@@ -90,8 +129,7 @@ class FleetView:
     def fold(self, commit: Commit) -> None:
         """Take in one commit."""
         for change in commit.changes:
-            if change.key.startswith(PREFIXES):
-                self._see(change.key, change.entry)
+            self._see(change.key, change.entry)
         self.revision = commit.revision
 
     def slots(self, node_id: NodeId) -> int:
@@ -100,12 +138,17 @@ class FleetView:
             return given.slots
         return self.nodes[node_id].slots if node_id in self.nodes else 0
 
-    def overfull(self) -> set[str]:
+    def affinity(self, record: ResourceRecord) -> Affinity:
+        """What a resource asks for itself, and what its kind asks for all."""
+        kind = self.kinds.get(record.kind)
+        return both(kind.affinity, record.affinity) if kind else record.affinity
+
+    def overfull(self) -> set[Key]:
         """Tasks to take now from nodes that have fewer slots than tasks: of low priority and new ones first.
 
-        Not all at once: a tenth of those that are too many, or ten.
+        Not all at once: a tenth of those that are too many, or ten. By their assignments.
         """
-        evicted: set[str] = set()
+        evicted: set[Key] = set()
         for node_id in self.nodes:
             staying = [hold for hold in self.on_node[node_id].values() if not hold.assignment.stopping]
             surplus = sum(hold.assignment.cost for hold in staying) - self.slots(node_id)
@@ -113,47 +156,53 @@ class FleetView:
             for hold in sorted(staying, key=self._worth) if surplus > 0 else ():
                 if step <= 0:
                     break
-                evicted.add(hold.task)
+                evicted.add(hold.key)
                 step -= hold.assignment.cost
         return evicted
 
     def _worth(self, hold: Hold) -> tuple[int, int]:
-        record = self.resources.get(f"{hold.assignment.kind}/{hold.assignment.resource}")
+        record = self.resources.get(hold.resource)
         return (record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> None:
-        if key.startswith(keys.ASSIGNMENTS):
-            self._see_assignment(key, entry)
-        elif key.startswith(keys.RESOURCES):
-            name = key.removeprefix(keys.RESOURCES)
-            _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
-            _put(self.versions, name, entry.modified if entry else None)
-            self.dirty.add(name)
-        elif key.startswith(keys.RESOURCE_STATUS):
-            name = key.removeprefix(keys.RESOURCE_STATUS)
-            _put(self.statuses, name, understood(ResourceStatus, entry, log))
-            _put(self.planned, name, entry.modified if entry else None)
-        elif key.startswith(keys.STATUS):
-            self._see_work(NodeId(key.removeprefix(keys.STATUS)), understood(NodeStatus, entry, log))
-        elif key.startswith(keys.NODES):
-            self._see_node(NodeId(key.removeprefix(keys.NODES)), understood(Node, entry, log))
-        elif key.startswith(keys.CORDONS):
-            _put(self.cordons, NodeId(key.removeprefix(keys.CORDONS)), understood(Cordon, entry, log))
-            self._room_may_have_come()
-        elif key.startswith(keys.SLOTS):
-            self._see_slots(NodeId(key.removeprefix(keys.SLOTS)), understood(SlotsSet, entry, log))
-        elif key.startswith(keys.TROUBLE):
-            name, _, node = key.removeprefix(keys.TROUBLE).rpartition("/")
-            _put(self.trouble[name], NodeId(node), understood(Trouble, entry, log))
-        elif key.startswith(keys.KINDS):
-            name = key.removeprefix(keys.KINDS)
-            _put(self.kinds, name, understood(KindRecord, entry, log))
-            self.dirty |= {each for each, record in self.resources.items() if record.kind == name}
+        for prefix, see in self._sights:
+            if key.startswith(prefix):
+                see(key.removeprefix(prefix), entry)
+                return
 
-    def _see_node(self, node_id: NodeId, node: Node | None) -> None:
+    def _see_resource(self, name: str, entry: Entry | None) -> None:
+        _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
+        _put(self.versions, name, entry.modified if entry else None)
+        self._count_again(name)
+        self.dirty.add(name)
+
+    def _see_status(self, name: str, entry: Entry | None) -> None:
+        _put(self.statuses, name, understood(ResourceStatus, entry, log))
+        _put(self.planned, name, entry.modified if entry else None)
+
+    def _see_kind(self, name: str, entry: Entry | None) -> None:
+        _put(self.kinds, name, understood(KindRecord, entry, log))
+        of_kind = {each for each, record in self.resources.items() if record.kind == name}
+        for each in of_kind:
+            self._count_again(each)
+        self.dirty |= of_kind
+
+    def _see_trouble(self, name: str, entry: Entry | None) -> None:
+        resource, _, node = name.rpartition("/")
+        _put(self.trouble[resource], NodeId(node), understood(Trouble, entry, log))
+
+    def _see_load(self, name: str, entry: Entry | None) -> None:
+        _put(self.loads, NodeId(name), understood(NodeLoad, entry, log))
+
+    def _see_cordon(self, name: str, entry: Entry | None) -> None:
+        _put(self.cordons, NodeId(name), understood(Cordon, entry, log))
+        self._room_may_have_come()
+
+    def _see_node(self, name: str, entry: Entry | None) -> None:
+        node_id, node = NodeId(name), understood(Node, entry, log)
         before = self.nodes.get(node_id)
         _put(self.nodes, node_id, node)
-        held = {f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()}
+        held = self._held_by(node_id)
         if node is None or (before is not None and node.slots < before.slots):
             self.dirty |= held
         if node is not None and node != before:
@@ -161,28 +210,53 @@ class FleetView:
             if before is None:
                 self.dirty |= held
 
-    def _see_slots(self, node_id: NodeId, given: SlotsSet | None) -> None:
+    def _see_slots(self, name: str, entry: Entry | None) -> None:
+        node_id = NodeId(name)
         before = self.slots(node_id)
-        _put(self.slots_set, node_id, given)
+        _put(self.slots_set, node_id, understood(SlotsSet, entry, log))
         if self.slots(node_id) < before:
-            self.dirty |= {
-                f"{hold.assignment.kind}/{hold.assignment.resource}" for hold in self.on_node[node_id].values()
-            }
+            self.dirty |= self._held_by(node_id)
         elif self.slots(node_id) > before:
             self._room_may_have_come()
 
-    def _see_work(self, node_id: NodeId, work: NodeStatus | None) -> None:
+    def _see_drain(self, name: str, entry: Entry | None) -> None:
+        _put(self.drains, NodeId(name), understood(Drain, entry, log))
+        self.dirty |= self._held_by(NodeId(name))
+        self._room_may_have_come()
+
+    def _see_relief(self, of: str, entry: Entry | None) -> None:
+        relief = understood(Relief, entry, log)
+        node, _, task = of.partition("/")
+        name = task.rpartition("#")[0]
+        _put(self.reliefs[name], keys.RELIEFS + of, relief)
+        if not self.reliefs[name]:
+            del self.reliefs[name]
+        assigned = keys.assignment(NodeId(node), task)
+        hold = self.holds[name].get(assigned) if name in self.holds else None
+        if hold is not None and relief is not None and hold.epoch == relief.epoch:
+            self.holds[name][assigned] = self.on_node[hold.node][assigned] = replace(hold, is_running=True)
+        if relief is not None:
+            self.dirty.add(name)
+
+    def _held_by(self, node_id: NodeId) -> set[str]:
+        return {hold.resource for hold in self.on_node[node_id].values()}
+
+    def _see_work(self, name: str, entry: Entry | None) -> None:
+        node_id, work = NodeId(name), understood(NodeStatus, entry, log)
         before = self.work.get(node_id)
         _put(self.work, node_id, work)
         if work is not None and (before is None or before.kinds != work.kinds):
             self._room_may_have_come()
 
-    def _see_assignment(self, key: Key, entry: Entry | None) -> None:
-        node, _, task = key.removeprefix(keys.ASSIGNMENTS).partition("/")
+    def _see_assignment(self, of: str, entry: Entry | None) -> None:
+        key = keys.ASSIGNMENTS + of
+        node, _, task = of.partition("/")
         node_id, name = NodeId(node), task.rpartition("#")[0]
         if old := self.holds[name].pop(key, None):
             self.used[node_id] -= old.assignment.cost
             self.on_node[node_id].pop(key, None)
+            self._uncount(key)
+            self.leaving.pop(key, None)
             self._room_may_have_come()
         if not self.holds[name]:
             del self.holds[name]
@@ -191,10 +265,51 @@ class FleetView:
             hold = Hold(task, node_id, entry.modified, assignment)
             self.holds[name][key] = self.on_node[node_id][key] = hold
             self.used[node_id] += assignment.cost
+            self._count(key, hold)
+            self.dirty |= self.seeking
+        self._note_leaving(name)
         self.dirty.add(name)
+
+    def _note_leaving(self, name: str) -> None:
+        holds = self.holds.get(name, {})
+        relieved = being_relieved(tuple(holds.values()))
+        for key, hold in holds.items():
+            if hold.assignment.stopping or key in relieved:
+                self.leaving[key] = hold
+            else:
+                self.leaving.pop(key, None)
+
+    def _count(self, key: Key, hold: Hold) -> None:
+        """Take a task's tags into account on its node."""
+        record = self.resources.get(hold.resource)
+        affinity = self.affinity(record) if record else NO_AFFINITY
+        tags = frozenset(tags_of(record) if record else ())
+        shuns = frozenset(affinity.apart.items())
+        self._counted[key] = hold.node, tags, shuns
+        self.tags[hold.node].update(tags)
+        if shuns:
+            self.shuns[hold.node].update(shuns)
+
+    def _uncount(self, key: Key) -> None:
+        node, tags, shuns = self._counted.pop(key)
+        for counted, gone in ((self.tags[node], tags), (self.shuns[node], shuns)):
+            counted.subtract(gone)
+            for tag in gone:
+                if not counted[tag]:
+                    del counted[tag]
+
+    def _count_again(self, name: str) -> None:
+        for key, hold in self.holds[name].items() if name in self.holds else ():
+            self._uncount(key)
+            self._count(key, hold)
 
     def _room_may_have_come(self) -> None:
         self.dirty |= self.pending
+
+
+def tags_of(record: ResourceRecord) -> set[Tag]:
+    """The tags of a resource: its kind, and those it was given."""
+    return {("kind", record.kind), *record.tags.items()}
 
 
 def _sane(record: ResourceRecord | None) -> ResourceRecord | None:

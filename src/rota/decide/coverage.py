@@ -3,14 +3,19 @@
 `cover` looks at one resource and the tasks it has; placement (`decide.placement`) then finds nodes for what is missing,
 for many resources at once. Planning again after carrying a plan out gives nothing.
 
+A task that is to leave its node is *relieved*: another of the same slot is started elsewhere, and only when that one's
+node has said that it runs does the first one end. While there are two they count as one. Of a resource one task moves
+at a time. One that is exclusive cannot be relieved: it stops, its node confirms, then another starts.
+
 Pure: the leader's supervisor reads, asks and commits.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rota.model import keys
 from rota.model.assignment import Assignment
-from rota.model.ids import NodeId, Revision
+from rota.model.ids import Key, NodeId, Revision
 from rota.model.resource import KindRecord, ResourceRecord
 
 
@@ -22,6 +27,18 @@ class Hold:
     node: NodeId
     epoch: Revision
     assignment: Assignment
+    is_running: bool = False
+    """Has its node said that it runs? Only those say so that relieve another."""
+
+    @property
+    def key(self) -> Key:
+        """Of its assignment."""
+        return keys.assignment(self.node, self.task)
+
+    @property
+    def resource(self) -> str:
+        """Kind and id."""
+        return f"{self.assignment.kind}/{self.assignment.resource}"
 
 
 @dataclass(frozen=True)
@@ -49,20 +66,38 @@ class Coverage:
     missing: int
     """How many tasks have to be placed."""
 
+    relieved: tuple[Hold, ...] = ()
+    """Those of `keep` that stay only until another runs in their place."""
+
+    leaving: Hold | None = None
+    """The one of `keep` that should move to another node next, if any."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Is one of its tasks on its way, or stopping?"""
+        return bool(self.relieved) or any(hold.assignment.stopping for hold in self.keep)
+
 
 def cover(
     record: ResourceRecord | None,
     kind: KindRecord | None,
     holds: Sequence[Hold],
     present: Collection[NodeId],
-    evicted: Collection[str] = (),
+    evicted: Collection[Key] = (),
+    drained: Collection[NodeId] = (),
+    overdue: Collection[NodeId] = (),
 ) -> Coverage:
-    """What a resource needs, given who is there; `record` is None if it was removed, `kind` if nobody declares it."""
+    """What a resource needs, given who is there; `record` is None if it was removed, `kind` if nobody declares it.
+
+    Tasks move away from nodes that are `drained`; where that has taken too long (`overdue`), they end.
+    """
     lost = [End(hold, "its node is gone") for hold in holds if hold.node not in present]
     there = sorted((hold for hold in holds if hold.node in present), key=lambda hold: hold.assignment.slot)
     if record is None:
         return Coverage((), (*lost, *(End(hold, "the resource was removed") for hold in there)), (), 0, 0)
-    wanted = record.replicas or (kind.replicas if kind else len(there))
+    wanted = record.replicas or (kind.replicas if kind else len(there) - len(being_relieved(there)))
+    unfit = {hold.key: why for hold in there if (why := _unfit(hold, record, evicted, overdue))}
+    reliefs = being_relieved([hold for hold in there if hold.key not in unfit])
     keep: list[Hold] = []
     ends: list[End] = []
     room = wanted
@@ -70,10 +105,15 @@ def cover(
         if hold.assignment.stopping:
             keep.append(hold)  # it counts until its node has confirmed
             room -= 1
-        elif why := _unfit(hold, record, evicted):
-            ends.append(End(hold, why, hold.assignment.exclusive))
+        elif hold.key in unfit:
+            ends.append(End(hold, unfit[hold.key], hold.assignment.exclusive))
             if hold.assignment.exclusive:
                 room -= 1
+        elif successor := reliefs.get(hold.key):
+            if successor.is_running:
+                ends.append(End(hold, f"node {successor.node} runs it now"))
+            else:
+                keep.append(hold)  # it does not count: its successor does
         elif room <= 0:
             ends.append(End(hold, "one task too many"))
         else:
@@ -82,7 +122,24 @@ def cover(
     is_exclusive = kind.exclusive if kind else False
     renew = tuple(hold for hold in keep if not hold.assignment.stopping and _is_outdated(hold, record, is_exclusive))
     missing = max(0, room) if kind else 0
-    return Coverage(tuple(keep), (*lost, *ends), renew, wanted, missing)
+    relieved = tuple(hold for hold in keep if hold.key in reliefs)
+    covered = Coverage(tuple(keep), (*lost, *ends), renew, wanted, missing, relieved)
+    if covered.is_moving or covered.end:
+        return covered
+    return replace(covered, leaving=next((hold for hold in keep if hold.node in drained), None))
+
+
+def being_relieved(holds: Sequence[Hold]) -> dict[Key, Hold]:
+    """By the assignment of each task that another is to take the place of: that other, later one of its slot."""
+    later = [hold for hold in holds if hold.assignment.relieves is not None and not hold.assignment.stopping]
+    return {
+        hold.key: successor
+        for successor in later
+        for hold in holds
+        if hold.node == successor.assignment.relieves
+        and hold.assignment.slot == successor.assignment.slot
+        and hold.epoch < successor.epoch
+    }
 
 
 def free_slot(taken: Collection[int]) -> int:
@@ -93,10 +150,14 @@ def free_slot(taken: Collection[int]) -> int:
     return slot
 
 
-def _unfit(hold: Hold, record: ResourceRecord, evicted: Collection[str]) -> str:
+def _unfit(hold: Hold, record: ResourceRecord, evicted: Collection[Key], overdue: Collection[NodeId]) -> str:
+    if hold.assignment.stopping:
+        return ""
     if record.pin is not None and hold.node != record.pin:
         return f"it is pinned to {record.pin}"
-    return "its node has fewer slots than tasks" if hold.task in evicted else ""
+    if hold.node in overdue:
+        return "its node's drain has taken too long"
+    return "its node has fewer slots than tasks" if hold.key in evicted else ""
 
 
 def _is_outdated(hold: Hold, record: ResourceRecord, is_exclusive: bool) -> bool:

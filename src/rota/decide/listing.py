@@ -9,7 +9,7 @@ price: a true fall by more than half takes one period longer. What was not liste
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ import msgspec
 
 from rota.kit import durations
 from rota.model.ids import NodeId, Revision, TermNumber
-from rota.model.resource import NEVER, KindRecord, Listing, Query, ResourceRecord, SyncRequest
+from rota.model.resource import NEVER, NO_AFFINITY, Affinity, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 
 ORIGIN = "source"
 """Of the resources that a source has listed."""
@@ -51,6 +51,8 @@ class Listed:
     priority: int = 0
     replicas: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    affinity: Affinity = NO_AFFINITY
     spec: dict[str, Any] = field(default_factory=dict)
 
 
@@ -225,7 +227,8 @@ def _too_few(listed: int, gone: int, stored: int) -> str:
 
 
 def _changed(record: ResourceRecord, listed: Listed) -> ResourceRecord:
-    return replace(record, spec=listed.spec, priority=listed.priority, replicas=listed.replicas, labels=listed.labels)
+    names = (each.name for each in fields(Listed) if each.name != "id")
+    return replace(record, **{name: getattr(listed, name) for name in names})
 
 
 def _unfit(listed: Listed, kind: KindRecord) -> str:
@@ -243,7 +246,8 @@ def _unfit(listed: Listed, kind: KindRecord) -> str:
         return f"whose replicas are {listed.replicas}; they must be from 1 to {REPLICAS}"
     if kind.exclusive and (listed.replicas or 1) > 1:
         return f"with {listed.replicas} replicas, and {kind.name} is exclusive: such a resource has one task"
-    for name, value in (("spec", listed.spec), ("labels", listed.labels)):
+    for name in ("spec", "labels", "tags", "affinity"):
+        value = getattr(listed, name)
         if (size := len(msgspec.json.encode(value))) > LARGEST:
             return f"whose {name} has {size} bytes; at most {LARGEST} are kept with it"
     return ""

@@ -7,6 +7,8 @@ difference to what it has, so a leader may die between deciding and telling.
 from dataclasses import dataclass, field
 from typing import Any
 
+from rota.model.ids import NodeId
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
@@ -21,6 +23,9 @@ class Assignment:
     exclusive: bool = False
     cost: int = 1
     """Slots it takes on its node."""
+
+    relieves: NodeId | None = None
+    """The node whose task this one takes the place of: say so once it runs, and only then that one ends."""
 
     stopping: bool = False
     """Stop it, and confirm by deleting this record: nobody else may begin before."""

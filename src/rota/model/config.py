@@ -27,6 +27,7 @@ Url: TypeAlias = Annotated[str, "URL"]
 Address: TypeAlias = Annotated[str, "HOST:PORT"]
 Host: TypeAlias = Annotated[str, "HOST"]
 AppName: TypeAlias = Annotated[str, "APP"]
+Names: TypeAlias = Annotated[str, "NAME,…"]
 
 Size = NewType("Size", int)
 """An amount of memory, in bytes; written as 512MiB."""
@@ -268,6 +269,28 @@ class SupervisorConfig(Section):
 
     warm_up: timedelta = timedelta(seconds=30)
     """How long the leader of a fleet that was down waits for the nodes that were there last before it places work."""
+
+    rules: Names = ""
+    """Users' rules that count, by the names under which packages offer them."""
+
+    rebalance: int = 120
+    """How many tasks a minute are moved to balance the nodes; 0: none."""
+
+    tolerance: int = 10
+    """By how many percent a node may have more or less than its part before tasks are moved."""
+
+    ramp: int = 50
+    """How many slots a second a node is given for tasks that move to it."""
+
+    @property
+    def rule_names(self) -> list[str]:
+        """The names, one by one."""
+        return [name.strip() for name in self.rules.split(",") if name.strip()]
+
+    def __post_init__(self) -> None:
+        _check_count("supervisor.rebalance", self.rebalance, least=0)
+        _check_count("supervisor.tolerance", self.tolerance, least=0)
+        _check_count("supervisor.ramp", self.ramp, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,18 @@ KINDS: Mapping[str, Kind] = {
         "A node was started with `insecure`: tokens and all else pass in the clear.",
         {"http": "where it answers HTTP", "grpc": "where it answers gRPC"},
     ),
+    "node.drained": Kind(
+        Severity.INFO,
+        "node {subject} is drained",
+        "The last task of a node that is drained has gone.",
+        {"tasks": "how many it had when the drain began"},
+    ),
+    "rule.failed": Kind(
+        Severity.WARNING,
+        "rule {subject} raised an error, and is left out where it does",
+        "A user's rule of placement made a mistake.",
+        _WHY,
+    ),
     "node.offline": Kind(
         Severity.WARNING,
         "node {subject} is offline",

@@ -35,6 +35,9 @@ LEADER: Key = "/leader"
 ROSTER: Key = "/fleet/roster"
 """The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
 
+PLACING: Key = "/fleet/placing"
+"""How the leader chooses nodes."""
+
 INCARNATION: Key = "/fleet/incarnation"
 """Which life of the store this is; written together with the key of that name below INCARNATIONS."""
 
@@ -67,6 +70,12 @@ TROUBLE: Key = "/trouble/"
 
 CORDONS: Key = "/cordons/"
 """Nodes that get no new tasks."""
+
+DRAINS: Key = "/drains/"
+"""Nodes whose tasks are to move to others."""
+
+RELIEFS: Key = "/reliefs/"
+"""Tasks that run and relieve one on another node, as their node says: one key per node and task."""
 
 SLOTS: Key = "/slots/"
 """Nodes whose slots somebody has set; others have as many as their settings say."""
@@ -207,6 +216,16 @@ def trouble(kind: str, id: str, node_id: NodeId) -> Key:
 def cordon(node_id: NodeId) -> Key:
     """That a node gets no new tasks."""
     return CORDONS + node_id
+
+
+def drain(node_id: NodeId) -> Key:
+    """That a node's tasks are to move to others."""
+    return DRAINS + node_id
+
+
+def relief(node_id: NodeId, task_id: str) -> Key:
+    """That a node runs a task that relieves one elsewhere."""
+    return f"{RELIEFS}{node_id}/{task_id}"
 
 
 def slots(node_id: NodeId) -> Key:

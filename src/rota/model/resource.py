@@ -11,10 +11,43 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from rota.model.ids import NodeId, Revision, TermNumber
 
 NEVER = Revision(0)
 """Before every commit."""
+
+
+class Affinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a resource asks of its nodes beyond what they must have: labels it would like, and whom else they hold.
+
+    Whom, it says by tags. Every resource has the tag `kind`, and those it was given. A struct, so that a record has
+    only what was asked.
+    """
+
+    prefer: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels that its nodes had better have."""
+
+    near: dict[str, str] = msgspec.field(default_factory=dict)
+    """Only on nodes that hold a task of a resource with each of these tags."""
+
+    apart: dict[str, str] = msgspec.field(default_factory=dict)
+    """Never on a node that holds a task of another resource with any of these tags, nor the other way round."""
+
+    prefer_near: dict[str, str] = msgspec.field(default_factory=dict)
+    prefer_apart: dict[str, str] = msgspec.field(default_factory=dict)
+    """The same as wishes: kept where that is possible."""
+
+
+NO_AFFINITY = Affinity()
+
+
+def both(general: Affinity, own: Affinity) -> Affinity:
+    """What a kind asks for all of its resources and what one asks for itself; of one name the own value counts."""
+    if own == NO_AFFINITY:
+        return NO_AFFINITY if general == NO_AFFINITY else general  # one object, for there may be 100,000
+    return Affinity(**{name: getattr(general, name) | getattr(own, name) for name in Affinity.__struct_fields__})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +76,9 @@ class KindRecord:
     no_schema: str = ""
     """Why there is none, if the app could not say."""
 
+    affinity: Affinity = NO_AFFINITY
+    """What such a resource asks of its nodes beyond what they must have, unless it says otherwise itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WantedResource:
@@ -56,6 +92,8 @@ class WantedResource:
     cost: int = 1
     labels: dict[str, str] = field(default_factory=dict)
     pin: NodeId | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    affinity: Affinity = NO_AFFINITY
 
     @property
     def name(self) -> str:
@@ -94,6 +132,11 @@ class ResourceRecord:
     pin: NodeId | None = None
     """The only node that may hold it."""
 
+    tags: dict[str, str] = field(default_factory=dict)
+    """What others can name it by in their affinity."""
+
+    affinity: Affinity = NO_AFFINITY
+
 
 def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str = "api") -> ResourceRecord:
     """A new resource, as somebody asked for it."""
@@ -109,6 +152,8 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
         cost=wanted.cost,
         labels=wanted.labels,
         pin=wanted.pin,
+        tags=wanted.tags,
+        affinity=wanted.affinity,
     )
 
 
@@ -140,6 +185,9 @@ class ResourceStatus:
     chosen: dict[str, str] = field(default_factory=dict)
     """Why the nodes that hold it were chosen, by node."""
 
+    moving: str = ""
+    """Why one of its tasks is to leave its node and has not yet, if so."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SavedState:
@@ -158,6 +206,8 @@ class Trouble:
     node: NodeId
     at: datetime
     why: str
+    strikes: int = 1
+    """How often this has happened lately; it is kept from there the longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +217,37 @@ class Cordon:
     node: NodeId
     since: datetime
     why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drain:
+    """A node whose tasks are to move to others; it gets no new ones."""
+
+    node: NodeId
+    since: datetime
+    deadline: datetime | None = None
+    """What is still there by then is stopped, whether another runs it or not."""
+
+    why: str = ""
+    tasks: int = 0
+    """How many it had when it began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacingRecord:
+    """How the leader chooses nodes, for whoever wants to know what it would do."""
+
+    policy: str
+    avoid_for: timedelta
+    tolerance: int
+    rules: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relief:
+    """A node runs a task that relieves the one on another node; written by the node for the leader."""
+
+    epoch: Revision
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,21 +6,23 @@ runs runs on. After a gap the whole set is read again, so nothing is missed, and
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
 from random import random
 from typing import Protocol
 
 import msgspec
 
+from rota.decide import trouble
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId
-from rota.model.resource import SavedState, Trouble
+from rota.model.resource import Relief, SavedState, Trouble
 from rota.node.pipes import Order
 from rota.store.follow import RETRY, follow_all
 from rota.store.port import At, Delete, Entry, Put, Store, Write
@@ -35,6 +37,9 @@ MANY = 500
 TOGETHER = 0.1
 """Seconds that the first of them waits for the others."""
 
+TOLD = 100
+"""Tasks of which it is said in one commit that they run."""
+
 CONFIRM = 0.2
 """Seconds between looks at whether a task that must be confirmed has stopped."""
 
@@ -47,6 +52,9 @@ class Work(Protocol):
 
     def runs(self, task: str) -> bool:
         """Does a process run this task, or is it about to?"""
+
+    def running(self) -> Collection[str]:
+        """Tasks that run, as they are ordered now."""
 
     def returned(self) -> Mapping[str, str]:
         """Tasks that are given back, and why."""
@@ -67,6 +75,7 @@ async def follow_assignments(
     async with asyncio.TaskGroup() as parts:
         known = Known(node)
         parts.create_task(_give_back(store, node, known, work, clock), name="give back")
+        parts.create_task(_tell_reliefs(store, known, work), name="reliefs")
         await _follow(store, known, work, jitter)
 
 
@@ -113,6 +122,14 @@ class Known:
             for task, held in self._held.items()
             if held.assignment is not None and (held.assignment.stopping or task in returned)
         ]
+
+    def relieving(self) -> dict[str, Entry]:
+        """Assignments of tasks that take the place of one on another node."""
+        return {
+            task: held.entry
+            for task, held in self._held.items()
+            if held.order is not None and held.assignment is not None and held.assignment.relieves is not None
+        }
 
 
 @dataclass(frozen=True)
@@ -165,15 +182,45 @@ async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock
         for task, entry, told in known.leaving(returned):
             if work.runs(task):
                 continue
-            writes: list[Write] = [Delete(entry.key)]
-            if task in returned:
-                trouble = Trouble(node=node, at=clock.wall(), why=returned[task])
-                writes.append(Put(keys.trouble(told.kind, told.resource, node), codec.encode(trouble)))
             try:
+                writes: list[Write] = [Delete(entry.key)]
+                if task in returned:
+                    writes.append(await _trouble(store, node, told, clock.wall(), returned[task]))
                 await store.commit(*writes, expect=[At(entry.key, entry.modified)])
                 log.info("task given back", extra={"node": node, "task": task, "why": returned.get(task, "asked to")})
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("task not given back yet", extra={"task": task, "why": str(error)})
+
+
+async def _trouble(store: Store, node: NodeId, told: Assignment, now: datetime, why: str) -> Put:
+    """The note that this node could not keep a task alive, once more if it was so before."""
+    key = keys.trouble(told.kind, told.resource, node)
+    return Put(key, codec.encode(trouble.again(understood(Trouble, await store.get(key), log), node, now, why)))
+
+
+async def _tell_reliefs(store: Store, known: Known, work: Work) -> None:
+    """Say of each task that is to relieve another that it runs, once."""
+    told: dict[str, int] = {}
+    while True:
+        await asyncio.sleep(CONFIRM)
+        relieving = known.relieving()
+        told = {task: epoch for task, epoch in told.items() if task in relieving}
+        if all(told.get(task) == entry.modified for task, entry in relieving.items()):
+            continue
+        running = work.running()
+        new = [
+            (task, entry) for task, entry in relieving.items() if task in running and told.get(task) != entry.modified
+        ]
+        for start in range(0, len(new), TOLD):
+            some = new[start : start + TOLD]
+            puts = [
+                Put(keys.relief(known.node, task), codec.encode(Relief(epoch=entry.modified))) for task, entry in some
+            ]
+            try:
+                await store.commit(*puts, expect=[At(entry.key, entry.modified) for _, entry in some])
+                told |= {task: entry.modified for task, entry in some}
+            except (Conflict, Unavailable, Unknown) as error:  # the assignments changed, or it is tried again
+                log.debug("relief not told yet", extra={"node": known.node, "why": str(error)})
 
 
 async def _sets(store: Store, prefix: str, jitter: Callable[[], float]) -> AsyncGenerator[Iterable[Entry], None]:

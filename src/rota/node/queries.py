@@ -234,6 +234,8 @@ class _Answer:
                 priority=each.priority,
                 replicas=each.replicas,
                 labels=each.labels,
+                tags=each.tags,
+                affinity=each.affinity,
             )
             yield _Change("added", Put(key, codec.encode(record)), Absent(key))
         for record in found.change:

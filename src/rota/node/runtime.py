@@ -343,6 +343,7 @@ def _kind(app: str, kind: ResourceSummary) -> KindRecord:
         silent_after=kind.silent_after,
         start_within=kind.start_within,
         labels=kind.labels,
+        affinity=kind.affinity,
         source_every=kind.source_every,
         source_timeout=kind.source_timeout,
         schema=kind.schema,

@@ -59,6 +59,7 @@ class App:
         start_within: Duration = "30s",
         sink: str | None = None,
         labels: Mapping[str, str] | None = None,
+        affinity: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Callable[[Function], ResourceKind]: ...
 
     @checked("resource")
@@ -74,6 +75,7 @@ class App:
         start_within: Duration = "30s",
         sink: str | None = None,
         labels: Mapping[str, str] | None = None,
+        affinity: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Any:
         """Decorates the function that holds one resource of a kind, until it is stopped.
 
@@ -87,6 +89,7 @@ class App:
             "start_within": start_within,
             "sink": sink,
             "labels": labels,
+            "affinity": affinity,
         }
         return _decorate(function, lambda it: _register("resource", self.resources, ResourceKind(it, options)))
 
@@ -370,6 +373,7 @@ def _resource_summary(kind: ResourceKind) -> ResourceSummary:
         start_within=spec.start_within,
         sink=spec.sink,
         labels=spec.labels,
+        affinity=spec.affinity,
         source_every=source.spec.every if source else None,
         source_timeout=source.spec.timeout if source else None,
         schema=schema,

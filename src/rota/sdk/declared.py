@@ -24,6 +24,9 @@ R = TypeVar("R")
 Listed = AsyncIterable[Resource | str] | Iterable[Resource | str] | Awaitable[Iterable[Resource | str]]
 """What a source gives: resources, or their ids; yielded or returned, async or not."""
 
+OWN = ("priority", "replicas", "labels", "tags", "affinity")
+"""Fields of a resource that are not for its function."""
+
 SourceFunction = Callable[[], Listed]
 F = TypeVar("F", bound=SourceFunction)
 
@@ -68,8 +71,8 @@ class ResourceKind:
     def __call__(self, first: object, /, *args: Any, **kwargs: Any) -> Any:
         """A resource if the first argument is a str, its id; otherwise what the function returns.
 
-        `priority`, `replicas` and `labels` are the resource's own; every other field is for the function, in
-        `task.spec`.
+        `priority`, `replicas`, `labels`, `tags` and `affinity` are the resource's own; every other field is for the
+        function, in `task.spec`.
         """
         if isinstance(first, str) and not args:
             return self._resource(first, kwargs)
@@ -104,7 +107,7 @@ class ResourceKind:
         raise Invalid(f'source of resource "{self.name}": it lists {shown}; list {self.name}(…), or ids as str')
 
     def _resource(self, id: str, fields: Mapping[str, Any]) -> Resource:
-        own = {name: fields[name] for name in ("priority", "replicas", "labels") if name in fields}
+        own = {name: fields[name] for name in OWN if name in fields}
         rest = {name: value for name, value in fields.items() if name not in own}
         resource = Resource.parse(kind=self.name, id=id, **own, spec=rest)
         self.spec_type.decode(Check(self.name, id), resource.spec, id, strict=True)

@@ -91,6 +91,10 @@ class SimWork:
         """Does it run, or is it about to?"""
         return task in self.running or task in self._orders
 
+    def tasks_running(self) -> set[str]:
+        """Tasks that run as they are ordered."""
+        return {task for task, order in self._orders.items() if self.running.get(task) == order}
+
     def returned(self) -> Mapping[str, str]:
         """Nothing fails here."""
         return {}
@@ -324,6 +328,7 @@ class _InSession:
     def __init__(self, work: SimWork, keeper: Keeper) -> None:
         self._work, self._keeper = work, keeper
         self.runs, self.returned = work.runs, work.returned
+        self.running = work.tasks_running
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run these, and only then what needs the lease."""

@@ -16,6 +16,7 @@ from rota.kit import virtual
 from rota.sim.election import Election
 from rota.sim.jobs import Jobs
 from rota.sim.peers import PeersScenario
+from rota.sim.placement import PlacementScenario
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
 from rota.sim.services import Services
@@ -47,6 +48,7 @@ class Scenario(Protocol):
 
 SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "election": Election,
+    "placement": PlacementScenario,
     "peers": PeersScenario,
     "jobs": Jobs,
     "relay": RelayScenario,

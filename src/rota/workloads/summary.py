@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rota.model.errors import Invalid
+from rota.model.resource import NO_AFFINITY, Affinity
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout
@@ -42,6 +43,8 @@ class ResourceSummary:
 
     no_schema: str = ""
     """Why not."""
+
+    affinity: Affinity = NO_AFFINITY
 
 
 @dataclass(frozen=True, kw_only=True)

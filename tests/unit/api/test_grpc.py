@@ -644,6 +644,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "rota.v1.Hooks",
             "rota.v1.Jobs",
             "rota.v1.Nodes",
+            "rota.v1.Placement",
             "rota.v1.Relays",
             "rota.v1.Resources",
             "rota.v1.Runs",
@@ -732,6 +733,35 @@ async def test_a_watch_says_what_is_wrong(ask: Caller) -> None:
     )
     async with refused(Code.INVALID_ARGUMENT, "after"):
         await watching.read()
+
+
+async def test_a_node_is_drained_and_a_plan_told(ask: Caller, store: Store) -> None:
+    await join(store, "n1", kinds=("room",))
+    await join(store, "n2", kinds=("room",))
+    await ask.create()
+    await assign(store, "n1", "1")
+    deadline = Duration(seconds=60)
+    drain = await ask.nodes("Drain", pb.DrainRequest(node="n1", why="disk", deadline=deadline), pb.DrainAnswer)
+    assert (drain.node, drain.why, drain.tasks) == ("n1", "disk", 1)
+    assert drain.deadline.ToDatetime(tzinfo=UTC) == CLOCK.wall() + timedelta(seconds=60)
+    assert (await ask.nodes("List", pb.ListNodesRequest(), pb.NodeList)).nodes[0].drain == drain
+    plan = await ask("rota.v1.Placement.Plan", pb.PlanRequest(), pb.PlanAnswer)
+    assert [(move.source, move.target) for move in plan.moves] == [("n1", "n2")]
+    assert [(node.id, node.before, node.after) for node in plan.nodes] == [("n1", 1, 0), ("n2", 0, 1)]
+    for had_one in (True, False):
+        answer = await ask.nodes("Undrain", pb.UndrainRequest(node="n1"), pb.UndrainAnswer)
+        assert answer.was_drained is had_one
+
+
+async def test_affinity_and_tags_travel_both_ways(ask: Caller) -> None:
+    request = pb.CreateResourceRequest(
+        kind="room", id="1", tags={"app": "db"}, affinity=pb.Affinity(apart={"app": "web"}, prefer={"disk": "ssd"})
+    )
+    made = await ask.resources("Create", request, pb.Resource)
+    assert (dict(made.tags), dict(made.affinity.apart)) == ({"app": "db"}, {"app": "web"})
+    update = pb.UpdateResourceRequest(kind="room", id="1", affinity=pb.Affinity(near={"kind": "x"}), reset=["tags"])
+    changed = await ask.resources("Update", update, pb.Resource)
+    assert (dict(changed.tags), dict(changed.affinity.apart), dict(changed.affinity.near)) == ({}, {}, {"kind": "x"})
 
 
 async def test_slots_of_a_node_are_set(ask: Caller, store: Store) -> None:

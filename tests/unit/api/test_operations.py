@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, hooks, idempotency, job_operations, operations, relays, watching
+from rota.api import crawler, hooks, idempotency, job_operations, operations, planning, relays, watching
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -678,15 +678,16 @@ async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
 def test_every_operation_says_what_it_needs() -> None:
     changing = {name for name, access in OPERATIONS.items() if access is Access.OPERATE}
     assert changing == {
-        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "set_slots",
-        "add_resource", "remove_resource", "enable_hook", "try_hook", "enable_job", "disable_job", "run_job",
+        "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "drain_node",
+        "undrain_node", "set_slots", "add_resource", "remove_resource", "enable_hook", "try_hook", "enable_job",
+        "disable_job", "run_job",
         "backfill_job", "restart_run", "interrupt_run", "delete_run",
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
     assert governing == {"create_hook", "delete_hook", "put_job", "delete_job"}
     public = {
         name
-        for module in (operations, watching, relays, hooks, job_operations, crawler)
+        for module in (operations, planning, watching, relays, hooks, job_operations, crawler)
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
         and not name.startswith("_")

@@ -14,6 +14,7 @@ from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.api.schema import CHANGEABLE
 from rota.api.watches import Watches
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId
@@ -123,7 +124,7 @@ async def test_a_resource_from_its_making_to_its_end(ask: Caller) -> None:
     assert made.json == {
         "kind": "room", "id": "a b", "uid": made.json["uid"], "version": version, "created": "2026-01-01T00:00:00Z",
         "origin": "api", "spec": {"url": "x"}, "priority": 2, "replicas": None, "cost": 1, "labels": {}, "pin": None,
-        "status": None,
+        "tags": {}, "affinity": {}, "status": None,
     }  # fmt: skip
     assert (await ask("GET", "/v1/resources/room/a b")).json == made.json
     assert (await ask("GET", "/v1/resources")).json["resources"] == [made.json]
@@ -194,6 +195,13 @@ async def test_pages_are_asked_for_by_token(ask: Caller) -> None:
         (404, "POST", "/v1/nodes/x/cordon", {}, 'there is no node "x"; there are a'),
         (422, "POST", "/v1/nodes/a/cordon", {"why": 3}, "why is 3; it must be a text"),
         (422, "POST", "/v1/nodes/a/cordon", {"reason": "x"}, 'there is no field "reason"; there may be why'),
+        (404, "POST", "/v1/nodes/x/drain", {}, 'there is no node "x"; there are a'),
+        (422, "POST", "/v1/nodes/a/drain", {"deadline": "soon"}, "deadline: "),
+        (422, "POST", "/v1/nodes/a/drain", {"why": 3}, "why is 3; it must be a text"),
+        (422, "GET", "/v1/plan?add=-1", None, "add is "),
+        (404, "GET", "/v1/plan?without=x", None, 'there is no node "x"'),
+        (422, "POST", "/v1/resources", {"kind": "room", "id": "2", "affinity": {"nera": {}}}, 'no field "nera"; did'),
+        (422, "POST", "/v1/resources", {"kind": "room", "id": "2", "affinity": {"near": {"a": 1}}}, "both must be str"),
         (422, "POST", "/v1/nodes/a/uncordon", {"why": "x"}, 'there is no field "why"; there may be none'),
         (422, "GET", "/v1/events?since=today", None, "it must be a time with its zone"),
         (422, "GET", "/v1/events?since=2026-01-01T00:00:00", None, "it must be a time with its zone"),
@@ -321,7 +329,7 @@ async def test_the_description_has_every_endpoint(ask: Caller) -> None:
     assert create["summary"].startswith("Make a resource.")
     schemas = described["components"]["schemas"]
     assert set(schemas["WantedResource"]["required"]) == {"kind", "id"}
-    assert list(schemas["Changes"]["properties"]) == ["spec", "priority", "replicas", "cost", "labels", "pin"]
+    assert list(schemas["Changes"]["properties"]) == list(CHANGEABLE)
 
 
 async def test_the_description_names_only_records_that_it_has(ask: Caller) -> None:

@@ -63,9 +63,9 @@ def test_the_newest_leave_first_and_not_all_at_once() -> None:
     told = Told(slots=100)
     told.assign(*(f"{number:02}" for number in range(50)))
     told.set(45)
-    assert told.view.overfull() == {f"room/{number}#0" for number in range(45, 50)}
+    assert told.view.overfull() == {f"/assign/a/room/{number}#0" for number in range(45, 50)}
     told.set(1)
-    assert told.view.overfull() == {f"room/{number}#0" for number in range(50 - EVICTED, 50)}
+    assert told.view.overfull() == {f"/assign/a/room/{number}#0" for number in range(50 - EVICTED, 50)}
 
 
 def test_what_is_stopping_already_frees_its_slot() -> None:

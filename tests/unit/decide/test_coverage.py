@@ -1,5 +1,6 @@
 """What one resource needs, and what it has too much of."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
@@ -89,7 +90,7 @@ def test_without_its_kind_a_resource_keeps_what_it_has_and_gets_nothing() -> Non
 
 
 def test_evicted_tasks_are_placed_again() -> None:
-    seen = cover(record(), kind(), [hold(A), hold(B, 1)], [A, B, C], {"room/x#1"})
+    seen = cover(record(), kind(), [hold(A), hold(B, 1)], [A, B, C], {"/assign/b/room/x#1"})
     assert (seen.keep, [end.why for end in seen.end], seen.missing) == (
         (hold(A),),
         ["its node has fewer slots than tasks"],
@@ -99,3 +100,50 @@ def test_evicted_tasks_are_placed_again() -> None:
 
 def test_slots_are_numbered_from_the_lowest_free_one() -> None:
     assert [free_slot(()), free_slot({0, 1}), free_slot({0, 2})] == [0, 2, 1]
+
+
+def successor(node: NodeId, of: NodeId, slot: int = 0, *, is_running: bool = False) -> Hold:
+    """A task that takes the place of another, assigned later."""
+    return replace(hold(node, slot, relieves=of), epoch=Revision(8), is_running=is_running)
+
+
+def test_one_task_of_a_drained_node_is_to_leave_at_a_time() -> None:
+    seen = cover(record(), kind(), [hold(A), hold(B, 1)], [A, B, C], drained=[A, B])
+    assert (seen.leaving, seen.missing, seen.end) == (hold(A), 0, ())
+
+
+def test_a_task_and_its_successor_count_as_one_until_that_one_runs() -> None:
+    seen = cover(record(), kind(), [hold(A), hold(B, 1), successor(C, A)], [A, B, C], drained=[A, B])
+    assert (seen.end, seen.missing, seen.relieved, seen.leaving) == ((), 0, (hold(A),), None)
+
+
+def test_a_task_ends_when_its_successor_runs() -> None:
+    runs = successor(C, A, is_running=True)
+    seen = cover(record(), kind(), [hold(A), hold(B, 1), runs], [A, B, C], drained=[A])
+    assert [(end.hold, end.why) for end in seen.end] == [(hold(A), "node c runs it now")]
+    assert (seen.keep, seen.missing) == ((runs, hold(B, 1)), 0)
+
+
+def test_a_task_whose_successor_is_lost_is_to_leave_again() -> None:
+    lost = successor(C, A)
+    seen = cover(record(replicas=1), kind(), [hold(A), lost], [A, B], drained=[A])
+    assert ([end.hold for end in seen.end], seen.keep, seen.missing) == ([lost], (hold(A),), 0)
+    assert cover(record(replicas=1), kind(), [hold(A)], [A, B], drained=[A]).leaving == hold(A)
+
+
+def test_a_successor_stays_when_the_node_it_came_from_dies() -> None:
+    seen = cover(record(replicas=1), kind(), [hold(A), successor(C, A)], [B, C], drained=[A])
+    assert (seen.keep, seen.missing, seen.relieved) == ((successor(C, A),), 0, ())
+
+
+def test_a_task_that_came_back_is_not_taken_for_the_one_it_was_relieved_by() -> None:
+    """`a` gave it to `c` and gets it back; what `c` was told says still that it relieves `a`."""
+    there = replace(hold(C, 0, relieves=A), epoch=Revision(7))
+    back = replace(hold(A, 0, relieves=C), epoch=Revision(9))
+    seen = cover(record(replicas=1), kind(), [there, back], [A, C], drained=[C])
+    assert (seen.relieved, seen.end) == ((there,), ())
+
+
+def test_what_is_late_leaving_a_drained_node_ends() -> None:
+    seen = cover(record(), kind(), [hold(A), hold(B, 1)], [A, B, C], drained=[A], overdue=[A])
+    assert ([end.why for end in seen.end], seen.missing) == (["its node's drain has taken too long"], 1)

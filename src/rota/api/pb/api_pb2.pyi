@@ -11,8 +11,15 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Resource(_message.Message):
-    __slots__ = ("kind", "id", "uid", "version", "created", "origin", "spec_json", "priority", "replicas", "cost", "labels", "pin", "status")
+    __slots__ = ("kind", "id", "uid", "version", "created", "origin", "spec_json", "priority", "replicas", "cost", "labels", "pin", "status", "tags", "affinity")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +39,8 @@ class Resource(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PIN_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     kind: str
     id: str
     uid: str
@@ -45,10 +54,61 @@ class Resource(_message.Message):
     labels: _containers.ScalarMap[str, str]
     pin: str
     status: ResourceStatus
-    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., uid: _Optional[str] = ..., version: _Optional[int] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., status: _Optional[_Union[ResourceStatus, _Mapping]] = ...) -> None: ...
+    tags: _containers.ScalarMap[str, str]
+    affinity: Affinity
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., uid: _Optional[str] = ..., version: _Optional[int] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., status: _Optional[_Union[ResourceStatus, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
+
+class Affinity(_message.Message):
+    __slots__ = ("prefer", "near", "apart", "prefer_near", "prefer_apart")
+    class PreferEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class NearEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ApartEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PreferNearEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PreferApartEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PREFER_FIELD_NUMBER: _ClassVar[int]
+    NEAR_FIELD_NUMBER: _ClassVar[int]
+    APART_FIELD_NUMBER: _ClassVar[int]
+    PREFER_NEAR_FIELD_NUMBER: _ClassVar[int]
+    PREFER_APART_FIELD_NUMBER: _ClassVar[int]
+    prefer: _containers.ScalarMap[str, str]
+    near: _containers.ScalarMap[str, str]
+    apart: _containers.ScalarMap[str, str]
+    prefer_near: _containers.ScalarMap[str, str]
+    prefer_apart: _containers.ScalarMap[str, str]
+    def __init__(self, prefer: _Optional[_Mapping[str, str]] = ..., near: _Optional[_Mapping[str, str]] = ..., apart: _Optional[_Mapping[str, str]] = ..., prefer_near: _Optional[_Mapping[str, str]] = ..., prefer_apart: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResourceStatus(_message.Message):
-    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals")
+    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals", "moving")
     class ChosenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -69,13 +129,15 @@ class ResourceStatus(_message.Message):
     PENDING_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    MOVING_FIELD_NUMBER: _ClassVar[int]
     replicas: int
     assigned: int
     places: _containers.RepeatedCompositeFieldContainer[Place]
     pending: str
     chosen: _containers.ScalarMap[str, str]
     refusals: _containers.ScalarMap[str, str]
-    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    moving: str
+    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("node", "address")
@@ -86,8 +148,15 @@ class Place(_message.Message):
     def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class CreateResourceRequest(_message.Message):
-    __slots__ = ("kind", "id", "spec_json", "priority", "replicas", "cost", "labels", "pin", "idempotency_key", "wait")
+    __slots__ = ("kind", "id", "spec_json", "priority", "replicas", "cost", "labels", "pin", "idempotency_key", "wait", "tags", "affinity")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class TagsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +173,8 @@ class CreateResourceRequest(_message.Message):
     PIN_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     kind: str
     id: str
     spec_json: str
@@ -114,7 +185,9 @@ class CreateResourceRequest(_message.Message):
     pin: str
     idempotency_key: str
     wait: _duration_pb2.Duration
-    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    tags: _containers.ScalarMap[str, str]
+    affinity: Affinity
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
 
 class GetResourceRequest(_message.Message):
     __slots__ = ("kind", "id")
@@ -180,7 +253,7 @@ class ResourceChange(_message.Message):
     def __init__(self, what: _Optional[str] = ..., resource: _Optional[_Union[Resource, _Mapping]] = ..., why: _Optional[str] = ..., resume: _Optional[int] = ...) -> None: ...
 
 class UpdateResourceRequest(_message.Message):
-    __slots__ = ("kind", "id", "version", "spec_json", "priority", "replicas", "cost", "labels", "pin", "reset")
+    __slots__ = ("kind", "id", "version", "spec_json", "priority", "replicas", "cost", "labels", "pin", "reset", "tags", "affinity")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +264,8 @@ class UpdateResourceRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PIN_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     kind: str
     id: str
     version: int
@@ -201,7 +276,9 @@ class UpdateResourceRequest(_message.Message):
     labels: Labels
     pin: str
     reset: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., version: _Optional[int] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Union[Labels, _Mapping]] = ..., pin: _Optional[str] = ..., reset: _Optional[_Iterable[str]] = ...) -> None: ...
+    tags: Labels
+    affinity: Affinity
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., version: _Optional[int] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Union[Labels, _Mapping]] = ..., pin: _Optional[str] = ..., reset: _Optional[_Iterable[str]] = ..., tags: _Optional[_Union[Labels, _Mapping]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
 
 class Labels(_message.Message):
     __slots__ = ("labels",)
@@ -278,7 +355,7 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -308,6 +385,7 @@ class Node(_message.Message):
     LOAD_FIELD_NUMBER: _ClassVar[int]
     STANDING_FIELD_NUMBER: _ClassVar[int]
     STANDING_WHY_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
     leads: bool
@@ -330,7 +408,46 @@ class Node(_message.Message):
     load: NodeLoad
     standing: str
     standing_why: str
-    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ...) -> None: ...
+    drain: DrainAnswer
+    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("node", "why", "deadline")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    why: str
+    deadline: _duration_pb2.Duration
+    def __init__(self, node: _Optional[str] = ..., why: _Optional[str] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class DrainAnswer(_message.Message):
+    __slots__ = ("node", "since", "deadline", "why", "tasks")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    since: _timestamp_pb2.Timestamp
+    deadline: _timestamp_pb2.Timestamp
+    why: str
+    tasks: int
+    def __init__(self, node: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class UndrainRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class UndrainAnswer(_message.Message):
+    __slots__ = ("node", "was_drained")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WAS_DRAINED_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    was_drained: bool
+    def __init__(self, node: _Optional[str] = ..., was_drained: _Optional[bool] = ...) -> None: ...
 
 class NodeLoad(_message.Message):
     __slots__ = ("score", "cpu", "memory", "executors", "executors_used")
@@ -559,7 +676,7 @@ class WhyNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ...) -> None: ...
 
 class WhyAnswer(_message.Message):
-    __slots__ = ("thing", "says", "chosen", "refusals", "holds", "reasons")
+    __slots__ = ("thing", "says", "chosen", "refusals", "holds", "reasons", "remedies")
     class ChosenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -574,19 +691,28 @@ class WhyAnswer(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class RemediesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     THING_FIELD_NUMBER: _ClassVar[int]
     SAYS_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     HOLDS_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
+    REMEDIES_FIELD_NUMBER: _ClassVar[int]
     thing: str
     says: str
     chosen: _containers.ScalarMap[str, str]
     refusals: _containers.ScalarMap[str, str]
     holds: _containers.RepeatedScalarFieldContainer[str]
     reasons: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., holds: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+    remedies: _containers.ScalarMap[str, str]
+    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., holds: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ..., remedies: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListEventsRequest(_message.Message):
     __slots__ = ("since", "until", "kinds", "node", "limit")
@@ -649,6 +775,59 @@ class Event(_message.Message):
     text: str
     fields_json: str
     def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., node: _Optional[str] = ..., severity: _Optional[str] = ..., text: _Optional[str] = ..., fields_json: _Optional[str] = ...) -> None: ...
+
+class PlanRequest(_message.Message):
+    __slots__ = ("rebalance", "without", "add", "like")
+    REBALANCE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    LIKE_FIELD_NUMBER: _ClassVar[int]
+    rebalance: bool
+    without: _containers.RepeatedScalarFieldContainer[str]
+    add: int
+    like: str
+    def __init__(self, rebalance: _Optional[bool] = ..., without: _Optional[_Iterable[str]] = ..., add: _Optional[int] = ..., like: _Optional[str] = ...) -> None: ...
+
+class PlanAnswer(_message.Message):
+    __slots__ = ("moves", "pending", "nodes")
+    class PendingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[PlannedMove]
+    pending: _containers.ScalarMap[str, str]
+    nodes: _containers.RepeatedCompositeFieldContainer[PlannedNode]
+    def __init__(self, moves: _Optional[_Iterable[_Union[PlannedMove, _Mapping]]] = ..., pending: _Optional[_Mapping[str, str]] = ..., nodes: _Optional[_Iterable[_Union[PlannedNode, _Mapping]]] = ...) -> None: ...
+
+class PlannedMove(_message.Message):
+    __slots__ = ("task", "source", "target", "why")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    source: str
+    target: str
+    why: str
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+
+class PlannedNode(_message.Message):
+    __slots__ = ("id", "slots", "before", "after")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    slots: int
+    before: int
+    after: int
+    def __init__(self, id: _Optional[str] = ..., slots: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class Hook(_message.Message):
     __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled", "created", "waiting", "delivered", "failed", "error")

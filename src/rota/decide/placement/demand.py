@@ -1,13 +1,18 @@
 """What placement is asked and what it answers: places and demands in, binds and pendings out."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
+from rota.model.resource import NO_AFFINITY, Affinity
+
+Tag: TypeAlias = tuple[str, str]
+"""A name and a value, by which resources speak of each other."""
 
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 """Shared, because a round may bring 100,000 demands."""
@@ -32,6 +37,15 @@ class Place:
     why_closed: str = ""
     load: float = 0.0
     """Its load score, 0 idle to 100 busy."""
+
+    tags: Collection[Tag] = frozenset()
+    """Tags of the resources it holds tasks of."""
+
+    shuns: Collection[Tag] = frozenset()
+    """Tags that a resource it holds is to be apart from."""
+
+    ramp: int | None = None
+    """At most so many slots may be given out now; None: as many as are free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,11 @@ class Demand:
 
     level: int = 0
     """Replicas it has already."""
+
+    tags: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    affinity: Affinity = NO_AFFINITY
+    spec: Mapping[str, Any] = field(default_factory=lambda: NO_LABELS)
+    """What its function is told about it; for users' rules."""
 
     def __post_init__(self) -> None:
         if self.cost < 1:
@@ -95,3 +114,5 @@ class Placement:
 
     binds: list[Bind]
     pending: list[Pending]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Users' rules that raised an error, and which: they were left out where they did."""

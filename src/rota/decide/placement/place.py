@@ -4,10 +4,11 @@
 each with what is in its way. It keeps these laws (tests/unit/decide/placement):
 
 1. Slots are never exceeded, and no node gets two replicas of a resource.
-2. A node gets only what it declares the kind of, has the labels for and is open to.
+2. A node gets only what it declares the kind of, has the labels for and is open to, what no rule refuses it, and what
+   may be beside what it holds.
 3. Higher priorities come first. Within one, a first replica of everything comes before a second of anything.
-4. Nothing waits that could be placed: the binds are as many as there can be (with tasks of different cost: as many as
-   a greedy pass finds).
+4. Nothing waits that could be placed: the binds are as many as there can be (with tasks of different cost, or with
+   affinity: as many as a greedy pass finds).
 5. The order of the input does not matter. Carried out and asked again, it binds nothing.
 
 It places only what is missing and moves nothing that runs. `control.supervisor` writes the binds down.
@@ -17,29 +18,38 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from rota.decide.placement.classes import Classes
 from rota.decide.placement.demand import Bind, Demand, Pending, Place, Placement
-from rota.decide.placement.fleet import Fleet, Needs
+from rota.decide.placement.fleet import Fleet
 from rota.decide.placement.reasons import Reasons
 from rota.decide.placement.round import Group, Groups, Round, Row
+from rota.decide.placement.rules import NO_RULES, Rules, Rulings
 from rota.decide.placement.shares import WEIGHTED, Policy
 from rota.model.errors import Invalid
 
 
-def place(demands: Sequence[Demand], places: Sequence[Place], policy: Policy = WEIGHTED, *, seed: int = 0) -> Placement:
+def place(
+    demands: Sequence[Demand],
+    places: Sequence[Place],
+    policy: Policy = WEIGHTED,
+    *,
+    rules: Rules = NO_RULES,
+    seed: int = 0,
+) -> Placement:
     """Where the missing replicas go, and why the rest has to wait."""
-    fleet = Fleet(places)
-    rows, groups = _grouped(sorted(demands, key=attrgetter("key")), fleet)
+    fleet, rulings = Fleet(places), Rulings(rules)
+    ordered = sorted(demands, key=attrgetter("key"))
+    rows, groups = _grouped(ordered, fleet, Classes(ordered, fleet, rulings, has_rules=bool(rules)))
     round = Round(fleet, policy, seed)
     for priority in sorted(groups, reverse=True):
         round.fill(groups[priority])
     binds = [Bind(key, seat.id, seat.why) for row in rows if (key := row.demand.key) for seat in row.seats]
-    return Placement(binds, _pending(rows, fleet))
+    return Placement(binds, _pending(rows, Reasons(fleet, round.ties, rulings)), rulings.failed)
 
 
-def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mapping[int, Groups]]:
+def _grouped(demands: Iterable[Demand], fleet: Fleet, classes: Classes) -> tuple[list[Row], Mapping[int, Groups]]:
     """All demands as rows, and the same by priority in groups of equal needs."""
     all_rows: list[Row] = []
-    classes: dict[object, Needs] = {}
     known: dict[object, tuple[Group, list[Row]]] = {}
     by_priority: dict[int, dict[Group, list[Row]]] = defaultdict(dict)
     most = len(fleet.places)
@@ -50,11 +60,9 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mappin
         last, missing = demand.key, demand.missing
         if missing < 1:
             continue
-        labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
-        alike = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, labels)
-        if (found := known.get(alike)) is None:
-            needs = classes.setdefault(alike[1:], Needs(*alike[1:]))
-            found = known[alike] = _group(needs, fleet), []
+        alike = classes.of(demand)
+        if (found := known.get((demand.priority, alike))) is None:
+            found = known[demand.priority, alike] = classes.group(classes.needs(alike)), []
             by_priority[demand.priority].update([found])
         group, rows = found
         row = Row(demand, group, missing if missing < most else most)
@@ -63,14 +71,9 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet) -> tuple[list[Row], Mappin
     return all_rows, by_priority
 
 
-def _group(needs: Needs, fleet: Fleet) -> Group:
-    fit = fleet.fitting(needs)
-    return Group(needs, fit & ~fleet.set_of(needs.avoid), fit)
-
-
-def _pending(rows: Iterable[Row], fleet: Fleet) -> list[Pending]:
-    reasons = Reasons(fleet)
+def _pending(rows: Iterable[Row], reasons: Reasons) -> list[Pending]:
     pending = []
+    fleet = reasons.fleet
     for row in [row for row in rows if row.demand.missing > len(row.seats)]:
         demand, group = row.demand, row.group
         missing = demand.missing - len(row.seats)

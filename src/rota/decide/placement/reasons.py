@@ -8,21 +8,23 @@ from collections.abc import Mapping
 
 from rota.decide.placement.demand import Place
 from rota.decide.placement.fleet import Fleet, Needs, numbers
+from rota.decide.placement.rules import Rulings
+from rota.decide.placement.ties import Ties, shown
 from rota.model.ids import NodeId
 
 
 class Reasons:
     """Why things wait at the end of a round."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: Fleet, ties: Ties, rulings: Rulings) -> None:
+        self.fleet, self._ties, self._rulings = fleet, ties, rulings
         self._refusals: dict[Needs, Mapping[NodeId, str]] = {}
         self._sentences: dict[tuple[Needs, int, int], str] = {}
 
     def refusals(self, needs: Needs) -> Mapping[NodeId, str]:
         """Each node that does not take a task with these needs, and why."""
         if needs not in self._refusals:
-            fleet = self._fleet
+            fleet = self.fleet
             asked = (
                 fleet.places if needs.pin is None else [fleet.places[n] for n in numbers(fleet.set_of((needs.pin,)))]
             )
@@ -32,21 +34,25 @@ class Reasons:
 
     def refusal(self, needs: Needs, place: Place) -> str:
         """Why a node does not take a task with these needs; empty if it would."""
-        if needs.kind not in place.kinds:
-            return f'its app does not declare kind "{needs.kind}"'
-        for name, value in needs.labels:
-            if place.labels.get(name) != value:
-                has = f", but {name}={place.labels[name]}" if name in place.labels else ""
-                return f"it has no label {name}={value}{has}"
+        if why := _unlike(needs, place):
+            return why
         if not place.is_open:
             return place.why_closed or "it is closed to new tasks"
-        free = self._fleet.free[self._fleet.index[place.id]]
-        if free < needs.cost:
-            taken = max(place.slots, place.used) - free
-            if needs.cost == 1:
-                return f"all its slots are taken ({taken} of {place.slots})"
-            return f"it has {_slots(free)} free of {place.slots}, and the task takes {needs.cost}"
-        return ""
+        if why := self._rulings.refusal(needs.about, place) if needs.about else "":
+            return why
+        return (self._ties.refusal(needs, place) if needs.is_tied else "") or self._full(needs, place)
+
+    def _full(self, needs: Needs, place: Place) -> str:
+        """Why a node has no room; empty if it has."""
+        free = self.fleet.free[self.fleet.index[place.id]]
+        if free >= needs.cost:
+            return ""
+        if place.ramp is not None and needs.cost <= place.slots - place.used:
+            return "it has been given as many tasks as it gets at a time"
+        taken = max(place.slots, place.used) - free
+        if needs.cost == 1:
+            return f"all its slots are taken ({taken} of {place.slots})"
+        return f"it has {_slots(free)} free of {place.slots}, and the task takes {needs.cost}"
 
     def sentence(self, needs: Needs, holding: int, wanted: int) -> str:
         """What is in the way of a resource that is wanted on so many nodes, when so many of those that fit hold it."""
@@ -61,7 +67,7 @@ class Reasons:
         return self._of_the_fleet(needs) or self._of_the_slots(needs, holding, wanted)
 
     def _of_the_pin(self, needs: Needs, pin: NodeId, holding: int, wanted: int) -> str:
-        fleet = self._fleet
+        fleet = self.fleet
         if pin not in fleet.index:
             return f"it is pinned to node {pin}, which is not there; start that node or change the pin"
         if not holding:
@@ -70,7 +76,7 @@ class Reasons:
 
     def _of_the_fleet(self, needs: Needs) -> str:
         """What is wrong with the fleet as a whole, if something is."""
-        fleet = self._fleet
+        fleet = self.fleet
         labels = " and ".join(f"{name}={value}" for name, value in needs.labels)
         if not fleet.places:
             return 'there is no node that works; start one with "rota node"'
@@ -84,13 +90,42 @@ class Reasons:
         if not fleet.fitting(needs):
             closed = numbers(fleet.eligible(needs))
             why = fleet.places[closed[0]].why_closed or "closed"
-            which = "the only node" if len(closed) == 1 else f"each of the {len(closed)} nodes"
-            return f"{which} that could take it gets no new tasks ({why}); open one or add one"
-        return ""
+            return f"{_each(len(closed))} that could take it gets no new tasks ({why}); open one or add one"
+        return self._of_the_rules(needs) or self._of_the_ties(needs)
+
+    def _of_the_rules(self, needs: Needs) -> str:
+        """Which rule refuses every node, if rules do."""
+        fit = numbers(self.fleet.fitting(needs)) if needs.about else []
+        why = [self._rulings.refusal(needs.about, self.fleet.places[number]) for number in fit]
+        if not why or not all(why):
+            return ""
+        return f"a rule refuses {_each(len(fit))} that could take it ({why[0]}); add another node, or change the rule"
+
+    def _of_the_ties(self, needs: Needs) -> str:
+        """Whom it is to be near to or apart from, if that leaves no node."""
+        fleet, ties = self.fleet, self._ties
+        if not needs.is_tied or fleet.fitting(needs) & ties.allowed(needs):
+            return ""
+        for tag in needs.near:
+            if not ties.tagged(tag):
+                return f"nothing with the tag {shown([tag])} is placed, which it is to be near to; add that first"
+        whom = " and ".join(
+            [f"near to {shown([tag])}" for tag in needs.near] + [f"apart from {shown([tag])}" for tag in needs.apart]
+        )
+        if not whom:
+            return f"others are to be apart from the tag {shown(needs.tags)}, and are on every node; add a node"
+        return f"no node that could take it leaves it {whom}; add a node, or ask for less"
+
+    def _is_about_slots(self, needs: Needs, number: int) -> bool:
+        """Does nothing but slots, or that it holds it already, keep a node from it?"""
+        place = self.fleet.places[number]
+        if needs.about and self._rulings.refusal(needs.about, place):
+            return False
+        return not needs.is_tied or not self._ties.refusal(needs, place)
 
     def _of_the_slots(self, needs: Needs, holding: int, wanted: int) -> str:
-        fleet = self._fleet
-        fit = numbers(fleet.fitting(needs))
+        fleet = self.fleet
+        fit = [number for number in numbers(fleet.fitting(needs)) if self._is_about_slots(needs, number)]
         others = len(fit) - holding
         if not others:
             whose = "the only node that can take it holds" if holding == 1 else f"its {holding} nodes hold"
@@ -107,6 +142,21 @@ class Reasons:
         taken = sum(max(fleet.places[n].slots, fleet.places[n].used) - fleet.free[n] for n in fit)
         figures = f" ({taken} of {slots})" if not holding else ""
         return f"{held}all slots of {which} are taken{figures}; add slots or nodes"
+
+
+def _unlike(needs: Needs, place: Place) -> str:
+    """What a node lacks of what its tasks must find there; empty if it has all."""
+    if needs.kind not in place.kinds:
+        return f'its app does not declare kind "{needs.kind}"'
+    for name, value in needs.labels:
+        if place.labels.get(name) != value:
+            has = f", but {name}={place.labels[name]}" if name in place.labels else ""
+            return f"it has no label {name}={value}{has}"
+    return ""
+
+
+def _each(count: int) -> str:
+    return "the only node" if count == 1 else f"each of the {count} nodes"
 
 
 def _nodes(count: int) -> str:

@@ -11,6 +11,11 @@ gets (`shares`). Then the tasks are dealt out:
 - A row that finds only nodes that hold it makes others move over: a chain of tasks of this same round, each to another
   node that fits, until one ends where there is room. So nothing waits that could be placed. With one cost for all this
   is exact (augmenting paths); among tasks of different cost only equal ones move, which is greedy.
+- Demands that care what else a node holds, or whose tags others care about, are *tied*: they are given nodes one by
+  one, each the roomiest that is allowed at that moment (`ties`), and nobody moves over for them.
+
+Nodes that suit better, by preferred labels or users' rules, form *tiers*; within a zone the first tier is filled before
+the next gets anything.
 
 Each priority is first tried as a whole. If something is left, that try is undone and the priority is filled level by
 level: a first replica for everything before a second for anything.
@@ -28,6 +33,7 @@ import msgspec
 from rota.decide.placement.demand import Demand
 from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
 from rota.decide.placement.shares import Offer, Policy, largest_remainder
+from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
 
 
@@ -47,6 +53,8 @@ class Group(msgspec.Struct, frozen=True, eq=False):
     """Where they should go: without the nodes to avoid."""
 
     fit_at_worst: Nodes
+    tiers: tuple[Nodes, ...] = ()
+    """All nodes by how well they suit, the best first; none if they are equal."""
 
 
 class Row(msgspec.Struct, gc=False, eq=False):
@@ -77,6 +85,8 @@ class Round:
 
     def __init__(self, fleet: Fleet, policy: Policy, seed: int) -> None:
         self._fleet, self._policy, self._seed = fleet, policy, seed
+        self.ties = Ties(fleet)
+        self._has_zones = len(set(fleet.zones)) > 1
         self._rows: list[Row] = []
         self._at: Seated | None = None
         """Made when somebody first has to move over."""
@@ -94,23 +104,27 @@ class Round:
             self._rows += rows
         if len(groups) > 1 or not self._deal_evenly(*next(iter(groups.items()))):
             free, dead_ends, moves = list(self._fleet.free), dict(self._dead_ends), len(self._moves)
+            ties = self.ties.remember()
             if all(self._whole(group, rows) for group, rows in groups.items()):
                 return
             self._undo(groups, moves)
             self._fleet.restore(free)
+            self.ties.restore(ties)
             self._dead_ends = dead_ends
         self._by_levels(groups)
 
     def _deal_evenly(self, group: Group, rows: list[Row]) -> bool:
         """Deal to rows that are all alike and fresh, which fills them level by level; False if they are not."""
         fresh, held = _sorted_out(rows)
-        if held or len(fresh) > 1:
+        if held or len(fresh) > 1 or group.needs.is_tied:
             return False
         self._deal(group, rows, rows[0].wanted)
         return True
 
     def _whole(self, group: Group, rows: list[Row]) -> bool:
         """Give a group all it wants; False as soon as something is left."""
+        if group.needs.is_tied:
+            return self._tie(group, rows)
         fresh, held = _sorted_out(rows)
         if held:
             self._one_by_one(group, held)
@@ -132,6 +146,14 @@ class Round:
 
     def _by_levels(self, groups: Groups) -> None:
         """A first replica for every row before a second for any; a row that gets none waits."""
+        taken = -1
+        while taken != self._fleet.taken:  # who is to be near to somebody may come before him
+            taken = self._fleet.taken
+            self._level_after_level(groups)
+            if not any(group.needs.near for group in groups):
+                return
+
+    def _level_after_level(self, groups: Groups) -> None:
         lacking = {group: [row for row in rows if len(row.seats) < row.wanted] for group, rows in groups.items()}
         level = 0
         while ahead := [row.level for rows in lacking.values() for row in rows if row.lacks and row.level >= level]:
@@ -142,6 +164,9 @@ class Round:
 
     def _raise(self, rows: Sequence[Row], group: Group) -> None:
         """Give each of these rows one more replica, as far as that is possible."""
+        if group.needs.is_tied:
+            self._tie(group, rows, most=1)
+            return
         fresh = [row for row in rows if not row.demand.holders and not row.seats]
         held = [row for row in rows if row.demand.holders or row.seats]
         before = [(row, len(row.seats)) for row in rows]
@@ -196,12 +221,15 @@ class Round:
 
     def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> Seat | None:
         """A seat within the shares, in a zone with fewest replicas of the row."""
-        held = self._held(row)
+        nodes = self._nodes_of(row)
+        held = self._fleet.bits_of(nodes)
         if len(zones) < 2:
             return stock.draw(zones, held)
-        there = Counter(self._fleet.zones[number] for number in self._nodes_of(row))
-        for count in sorted({there[zone] for zone in zones}):
-            alike = [zone for zone in zones if there[zone] == count]
+        there = self._fleet.count_zones(nodes)
+        for count in sorted({0, *there.values()}):
+            alike = [zone for zone in zones if there.get(zone, 0) == count]
+            if not alike:
+                continue
             if seat := stock.draw(alike, held):
                 return seat
             # To be apart from the other replicas is worth more than exact shares.
@@ -209,6 +237,19 @@ class Round:
             if room:
                 return self._roomiest(row, room)
         return None
+
+    def _tie(self, group: Group, rows: Sequence[Row], most: int | None = None) -> bool:
+        """Give tied rows what they lack (at most so many each), one by one; False if one of them gets less."""
+        needs, is_done = group.needs, True
+        for row in rows:
+            for _ in range(row.lacks if most is None else min(row.lacks, most)):
+                room = self.ties.allowed(needs) & self._fleet.with_room(needs.cost) & ~self._held(row)
+                if not (nodes := room & group.fit or room & group.fit_at_worst):
+                    is_done = False
+                    break
+                self._sit(row, self._roomiest(row, nodes))
+                self.ties.note(needs, row.seats[-1].number)
+        return is_done
 
     def _insist(self, row: Row) -> bool:
         """Give a row one seat wherever there is one, nodes to avoid last; False if there is none."""
@@ -280,26 +321,41 @@ class Round:
         holding = Counter(chain.from_iterable(held))
         zones: dict[str, dict[int, Offer]] = {}
         for number in numbers(group.fit & fleet.with_room(cost)):
-            free, place = fleet.free[number], fleet.places[number]
-            cap = min(free // cost, count - holding[number])
+            free, place, zone = fleet.free[number], fleet.places[number], fleet.zones[number]
+            cap = min(free // cost, count - holding.get(number, 0))
             if cap > 0:
+                if zone not in zones:
+                    zones[zone] = {}
                 used = max(place.slots, place.used) - free
-                zones.setdefault(fleet.zones[number], {})[number] = Offer(cap, free, used, place.load, cost)
+                zones[zone][number] = Offer(cap, free, used, place.load, cost)
         wants = [want]
         if len(zones) > 1:
             zones = dict(sorted(zones.items()))
-            apart = [Counter(fleet.zones[number] for number in row) for row in held]
+            apart = [fleet.count_zones(row) for row in held]
             wants = _zone_shares(
                 want,
                 count,
                 [list(offers.values()) for offers in zones.values()],
-                [[there[zone] for there in apart if there[zone]] for zone in zones],
+                [[there[zone] for there in apart if zone in there] for zone in zones],
             )
         return [
             share
             for (zone, offers), part in zip(zones.items(), wants, strict=False)
-            for share in self._shares_of(offers, part, f", in zone {zone}" if zone else "")
+            for share in self._tier_after_tier(group, offers, part, f", in zone {zone}" if zone else "")
         ]
+
+    def _tier_after_tier(
+        self, group: Group, offers: dict[int, Offer], want: int, where: str
+    ) -> Iterator[tuple[Seat, int]]:
+        """Shares of the nodes of one zone, those that suit best first."""
+        if not group.tiers:
+            yield from self._shares_of(offers, want, where)
+            return
+        for rank, tier in enumerate(group.tiers, 1):
+            suiting = {number: offer for number, offer in offers.items() if tier & self._fleet.bits[number]}
+            for seat, share in self._shares_of(suiting, want, f"{where}, preferred {_ordinal(rank)}"):
+                want -= share
+                yield seat, share
 
     def _shares_of(self, offers: dict[int, Offer], want: int, where: str) -> Iterator[tuple[Seat, int]]:
         all_offers = list(offers.values())
@@ -313,15 +369,27 @@ class Round:
     def _sit(self, row: Row, seat: Seat) -> None:
         row.seats += (seat,)
         self._fleet.take(seat.number, row.demand.cost)
-        if self._at is not None:
+        if self._at is not None and not row.group.needs.is_tied:
             self._at.add(row, seat.number)
 
     def _roomiest(self, row: Row, nodes: Nodes) -> Seat:
-        """The node with most free slots, of those in a zone with fewest replicas of the row."""
+        """The node with most free slots, of those that suit best, where the zones have fewest replicas of the row."""
         fleet = self._fleet
-        there = Counter(fleet.zones[number] for number in self._nodes_of(row))
-        best = min(numbers(nodes), key=lambda number: (there[fleet.zones[number]], -fleet.free[number], number))
+        if self._has_zones:
+            nodes = self._least_used_zones(row, nodes)
+        nodes = next((nodes & tier for tier in row.group.tiers if nodes & tier), nodes)
+        best = fleet.roomiest(self.ties.preferred(row.group.needs, nodes))
         return self._seat(best, f"{fleet.free[best]} slots free, the most of the nodes left for it")
+
+    def _least_used_zones(self, row: Row, nodes: Nodes) -> Nodes:
+        fleet = self._fleet
+        there = fleet.count_zones(self._nodes_of(row))
+        others = nodes & ~fleet.in_zones(there)
+        while not others:  # each has a replica: then those with the fewest
+            least = min(there.values())
+            others = nodes & fleet.in_zones(zone for zone, count in there.items() if count == least)
+            there = {zone: count for zone, count in there.items() if count > least}
+        return others
 
     def _seat(self, number: int, why: str) -> Seat:
         return Seat(number, self._fleet.places[number].id, f"{self._policy.name}: {why}")
@@ -329,20 +397,21 @@ class Round:
     def _nodes_of(self, row: Row) -> list[int]:
         """The nodes that hold a row or were chosen for it."""
         index = self._fleet.index
-        return [*(index[id] for id in row.demand.holders if id in index), *(seat.number for seat in row.seats)]
+        nodes = [index[id] for id in row.demand.holders if id in index]
+        for seat in row.seats:
+            nodes.append(seat.number)
+        return nodes
 
     def _held(self, row: Row) -> Nodes:
-        nodes, bits = 0, self._fleet.bits
-        for number in self._nodes_of(row):
-            nodes |= bits[number]
-        return nodes
+        return self._fleet.bits_of(self._nodes_of(row))
 
     def _seated(self) -> "Seated":
         if self._at is None:
             self._at = Seated(self._fleet)
             for row in self._rows:
-                for seat in row.seats:
-                    self._at.add(row, seat.number)
+                if not row.group.needs.is_tied:  # those stay where they are
+                    for seat in row.seats:
+                        self._at.add(row, seat.number)
         return self._at
 
 
@@ -473,7 +542,16 @@ def _strided(rows: Sequence[Row], stride: int) -> Iterator[Row]:
         yield from rows[start::stride]
 
 
-def _scarcity(group: Group) -> tuple[int, int, str, tuple[tuple[str, str], ...], str, list[NodeId]]:
-    """Those with the fewest nodes first, then the largest; the rest is there for a fixed order."""
+def _ordinal(rank: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(rank, f"{rank}th")
+
+
+def _scarcity(group: Group) -> tuple[object, ...]:
+    """Who must be near to others after those; those with the fewest nodes first, then the largest.
+
+    The rest is there for a fixed order.
+    """
     needs = group.needs
-    return group.fit.bit_count(), -needs.cost, needs.kind, needs.labels, needs.pin or "", sorted(needs.avoid)
+    plain = bool(needs.near), group.fit.bit_count(), -needs.cost, needs.kind, needs.labels, needs.pin or ""
+    ties = needs.prefer, needs.near, needs.apart, needs.prefer_near, needs.prefer_apart, needs.tags
+    return *plain, sorted(needs.avoid), *ties, repr(needs.about)

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
-from rota.workloads.checks import Check
+from rota.model.resource import NO_AFFINITY, Affinity
+from rota.workloads.checks import Check, did_you_mean
 
 KIND = "resource"
 SINKS = ("amqp", "amqps", "kafka", "file", "stdout", "memory")
@@ -41,6 +42,7 @@ class ResourceSpec:
     labels: dict[str, str]
     """What a node must be labelled with to hold such a task."""
 
+    affinity: Affinity
     is_async: bool
 
     @property
@@ -59,6 +61,7 @@ class ResourceSpec:
         start_within: object = "30s",
         sink: object = None,
         labels: object = None,
+        affinity: object = None,
         is_async: bool,
     ) -> Self:
         """The declaration, checked."""
@@ -71,6 +74,7 @@ class ResourceSpec:
             start_within=check.duration("start_within", start_within, least=timedelta(seconds=1)),
             sink=check.url_or_none("sink", sink, SINKS),
             labels=check.labels("labels", labels),
+            affinity=parse_affinity(check, affinity),
             is_async=is_async,
         )
         if spec.exclusive and spec.replicas > 1:
@@ -116,6 +120,10 @@ class Resource:
     labels: dict[str, str] = field(default_factory=dict)
     """What its nodes must be labelled with, beside what its kind says."""
 
+    tags: dict[str, str] = field(default_factory=dict)
+    """What others can name it by in their affinity."""
+
+    affinity: Affinity = NO_AFFINITY
     spec: dict[str, Any] = field(default_factory=dict)
     """What its function is told about it. JSON."""
 
@@ -128,6 +136,8 @@ class Resource:
         priority: object = 0,
         replicas: object = None,
         labels: object = None,
+        tags: object = None,
+        affinity: object = None,
         spec: Mapping[str, object],
     ) -> Self:
         """The resource, checked; its spec is left to `decode` of its kind."""
@@ -144,8 +154,24 @@ class Resource:
             priority=priority,
             replicas=None if replicas is None else check.count("replicas", replicas),
             labels=check.labels("labels", labels),
+            tags=check.labels("tags", tags),
+            affinity=parse_affinity(check, affinity),
             spec=_plain(check, spec),
         )
+
+
+def parse_affinity(check: Check, value: object) -> Affinity:
+    """What is asked of the nodes beyond what they must have, checked: an Affinity, or a dict of its fields."""
+    if value is None or isinstance(value, Affinity):
+        return value or NO_AFFINITY
+    if not isinstance(value, Mapping):
+        check.fail(f'affinity is {value!r}; write a dict, like {{"apart": {{"customer": "acme"}}}}')
+    known = Affinity.__struct_fields__
+    for name in value:
+        if name not in known:
+            guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            check.fail(f'affinity has no field "{name}"{guess}')
+    return Affinity(**{name: check.labels(f"affinity: {name}", pairs) for name, pairs in value.items()})
 
 
 def _plain(check: Check, spec: Mapping[str, object]) -> dict[str, Any]:

@@ -1,0 +1,34 @@
+"""Planning without doing: what the leader would do.
+
+It is worked out here, by the leader's own rules, from what the store has; nobody is asked, and nothing is written.
+"""
+
+from collections.abc import Collection
+
+from rota.api.operations import needs
+from rota.control.outlook import how_placed
+from rota.control.preview import Preview, preview
+from rota.control.view import FleetView
+from rota.decide.access import Access
+from rota.kit.clock import Clock
+from rota.store.port import Store
+
+
+@needs(Access.VIEW)
+async def plan(
+    store: Store,
+    clock: Clock,
+    *,
+    rebalance: bool = False,
+    without: Collection[str] = (),
+    add: int = 0,
+    like: str = "",
+) -> Preview:
+    """What the leader would do now, carried out to the end.
+
+    With `rebalance` it balances the nodes too; `without` supposes nodes gone, `add` so many more, like another one.
+    """
+    view = FleetView()
+    await view.load(store)
+    how = await how_placed(store)
+    return preview(view, how, clock.wall(), rebalance=rebalance, without=without, add=add, like=like)

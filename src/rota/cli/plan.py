@@ -1,0 +1,74 @@
+"""`rota plan`: what the leader would do, before it does."""
+
+import click
+
+from rota.api import planning
+from rota.cli import options, tables
+from rota.cli.on_store import on_store
+from rota.control.preview import PlannedMove, Preview
+from rota.kit.clock import SYSTEM
+
+SHOWN = 20
+"""Moves, and resources that wait, that people are shown; programs get all."""
+
+
+@click.command()
+@click.option("--rebalance", is_flag=True, help="Balance the nodes too.")
+@click.option("--without", multiple=True, metavar="NODE", help="As if this node were gone; may be repeated.")
+@click.option(
+    "--add", type=click.IntRange(min=0), default=0, metavar="COUNT", help="As if so many more nodes were there."
+)
+@click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
+@options.store
+@options.output
+def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, store: str, output: str) -> None:
+    """Show what the leader would change now; nothing is changed by asking.
+
+    Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if
+    something would.
+
+    Example: rota plan --without n3
+    """
+    if like and not add:
+        raise click.UsageError("--like says what the nodes of --add are like; give --add too")
+    found = on_store(
+        store, lambda open: planning.plan(open, SYSTEM, rebalance=rebalance, without=without, add=add, like=like)
+    )
+    if output == "json":
+        tables.show_json(found)
+    else:
+        _show(found)
+    click.get_current_context().exit(1 if found.moves else 0)
+
+
+def _show(found: Preview) -> None:
+    for move in found.moves[:SHOWN]:
+        click.echo(_line(move))
+    if len(found.moves) > SHOWN:
+        click.echo(f"and {len(found.moves) - SHOWN} more")
+    for name, why in list(found.pending.items())[:SHOWN]:
+        click.echo(f"pending {name}: {why}")
+    if len(found.pending) > SHOWN:
+        click.echo(f"and {len(found.pending) - SHOWN} more wait")
+    headings = "NODE", "SLOTS", "NOW", "THEN"
+    rows = [(node.id, str(node.slots), str(node.before), str(node.after)) for node in found.nodes]
+    tables.show(headings, rows, "no nodes; start one with: rota node --store …")
+    click.echo(_summary(found))
+
+
+def _line(move: PlannedMove) -> str:
+    why = f" ({move.why})" if move.why else ""
+    if move.source is None:
+        return f"start {move.task} on {move.target}{why}"
+    if move.target is None:
+        return f"stop {move.task} on {move.source}{why}"
+    return f"move {move.task} from {move.source} to {move.target}{why}"
+
+
+def _summary(found: Preview) -> str:
+    moved = sum(move.source is not None and move.target is not None for move in found.moves)
+    started = sum(move.source is None for move in found.moves)
+    counts = {"to move": moved, "to start": started, "to stop": len(found.moves) - moved - started}
+    counts["pending"] = len(found.pending)
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return told or "nothing would change"

@@ -1,0 +1,46 @@
+"""Outlook: what would have to change for a resource that waits to be placed, by the leader's own rules."""
+
+from dataclasses import dataclass, replace
+
+from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
+from rota.control.rules import load_rules
+from rota.control.view import FleetView
+from rota.decide.placement import place, remedies
+from rota.kit.clock import Clock
+from rota.model import keys
+from rota.model.config import SupervisorConfig
+from rota.model.resource import PlacingRecord
+from rota.store.port import Store
+from rota.store.records import understood
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Why each node refuses a resource, and what would make it take it."""
+
+    refusals: dict[str, str]
+    remedies: dict[str, str]
+    """Both by node."""
+
+
+async def how_placed(store: Store) -> How:
+    """How the leader chooses nodes, as it said last."""
+    told = understood(PlacingRecord, await store.get(keys.PLACING))
+    return chosen_by(told or SupervisorConfig(), load_rules(told.rules if told else ()))
+
+
+async def outlook(store: Store, clock: Clock, name: str) -> Outlook:
+    """The outlook of one resource, `kind/id`, as things are now."""
+    view, how = FleetView(), await how_placed(store)
+    await view.load(store)
+    if name not in view.resources or view.resources[name].kind not in view.kinds:
+        return Outlook({}, {})
+    now = clock.wall()
+    demand = replace(demand_of(view, name, coverage_of(view, name, (), now), how, now), missing=1)
+    there = places(view)
+    waiting = place([demand], there, how.policy, rules=how.rules).pending
+    refusals = dict(waiting[0].refusals) if waiting else {}
+    return Outlook(
+        {str(node): why for node, why in sorted(refusals.items()) if node not in demand.holders},
+        {str(node): what for node, what in remedies(demand, there, how.rules).items()} if waiting else {},
+    )

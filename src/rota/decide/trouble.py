@@ -1,0 +1,30 @@
+"""Trouble: how long a resource is kept from a node that could not keep it alive.
+
+Each time in a row doubles the time; what happened long ago is forgotten bit by bit. Pure: `node.assignments` writes
+troubles down, the supervisor goes by them.
+"""
+
+from datetime import datetime, timedelta
+
+from rota.model.ids import NodeId
+from rota.model.resource import Trouble
+
+FORGET = timedelta(minutes=30)
+"""After so long without another, one strike less counts."""
+
+LONGEST = timedelta(days=1)
+MOST = 12
+"""Strikes that are counted; by then it is long enough."""
+
+
+def again(before: Trouble | None, node: NodeId, now: datetime, why: str) -> Trouble:
+    """The trouble that a node has with a resource, now that it has it once more."""
+    strikes = 0
+    if before is not None:
+        strikes = max(0, before.strikes - max(timedelta(), now - before.at) // FORGET)
+    return Trouble(node=node, at=now, why=why, strikes=min(MOST, strikes + 1))
+
+
+def kept_until(trouble: Trouble, avoid_for: timedelta) -> datetime:
+    """Until when the resource is better placed elsewhere."""
+    return trouble.at + min(LONGEST, avoid_for * (1 << min(MOST, trouble.strikes) - 1))

@@ -1,0 +1,143 @@
+"""Plans that are only told, drains, and what would help what waits; on a store without a leader."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rota.api import operations, planning
+from rota.control.preview import PlannedNode, Preview
+from rota.model import codec, keys
+from rota.model.errors import Invalid, NotFound
+from rota.model.resource import PlacingRecord
+from rota.store import Put, Store, open_store
+from tests.unit.api.test_operations import CLOCK, assign, create, declare, join, settle
+
+KINDS = ("room",)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """Two nodes of ten slots; the first has six tasks, the second none."""
+    async with open_store("memory://") as store:
+        await declare(store, "room")
+        for name in "ab":
+            await join(store, name, kinds=KINDS)
+        for id in "123456":
+            view = await create(store, id)
+            await assign(store, "a", id)
+            await settle(store, view, "a")
+        yield store
+
+
+async def plan(store: Store, **more: Any) -> Preview:
+    return await planning.plan(store, CLOCK, **more)
+
+
+def used(told: Preview) -> dict[str, tuple[int, int]]:
+    return {node.id: (node.before, node.after) for node in told.nodes}
+
+
+async def test_a_fleet_that_needs_nothing_is_left_alone(store: Store) -> None:
+    told = await plan(store)
+    assert (told.moves, told.pending) == ((), {})
+    assert told.nodes == (PlannedNode("a", 10, 6, 6), PlannedNode("b", 10, 0, 0))  # type: ignore[arg-type]
+
+
+async def test_asking_changes_nothing(store: Store) -> None:
+    before = await store.revision()
+    await plan(store, rebalance=True, without=["a"], add=3)
+    assert await store.revision() == before
+
+
+async def test_what_misses_a_task_would_be_started(store: Store) -> None:
+    await create(store, "7")
+    (move,) = (await plan(store)).moves
+    assert (move.task, move.source, move.target) == ("room/7#0", None, "b")
+    assert move.why.startswith("weighted: ")
+
+
+async def test_the_tasks_of_a_node_that_is_gone_would_go_to_others(store: Store) -> None:
+    told = await plan(store, without=["a"])
+    assert {(move.source, move.target) for move in told.moves} == {("a", "b")}
+    assert used(told) == {"a": (6, 0), "b": (0, 6)}
+
+
+async def test_what_would_find_no_room_is_pending_with_its_reason(store: Store) -> None:
+    await operations.set_slots(store, CLOCK, "b", 2)
+    told = await plan(store, without=["a"])
+    assert len(told.pending) == 4
+    assert set(told.pending.values()) == {"all slots of 1 node are taken (2 of 2); add slots or nodes"}
+    assert [move.target for move in told.moves].count(None) == 4
+
+
+async def test_balancing_is_told_to_the_end(store: Store) -> None:
+    told = await plan(store, rebalance=True)
+    assert used(told) == {"a": (6, 4), "b": (0, 2)}  # one more or less than three is even
+    assert used(await plan(store, rebalance=True, add=1)) == {"a": (6, 3), "b": (0, 2), "new-1": (0, 1)}
+
+
+async def test_a_drain_is_told_to_the_end(store: Store) -> None:
+    await operations.drain_node(store, CLOCK, "a", why="disk")
+    assert used(await plan(store)) == {"a": (6, 0), "b": (0, 6)}
+
+
+async def test_the_plan_goes_by_what_the_leader_said(store: Store) -> None:
+    how = PlacingRecord(policy="weighted", avoid_for=timedelta(minutes=5), tolerance=10, rules=["not-here"])
+    await store.commit(Put(keys.PLACING, codec.encode(how)))
+    with pytest.raises(Invalid, match='there is no rule "not-here"'):
+        await plan(store)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"without": ["z"]}, NotFound, 'there is no node "z"; there are a, b'),
+        ({"add": 1, "like": "z"}, NotFound, 'there is no node "z"'),
+        ({"add": -1}, Invalid, "add is -1"),
+    ],
+)
+async def test_what_cannot_be_supposed_is_refused(
+    store: Store, asked: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        await plan(store, **asked)
+
+
+async def test_what_waits_is_told_what_would_help(store: Store) -> None:
+    for name in "ab":
+        await operations.cordon_node(store, CLOCK, name, "disk")
+    await operations.set_slots(store, CLOCK, "b", 0)
+    view = await create(store, "7")
+    await settle(store, view, pending="each node is closed")
+    told = await operations.why(store, "room/7")
+    assert told.refusals == {"a": "it is cordoned: disk", "b": "it is cordoned: disk"}
+    assert told.remedies == {"a": "uncordon it", "b": "uncordon it and give it 1 more slot"}
+
+
+# Drains
+
+
+async def test_a_drain_comes_and_goes(store: Store) -> None:
+    begun = await operations.drain_node(store, CLOCK, "a", why="disk")
+    assert (begun.tasks, begun.since, begun.deadline, begun.why) == (6, CLOCK.wall(), None, "disk")
+    assert await operations.drain_node(store, CLOCK, "a") == begun
+    later = await operations.drain_node(store, CLOCK, "a", deadline=timedelta(minutes=1))
+    assert (later.deadline, later.why, later.tasks) == (CLOCK.wall() + timedelta(minutes=1), "disk", 6)
+    a, _ = (await operations.list_nodes(store)).nodes
+    assert a.drain == later
+    assert "it is drained since" in (await operations.why_node(store, "a")).says
+    assert await operations.undrain_node(store, "a")
+    assert not await operations.undrain_node(store, "a")
+
+
+async def test_a_drain_that_cannot_be_is_refused(store: Store) -> None:
+    with pytest.raises(NotFound, match='there is no node "z"'):
+        await operations.drain_node(store, CLOCK, "z")
+    with pytest.raises(NotFound, match='there is no node "z"'):
+        await operations.undrain_node(store, "z")
+    with pytest.raises(Invalid, match="deadline is"):
+        await operations.drain_node(store, CLOCK, "a", deadline=timedelta())
+    with pytest.raises(Invalid, match="a reason has at most 200"):
+        await operations.drain_node(store, CLOCK, "a", why="x" * 201)
