@@ -136,6 +136,23 @@ def test_word_of_an_earlier_assignment_ends_nothing() -> None:
     assert told.nodes("room/1") == ["a", "b"]
 
 
+def test_fewer_replicas_in_the_middle_of_a_move_leave_as_many_tasks() -> None:
+    told = Told(a=10, b=10, c=10)
+    told.add("1", replicas=2)
+    told.settle()
+    told.drain(told.nodes("room/1")[1])
+    told.done(told.plan())
+    assert len(told.nodes("room/1")) == 3
+    told.add("1", replicas=1)
+    told.settle()
+    assert len(told.nodes("room/1")) <= 2
+    for hold in list(told.view.holds["room/1"].values()):
+        if hold.assignment.relieves:
+            told.see(keys.relief(hold.node, hold.task), Relief(epoch=hold.epoch))
+    told.settle()
+    assert len(told.nodes("room/1")) == 1
+
+
 def test_an_exclusive_task_is_asked_to_stop_only_if_there_is_a_node_for_it() -> None:
     told = Told(a=10)
     told.add("1", kind="single")
