@@ -16,7 +16,7 @@ HEADINGS = ("what", "beside", "theirs", "ours", "", "ratio", "min–max", "goal"
 LEFT = {0, 1, 4, 8}
 """The columns of words."""
 
-DRIVERS = ("grpcio", "asyncpg", "asyncmy", "aio-pika", "pika")
+DRIVERS = ("grpcio", "asyncpg", "asyncmy", "aio-pika", "pika", "confluent-kafka")
 
 
 def facts() -> dict[str, str]:

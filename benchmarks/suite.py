@@ -13,6 +13,7 @@ from benchmarks import (
     scale_bench,
     services_bench,
     sink_bench,
+    source_bench,
     store_bench,
     watch_bench,
     wheel_bench,
@@ -24,7 +25,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -40,6 +41,7 @@ ALONE = {
     "sink": sink_bench.rows,
     "relay": relay_bench.rows,
     "emit": emit_bench.rows,
+    "source": source_bench.rows,
 }
 """What needs no store."""
 NEEDS = {"sink": "rabbitmq", "emit": "rabbitmq"}

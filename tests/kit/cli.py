@@ -19,13 +19,15 @@ class Answer:
     err: str
 
 
-def rota(*arguments: object, cwd: Path, environ: dict[str, str] | None = None, within: float = 30.0) -> Answer:
-    """Run `rota` to its end."""
+def rota(
+    *arguments: object, cwd: Path, environ: dict[str, str] | None = None, within: float = 30.0, stdin: str = ""
+) -> Answer:
+    """Run `rota` to its end; `stdin` is what it can read."""
     done = subprocess.run(
         [ROTA, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, **(environ or {})},
-        stdin=subprocess.DEVNULL,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=within,

@@ -40,6 +40,11 @@ class MockKafka:
         """Its brokers, separated by commas."""
         return str(self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
 
+    def make_topic(self, name: str, partitions: int) -> None:
+        """Make a topic with so many partitions; others appear by themselves, with four."""
+        failed = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
+        assert not failed, f"the mock cluster did not make {name}: error {failed}"
+
     def stop(self) -> None:
         """No broker answers."""
         for broker in BROKERS:
@@ -109,6 +114,7 @@ def _library() -> ctypes.CDLL:
         ("rd_kafka_mock_cluster_new", pointer, [pointer, number]),
         ("rd_kafka_mock_cluster_destroy", None, [pointer]),
         ("rd_kafka_mock_cluster_bootstraps", text, [pointer]),
+        ("rd_kafka_mock_topic_create", number, [pointer, text, number, number]),
         ("rd_kafka_mock_broker_set_down", number, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", number, [pointer, ctypes.c_int32]),
         (

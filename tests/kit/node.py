@@ -204,7 +204,8 @@ def children(status: dict[str, Any]) -> set[int]:
     """The pids of all processes that a node says it has."""
     processes = status["processes"]
     proxies = (proxy["pid"] for proxy in processes["proxies"])
-    return {*workers(status, ""), *processes["loaders"].values(), *proxies}
+    relay = [processes["relay"]] if processes["relay"] else []
+    return {*workers(status, ""), *processes["loaders"].values(), *proxies, *relay}
 
 
 def loader(status: dict[str, Any]) -> int:

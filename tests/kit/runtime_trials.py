@@ -7,11 +7,21 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
 
+import msgspec
 import psutil
 
-from rota.model.errors import Unavailable
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Unavailable
+from rota.model.ids import NodeId, SessionId
+from rota.model.job import Cause, JobRecord, RunRecord, RunState, WantedJob, order_for
+from rota.model.link import AttemptId, Refused, Start
+from rota.store import Absent, At, Delete, Put, Store, open_store
 from tests.kit.cli import Answer
 from tests.kit.node import APP, NodeUnderTest, children, loader, workers
 from tests.kit.waiting import eventually
@@ -84,15 +94,58 @@ async def _kill_old_loader(node: NodeUnderTest) -> float:
 
 
 async def dispatch(node: NodeUnderTest, run: str, job: str) -> str:
-    """Start a run on the node over its link; the reason if it was refused."""
-    from rota.model.ids import Revision
-    from rota.model.link import AttemptId, Refused, Start
+    """Bind a run to the node and tell it so; the reason if it was refused."""
+    async with dispatching(node) as give:
+        return await give(run, job)
+
+
+Give: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Binds a run of a job to a node; the reason if it was refused."""
+
+
+@asynccontextmanager
+async def dispatching(node: NodeUnderTest) -> AsyncIterator[Give]:
+    """A way to give runs to a node as those do that schedule jobs."""
     from rota.rpc.open import open_link
 
     status = await node.status()
-    async with open_link(f"grpc://{status['doors']['grpc']}", token=node.token) as link:
-        answer = await link.dispatch(Start(attempt=AttemptId(run, 1), epoch=Revision(1), job=job))
-    return answer.why if isinstance(answer, Refused) else ""
+    async with (
+        open_store(node.store) as store,
+        open_link(f"grpc://{status['doors']['grpc']}", token=node.token) as link,
+    ):
+
+        async def give(run: str, job: str) -> str:
+            wanted = await eventually(lambda: _job(store, job))  # the node declares its app's jobs when it has joined
+            now, key = datetime.now(UTC), keys.live_run(run)
+            record = RunRecord(
+                id=run,
+                job=job,
+                due=now,
+                cause=Cause.MANUAL,
+                created=now,
+                dispatched=now,
+                state=RunState.DISPATCHED,
+                node=NodeId(node.name),
+                session=SessionId(status["session"]),
+            )
+            epoch = await store.commit(Put(key, codec.encode(record)), expect=[Absent(key)])
+            order = order_for(record, wanted, epoch)
+            start = Start(attempt=AttemptId(run, 1), epoch=epoch, job=job, payload=msgspec.json.encode(order))
+            answer = await link.dispatch(start)
+            if not isinstance(answer, Refused):
+                return ""
+            try:  # or else the node would find it bound, and take it by itself in the end
+                await store.commit(Delete(key), expect=[At(key, epoch)])
+            except Conflict:
+                return ""
+            return answer.why
+
+        yield give
+
+
+async def _job(store: Store, name: str) -> WantedJob | None:
+    entry = await store.get(keys.job(name))
+    return codec.decode(JobRecord, entry.value).spec if entry else None
 
 
 BROKEN = {
@@ -234,20 +287,14 @@ class Busy:
 
 async def _keep_busy(node: NodeUnderTest, load: Busy) -> None:
     """Start short runs in four lanes, a hundred a second in each at most."""
-    from rota.model.ids import Revision
-    from rota.model.link import AttemptId, Refused, Start
-    from rota.rpc.open import open_link
-
-    address = f"grpc://{(await node.status())['doors']['grpc']}"
-    async with open_link(address, token=node.token) as link:
+    async with dispatching(node) as give:
 
         async def one(lane: int) -> None:
             number = 0
             while True:
                 number += 1
                 run = f"busy-{lane}-{number}"
-                answer = await link.dispatch(Start(attempt=AttemptId(run, 1), epoch=Revision(1), job="short"))
-                if isinstance(answer, Refused):
+                if await give(run, "short"):
                     load.refused += 1
                 else:
                     load.accepted.add(run)

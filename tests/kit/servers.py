@@ -25,6 +25,7 @@ import psutil
 import trustme
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from cryptography.hazmat.primitives import serialization
 
 from tests.kit import obtain
 from tests.kit.leash import LEASH
@@ -413,30 +414,42 @@ class RabbitMQ(Server):
 
 
 class Kafka(Server):
-    """A Kafka of one node, broker and controller in one. Nobody makes a topic by asking for it."""
+    """A Kafka of one node, broker and controller in one. Nobody makes a topic by asking for it.
+
+    On `hosts` everybody gets in. On `guarded_hosts` there is TLS, with the certificate in `tls`, and only `test` gets
+    in, with the password.
+    """
 
     CLUSTER = "rota-tests-cluster-id"
 
     def __init__(self, base: Path) -> None:
-        port, controller = free_port(), free_port()
+        port, guarded, controller = free_port(), free_port(), free_port()
         backend = obtain.BACKENDS["kafka"]
         assert isinstance(backend, obtain.JavaBackend)
         assert backend.find() is not None, obtain.missing("kafka")
-        self.hosts = f"127.0.0.1:{port}"
+        self.hosts, self.guarded_hosts = f"127.0.0.1:{port}", f"127.0.0.1:{guarded}"
+        self.tls = make_tls(base)
+        pair = base / "pair.pem"
+        _write(pair, _pkcs8(self.tls.key) + self.tls.certificate.read_text(), mode=0o600)
         self._settings = base / "server.properties"
         self._data = base / "data"
         settings = [
             *("process.roles=broker,controller", "node.id=1", f"controller.quorum.voters=1@127.0.0.1:{controller}"),
-            f"listeners=PLAINTEXT://{self.hosts},CONTROLLER://127.0.0.1:{controller}",
-            *(f"advertised.listeners=PLAINTEXT://{self.hosts}", "controller.listener.names=CONTROLLER"),
-            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            f"listeners=PLAINTEXT://{self.hosts},SASL_SSL://{self.guarded_hosts},CONTROLLER://127.0.0.1:{controller}",
+            f"advertised.listeners=PLAINTEXT://{self.hosts},SASL_SSL://{self.guarded_hosts}",
+            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+            *("controller.listener.names=CONTROLLER", "sasl.enabled.mechanisms=PLAIN"),
+            *("ssl.keystore.type=PEM", f"ssl.keystore.location={pair}"),
+            "listener.name.sasl_ssl.plain.sasl.jaas.config="
+            f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
             *(f"log.dirs={self._data}", "auto.create.topics.enable=false", "group.initial.rebalance.delay.ms=0"),
             *("offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1"),
             *("transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1"),
             *("transaction.state.log.num.partitions=1", "log.cleaner.dedupe.buffer.size=4194304"),
             # A broker that was killed may not come back before the controller has given up the one of before.
             *("broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500"),
-            # Retention and compaction happen when a test waits for them.
+            # Records are kept unless a topic says otherwise; then they go, or are compacted, while a test waits.
+            "log.retention.ms=-1",
             *("log.retention.check.interval.ms=500", "log.cleaner.backoff.ms=200", "log.segment.delete.delay.ms=0"),
             "log.initial.task.delay.ms=100",
         ]
@@ -466,6 +479,13 @@ class Kafka(Server):
             return bool(AdminClient({"bootstrap.servers": self.hosts, "log_level": 0}).list_topics(timeout=1).brokers)
         except KafkaException:
             return False
+
+
+def _pkcs8(key: Path) -> str:
+    """A private key as Java reads it."""
+    private = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private.private_bytes(*form).decode()
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

@@ -211,6 +211,78 @@ async def test_a_worker_whose_loop_stands_still_is_replaced(tmp_path: Path) -> N
         await node.at_full_strength()
 
 
+LEAVES_SOMETHING_BEHIND = """
+
+from contextvars import ContextVar
+
+
+class Odd:
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise ValueError("there is no telling")
+
+
+of_the_worker, of_a_request = ContextVar("of the worker"), ContextVar("of a request", default="nothing")
+
+
+@logic.start_worker
+async def prepare():
+    of_the_worker.set(Odd())
+
+
+@logic.on(30, group=1)
+async def sets(request):
+    found = of_a_request.get()
+    of_a_request.set("something")
+    await asyncio.sleep(0)
+    return found
+
+
+@logic.on(31, group=1)
+async def changes(request):
+    of_the_worker.set(Odd())
+    return type(of_the_worker.get()).__name__
+
+
+@logic.on(32, group=1)
+async def cancels_itself(request):
+    asyncio.current_task().cancel()
+    return "done"
+"""
+
+
+async def test_requests_in_one_loop_find_nothing_of_each_other(tmp_path: Path) -> None:
+    options = "groups={1: 1}, concurrency=4"
+    async with serving(tmp_path, is_async=True, options=options, extra=LEAVES_SOMETHING_BEHIND) as node:
+        with node.client() as client:
+            for cmd, answer in ((30, b"nothing"), (31, b"Odd"), (32, b"done")):
+                assert [client.ask(cmd).body for _ in range(3)] == [answer] * 3
+                for _ in range(4):
+                    client.send(cmd)
+                assert [client.receive().body for _ in range(4)] == [answer] * 4
+
+
+TOGETHER = """
+
+@logic.on(30, group=1)
+async def together(request):
+    global all_four
+    all_four = asyncio.Barrier(4) if request.body == b"first" else all_four
+    await all_four.wait()
+    return request.body
+"""
+
+
+async def test_as_many_requests_run_at_a_time_as_the_service_says(tmp_path: Path) -> None:
+    options = "groups={1: 1}, concurrency=4"
+    async with serving(tmp_path, is_async=True, options=options, extra=TOGETHER) as node:
+        with node.client() as client:
+            for _ in range(2):
+                sent = {client.send(30, body) for body in (b"first", b"", b"", b"")}
+                assert {client.receive().sn for _ in sent} == sent
+
+
 async def test_a_worker_with_busy_threads_still_ends(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 1}, concurrency=4") as node:
         (before,) = workers(await node.status(), "service")

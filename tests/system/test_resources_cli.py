@@ -155,8 +155,8 @@ async def test_tables_for_people(url: str) -> None:
     for nodes in (call(url, "nodes"), call(url, "nodes", "ls")):
         first, second = nodes.out.splitlines()[1:]
         assert first.split()[:3] == ["n1", "*", "both"]
-        assert first.split()[4:] == ["4/10", "1", "room", "zone=a"]
-        assert second.split()[3:] == ["0/10", "0", "disk", "zone=a"]
+        assert first.split()[4:] == ["online", "4/10", "1", "room", "zone=a"]
+        assert second.split()[3:] == ["online", "0/10", "0", "disk", "zone=a"]
     (node, _) = told(url, "nodes")["nodes"]
     assert (node["id"], node["leads"], node["used"], node["cordon"]) == ("n1", True, 4, None)
     shown = call(url, "resources", "get", "room", "2").out.splitlines()

@@ -19,6 +19,7 @@ COMMANDS = {
     "events": "Show what happened in the fleet.",
     "hooks": "Say what the fleet does when something happens.",
     "jobs": "Add, run and look at jobs.",
+    "log": "Make, fill and look at logs that streams read.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
     "plan": "Show what the leader would change now.",

@@ -30,6 +30,20 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
+class Size(click.ParamType[Bytes]):
+    """A number of bytes such as 64MiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bytes:
+        if isinstance(value, int):
+            return Bytes(value)
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def parse_size(text: str) -> Bytes:
     """The number of bytes `text` means; ValueError says how to write it."""
     found = _SIZE.fullmatch(text)

@@ -8,6 +8,7 @@ from time import perf_counter
 import click
 
 from rota.sim import election as election_scenario
+from rota.sim import jobs as jobs_scenario
 from rota.sim import peers as peers_scenario
 from rota.sim import placement as placement_scenario
 from rota.sim import relay as relay_scenario
@@ -84,6 +85,18 @@ def services(seeds: int, first: int, seed: int | None, broken: str | None) -> No
     Example: rota simulate services --seeds 1000
     """
     _run("services", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(jobs_scenario.BROKEN)
+def jobs(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """Equal peers that run jobs: wrong clocks, crashes, pauses, lost starts, outages of the store.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate jobs --seeds 1000
+    """
+    _run("jobs", seeds, first, seed, broken)
 
 
 @command.command()

@@ -8,10 +8,10 @@ from rota.control.jobs.declared import Undeclared, keep_declared_jobs
 from rota.control.jobs.owner import Runs
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import keep_runs
-from rota.control.jobs.scheduler import Turns
+from rota.control.jobs.scheduler import Standing
 from rota.control.term import Term
 from rota.decide.jobs.declared import Owner
-from rota.model.config import JobsConfig
+from rota.model.config import JobsConfig, PeersConfig
 from rota.model.errors import Denied, Invalid
 from rota.model.ids import NodeId
 from rota.model.job import Origin, Outcome, RunOrder, WantedJob
@@ -56,11 +56,27 @@ class NoRuns:
         return False
 
 
-def take_part(parts: asyncio.TaskGroup, state: NodeState, store: Store, session: Session, file_jobs: FileJobs) -> None:
+def take_part(
+    parts: asyncio.TaskGroup,
+    state: NodeState,
+    store: Store,
+    session: Session,
+    file_jobs: FileJobs,
+    config: PeersConfig,
+) -> None:
     """Start a session's part in jobs; the state knows it from now on."""
     node, runtime, tell = session.node, state.runtime, state.journal.tell
     runs: Runs = runtime.attempts if runtime is not None else NoRuns()
-    around = Surroundings(runs, state.outcomes, state.clock, tell, turns=Turns(barred=lambda id: _barred(state, id)))
+    standing = Standing(lambda other: _barred(state, other), lambda other: _share(state, other, config))
+    around = Surroundings(
+        runs,
+        state.outcomes,
+        state.clock,
+        tell,
+        link_to=lambda other: state.peers.link(other) if state.peers else None,
+        strike=lambda other, why: state.peers.doubt() if state.peers else None,
+        standing=standing,
+    )
     state.jobs = JobsPart(store, node, session.incarnation, lambda: session.keeper.may_act, around)
     parts.create_task(state.jobs.run(), name="jobs")
     if runtime is not None:
@@ -70,13 +86,32 @@ def take_part(parts: asyncio.TaskGroup, state: NodeState, store: Store, session:
 
 def chores(duties: asyncio.TaskGroup, state: NodeState, term: Term, config: JobsConfig) -> None:
     """What one node does for all: the leader."""
-    duties.create_task(keep_runs(term.store, config), name="old runs")
+    assert state.logs is not None  # they are opened with the store
+    duties.create_task(keep_runs(term.store, state.logs, config), name="old runs")
     duties.create_task(Undeclared(term.store, state.journal.tell).run(), name="undeclared jobs")
 
 
 def _barred(state: NodeState, node: NodeId) -> str:
-    is_stopping = node == state.id and state.runtime is not None and state.runtime.is_draining
-    return "it is stopping" if is_stopping else ""
+    if node == state.id:
+        is_stopping = state.runtime is not None and state.runtime.is_draining
+        return "it is stopping" if is_stopping else ""
+    return "" if _is_reached(state, node) else "it cannot be reached"
+
+
+def _is_reached(state: NodeState, node: NodeId) -> bool:
+    """Does nobody doubt that it answers?"""
+    peers = state.peers
+    if peers is None or node in peers.ledger.strikes:
+        return peers is None
+    health = peers.health.get(node)
+    return health is None or health.is_online
+
+
+def _share(state: NodeState, node: NodeId, config: PeersConfig) -> float:
+    """One that has just come back gets less for a while."""
+    if node == state.id or state.peers is None or state.jobs is None:
+        return 1.0
+    return state.peers.weight(node, state.jobs.clock.now(), config.ramp * config.beat)
 
 
 def _of_app(runtime: Runtime) -> tuple[Owner, Sequence[WantedJob]] | None:

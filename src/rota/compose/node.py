@@ -24,6 +24,7 @@ from rota.compose.state import NodeState
 from rota.compose.tallies import FleetTallies
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
+from rota.control.jobs.retention import keep_logs
 from rota.control.leader import Candidate
 from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
@@ -243,6 +244,8 @@ class _Node:
                 writing = [parts.create_task(events.run(), name="events")]
                 own = self._folder.path / "logs"
                 state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
+                old_logs = keep_logs(store, state.logs, self._settings.jobs)
+                writing.append(parts.create_task(old_logs, name="old output"))
                 if state.runtime is not None:
                     writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
@@ -289,7 +292,7 @@ class _Node:
                     if runtime.relay is not None:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 live_together(parts, state, store, session, self._settings.peers, self._token)
-                take_part(parts, state, store, session, self._file_jobs)
+                take_part(parts, state, store, session, self._file_jobs, self._settings.peers)
                 if node.role.may_lead:
                     candidate = Candidate(
                         store, session.keeper, session.incarnation, node.id, node.session, self._clock, self._lead

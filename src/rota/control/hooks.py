@@ -20,6 +20,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
+from random import random
 from typing import TypeAlias
 
 from rota.decide import duties
@@ -153,7 +154,7 @@ class Collector:
         """Deliveries and cursor in one commit. Where there are too many for one, the cursor comes with the last."""
         writes: list[Write] = [Put(keys.delivery(each.id), codec.encode(each)) for each in found.deliveries]
         while len(writes) > BATCH:
-            await self._commit(writes[:BATCH])  # done again they are the same keys, so nothing is doubled
+            await self._commit(writes[:BATCH])  # a crash behind this takes some again, with the same ids
             del writes[:BATCH]
         for name, many in found.dropped.items():
             log.warning("hook is too slow, events are dropped", extra={"hook": name, "count": many})
@@ -191,9 +192,10 @@ class Deliverer:
         score: Callable[[], float],
         send: Send,
         outcomes: Counter[str],
+        jitter: Callable[[], float] = random,
     ) -> None:
         self._store, self._me, self._incarnation, self._clock = store, me, incarnation, clock
-        self._score, self._send, self._outcomes = score, send, outcomes
+        self._score, self._send, self._outcomes, self._jitter = score, send, outcomes, jitter
         self._outbox: dict[Key, tuple[Entry, Delivery]] = {}
         self._busy: set[Key] = set()
         self._numbers = count(DELIVERED)
@@ -210,7 +212,7 @@ class Deliverer:
                         await self._news.wait()
 
     async def _follow(self) -> None:
-        async with aclosing(follow_all(self._store, keys.HOOK_OUTBOX)) as coming:
+        async with aclosing(follow_all(self._store, keys.HOOK_OUTBOX, self._jitter)) as coming:
             async for news in coming:
                 if news.is_whole:
                     self._outbox = {}

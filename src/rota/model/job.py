@@ -299,6 +299,9 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """Also the run's token."""
 
+    session: SessionId | None = None
+    """Which life of the node it is bound to; another must not begin it."""
+
     job: str
     due: datetime | None = None
     """None if somebody started it by hand."""
@@ -317,6 +320,7 @@ def order_for(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
         run=run.id,
         attempt=run.attempt,
         epoch=epoch,
+        session=run.session,
         job=run.job,
         due=run.due if run.cause in (Cause.SCHEDULE, Cause.BACKFILL) else None,
         payload=msgspec.json.encode(run.payload) if run.payload is not None else b"",

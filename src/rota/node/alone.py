@@ -29,6 +29,7 @@ from rota.node.pipes import (
     Deadline,
     EmitTo,
     Finish,
+    LineLost,
     Message,
     Order,
     Pipe,
@@ -61,7 +62,7 @@ class Alone:
 
     def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
-        self._emitter = Emitter(brief.emitting)
+        self._emitter = Emitter(brief.emitting, lambda: self._channel.send(LineLost()))
         self._task: asyncio.Task[Outcome] | None = None
         self._may_begin = asyncio.Event()
         self._is_stopping = False
@@ -140,7 +141,6 @@ class AloneSync:
 
     def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
-        self._aside = Aside(brief.emitting)
         self._stopping = Stopping()
         self._may_begin = threading.Event()
         self._life: Life | None = None
@@ -148,6 +148,7 @@ class AloneSync:
     def run(self, pipe: Pipe) -> None:
         """Live as long as the task."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        self._aside = Aside(self._brief.emitting, lambda: pipe.send(LineLost()))
         self._aside.start()
         pipe.send(Registered())
         if self._order.is_exclusive:
@@ -165,6 +166,7 @@ class AloneSync:
             outcome = run_sync_task(kind, order, offer, self._stopping, self._aside.call, lambda: pipe.send(started))
         if unsent := self._aside.flush():
             pipe.send(Unsent(unsent))
+        self._aside.stop()
         pipe.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import socket
 import threading
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rota.kit.clock import SYSTEM, Clock
@@ -28,8 +28,9 @@ PING = 1.0
 class Emitter:
     """Takes the messages of a worker's tasks to the relay."""
 
-    def __init__(self, terms: Emitting, clock: Clock = SYSTEM) -> None:
-        self._terms, self._clock = terms, clock
+    def __init__(self, terms: Emitting, lost: Callable[[], None], clock: Clock = SYSTEM) -> None:
+        """`lost` is called when the line broke, so that somebody brings another."""
+        self._terms, self._line_lost, self._clock = terms, lost, clock
         self._outbox = Outbox(terms.messages, terms.bytes)
         self._wire: Wire | None = None
         self._is_due = False
@@ -130,6 +131,7 @@ class Emitter:
         """The relay is gone; the agent sends another line."""
         self._wire = None
         self._outbox.broke()
+        self._line_lost()
 
     # Waiting
 
@@ -156,8 +158,8 @@ def _settle(future: "asyncio.Future[None]") -> None:
 class Aside:
     """An emitter in a thread with a loop of its own, for a worker whose main thread runs sync code."""
 
-    def __init__(self, terms: Emitting) -> None:
-        self.emitter = Emitter(terms)
+    def __init__(self, terms: Emitting, lost: Callable[[], None]) -> None:
+        self.emitter = Emitter(terms, lost)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rota", daemon=True)
 
@@ -170,13 +172,27 @@ class Aside:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def connect(self, sock: socket.socket) -> None:
-        """Use this line from now on."""
-        self._loop.call_soon_threadsafe(self.emitter.connect, sock)
+        """Use this line from now on; it is too late for one when the thread has ended."""
+        try:
+            self._loop.call_soon_threadsafe(self.emitter.connect, sock)
+        except RuntimeError:
+            sock.close()
 
     def flush(self) -> int:
         """Wait a moment until everything is acked; how many messages are not."""
         return int(self.call(self.emitter.flush()))
 
+    def stop(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self.emitter.run())
+        running = self._loop.create_task(self.emitter.run())
+        try:
+            self._loop.run_forever()
+        finally:
+            running.cancel()
+            self._loop.run_until_complete(asyncio.wait([running]))
+            self.emitter.close()
+            self._loop.close()

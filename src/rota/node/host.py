@@ -15,6 +15,7 @@ from rota.node.pipes import (
     Channel,
     EmitTo,
     Finish,
+    LineLost,
     Order,
     Registered,
     Save,
@@ -42,7 +43,7 @@ class Host:
 
     def __init__(self, app: App, brief: Brief) -> None:
         self._app, self._brief = app, brief
-        self._emitter = Emitter(brief.emitting)
+        self._emitter = Emitter(brief.emitting, lambda: self._channel.send(LineLost()))
         self._tasks: dict[tuple[str, int], asyncio.Task[Outcome]] = {}
         self._lives: dict[tuple[str, int], Life] = {}
         self._is_finishing = False

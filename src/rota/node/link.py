@@ -68,8 +68,8 @@ class LinkHandler:
         return self._runtime.attempts.interrupt(control.what.run, control.what.number, why)
 
     async def hand_over(self, source: NodeId, batch: Batch) -> None:
-        """There is no relay here."""
-        raise Unavailable(f"node {self._node} has no relay; nothing was kept")
+        """Relays have lines of their own, and take nothing here."""
+        raise Unavailable(f"node {self._node} takes messages on its relay's door; nothing was kept")
 
     def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
         """The log of an attempt that runs here, as it grows; of another, what is kept where this node keeps logs."""

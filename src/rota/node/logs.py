@@ -6,7 +6,7 @@ two. While the place where logs are kept is out of reach it stays there, within 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -48,14 +48,15 @@ class RunLogs:
     def __init__(self, most: int, clock: Clock) -> None:
         self._most, self._clock = most, clock
         self._live: dict[LogKey, RunLog] = {}
+        self.is_running: Callable[[LogKey], bool] = lambda key: False
+        """Does an attempt run here? It may have said nothing yet."""
+
         self._kept: Logs | None = None
         self._writing = asyncio.Lock()
 
     def take(self, key: LogKey, data: bytes) -> None:
         """Take in what an attempt wrote."""
-        found = self._live.get(key)
-        if found is None:
-            found = self._live[key] = RunLog(key, self._most)
+        found = self._log(key)
         found.feed(data)
         found.tell()
 
@@ -99,7 +100,8 @@ class RunLogs:
         """The log from a place on, as it grows, to its end. Of an attempt that does not run here: what is kept."""
         if offset < 0:
             raise Invalid(f"offset is {offset}; it must be at least 0")
-        live = self._live.get((run, attempt))
+        key = (run, attempt)
+        live = self._log(key) if self.is_running(key) else self._live.get(key)
         while live is not None:
             changed, is_closed, data = live.changed, live.is_closed, live.unwritten(offset)
             if data is None:
@@ -114,6 +116,12 @@ class RunLogs:
         while data := await self._read(run, attempt, offset):
             yield data
             offset += len(data)
+
+    def _log(self, key: LogKey) -> RunLog:
+        found = self._live.get(key)
+        if found is None:
+            found = self._live[key] = RunLog(key, self._most)
+        return found
 
     async def _read(self, run: str, attempt: int, offset: int) -> bytes:
         if self._kept is None:

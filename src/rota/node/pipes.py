@@ -352,6 +352,10 @@ class EmitTo(Message, frozen=True):
     """To a worker: the line to the relay comes along; one that it had before is over."""
 
 
+class LineLost(Message, frozen=True):
+    """From a worker: its line to the relay broke."""
+
+
 class Unsent(Message, frozen=True):
     """From a worker that ends: so many messages have no ack."""
 
@@ -439,7 +443,7 @@ Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | Deadline | Finish | Serve | Listen | Withdraw
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
-    | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
+    | LineLost | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

@@ -131,11 +131,13 @@ class Runs:
         self._gives_soon = False
         self._is_busy = asyncio.Event()
         self._may_act = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._stop_at: Instant | None = None
         self._page_file = kernel.scratch_file("deadline of runs")
         os.ftruncate(self._page_file, mmap.PAGESIZE)
         self._page = Page.of(self._page_file)
         crew.witnesses.append(self)
+        logs.is_running = self._running.__contains__
         crew.outfit, crew.is_excused = self._outfit, self._was_at_work
 
     # What it looks like
@@ -149,6 +151,10 @@ class Runs:
     def free(self) -> int:
         """How many more attempts of any job would be accepted."""
         return max(0, math.floor(self.executors - self._load + 1e-6))
+
+    def room(self, job: str) -> int:
+        """How many more attempts of a job would be accepted; of a short one, more than there are executors."""
+        return max(0, math.floor((self.executors - self._load + 1e-6) * self._paces.depth(job)))
 
     @property
     def size(self) -> int:
@@ -196,17 +202,36 @@ class Runs:
         # A source holds nothing that it would have to put in order.
         return self._stop(running, RunState.INTERRUPTED, why, grace=None if running.listed is None else 0.0)
 
-    def extend(self, dead_by: float) -> None:
-        """The node's lease is certain until then: attempts may run, and are killed if nothing more is said."""
+    def extend(self, stop_at: float, dead_by: float) -> None:
+        """Attempts may run: they are stopped at the first instant and dead by the second, if nothing more is said."""
         self._may_act = True
         self._page.set(dead_by)
+        if self._alarm is not None:
+            self._alarm.cancel()
+        loop, wait = asyncio.get_running_loop(), stop_at - self._clock.monotonic()
+        self._alarm = loop.call_later(max(0.0, wait), self._run_out, dead_by)
+
+    def _run_out(self, dead_by: float) -> None:
+        """The lease was not renewed: stop what runs, while the guards still wait."""
+        left = dead_by - self._clock.monotonic()
+        self._stop_all("its node's lease could not be renewed", grace=max(0.0, left / 2))
 
     def end_session(self) -> None:
         """The lease is gone or given back: end every attempt now."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._stop_all("its node's session ended", grace=0.0)
+
+    def _stop_all(self, why: str, grace: float) -> None:
         self._may_act = False
         for running in list(self._running.values()):
-            self._stop(running, RunState.LOST, "its node's session ended", grace=0.0)
-        self._page.set(0.0)
+            self._stop(running, RunState.LOST, why, grace)
+        self._release_guards()
+
+    def _release_guards(self) -> None:
+        """When nothing runs, and nothing may, executors need not die: they have nothing that others could do, too."""
+        if not self._may_act and not self._running and not self._dying:
+            self._page.set(0.0)
 
     def stop_by(self, when: Instant) -> None:
         """Take nothing new; attempts that are not over when only the grace is left are stopped."""
@@ -239,6 +264,7 @@ class Runs:
             self._look_at(running, now)
         for running in list(self._dying):
             self._finish_if_dead(running, now)
+        self._release_guards()
         self._give()
 
     def tick(self) -> None:
@@ -371,12 +397,21 @@ class Runs:
         """What a worker of runs needs: where to write, the deadline, and an executor its orders."""
         if brief.role not in (EXECUTOR, RUN):
             return ()
-        reading, writing = os.pipe()
-        seat: Seat[_Running] = Seat(brief.worker, Orders() if brief.role == EXECUTOR else None)
-        seat.tap = Tap(reading, brief.mark, partial(self._heard, seat))
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds.append(os.dup(self._page_file))
+            orders = Orders() if brief.role == EXECUTOR else None
+            if orders is not None:
+                fds.append(os.dup(orders.fileno()))
+        except OSError:  # no descriptors are left, most likely
+            for fd in fds:
+                os.close(fd)
+            raise
+        seat: Seat[_Running] = Seat(brief.worker, orders)
+        seat.tap = Tap(fds.pop(0), brief.mark, partial(self._heard, seat))
         self._seats[brief.worker] = seat
-        fds = [writing, os.dup(self._page_file)]
-        return fds if seat.orders is None else [*fds, os.dup(seat.orders.fileno())]
+        return fds
 
     def _was_at_work(self, worker: Worker) -> bool:
         """Was it in the middle of an attempt? That may do with it what it likes."""
@@ -460,9 +495,10 @@ class Runs:
             self._withdraw(seat)
             assert seat.tap is not None
             seat.tap.catch_up()
-            if running not in seat.held and running.seat is not None:
+            if not seat.held or seat.held[0] is not running:
                 self._reopen(seat)
-                return False
+                if running.seat is not None:
+                    return False
             seat = running.seat
         if seat is None:
             self._waiting.remove(running)

@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
 
-HAND_OVER = 5.0
-"""Seconds that the relay has, beyond what workers had, to hand over before it ends."""
+HAND_OVER = 2.0
+"""Seconds that the relay has to hand over before it ends, if workers took all the time there was."""
 
 GOODBYE = 1.0
 """Seconds for proxies to say goodbye to their clients."""
@@ -152,7 +152,7 @@ class Runtime:
         """Exclusive work may go on until `safe_until`; its process is gone halfway from there to the lease's end."""
         dead_by = safe_until + ttl.total_seconds() / 10
         self.crew.extend(Deadline(safe_until, dead_by))
-        self.attempts.extend(dead_by)
+        self.attempts.extend(safe_until, dead_by)
 
     async def drain(self) -> None:
         """Finish what runs and end every worker; what is not done in time is killed."""
@@ -170,7 +170,7 @@ class Runtime:
                 await self.crew.until(lambda: not self.crew.workers)
         await self.services.leave(GOODBYE)
         if self.relay is not None:
-            await self.relay.leave(HAND_OVER)
+            await self.relay.leave(max(HAND_OVER, ends - self._clock.monotonic()))
 
     async def kill(self) -> None:
         """End every process now, and wait until they are gone."""

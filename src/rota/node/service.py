@@ -16,8 +16,10 @@ import select
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from rota.model.errors import Invalid
@@ -49,6 +51,9 @@ log = logging.getLogger(__name__)
 
 LARGEST = LIMIT - RETURNED.size
 """Bytes of the largest answer."""
+
+FRAME_AT = ADDRESS.size
+"""Where in a parcel the client's frame begins."""
 
 
 def be_service_worker(
@@ -96,10 +101,10 @@ class _Counter:
 
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """Answer one request; whatever happens, the last thing sent says that it is done."""
-        asked = self.asked(number, parcel, send)
-        request = asked.request
+        asked, request = self.asked(number, parcel, send)
         try:
-            drive(self.desk.answer(request))
+            if not self.desk.answer_at_once(request):
+                drive(self.desk.answer(request))
         except Invalid as error:  # it waited for something, which only async functions may
             log.error("a handler failed", extra={"service": self.service.name, "cmd": request.cmd, "why": str(error)})
             request.is_over = True
@@ -108,35 +113,29 @@ class _Counter:
         finally:
             send(asked.end())
 
-    def asked(self, number: int, parcel: bytes, send: Callable[[bytes], None]) -> "_Asked":
+    def asked(self, number: int, parcel: bytes, send: Callable[[bytes], None]) -> tuple["_Asked", Request]:
         """The request in a parcel, and the way back for its answer."""
         layout = self._wire
         asked = _Asked(number, parcel, layout, send)
-        frame = asked.frame
-        cmd, sn = layout.cmd_and_sn(frame)
-        asked.request = self.desk.request(cmd, sn, frame[layout.size :], self._group, asked)
-        return asked
+        cmd, sn = layout.cmd_and_sn(parcel, FRAME_AT)
+        return asked, self.desk.request(cmd, sn, parcel[FRAME_AT + layout.size :], self._group, asked)
 
 
 class _Asked:
     """The door of one request. An answer before the handler's end is sent at once, the one at its end with the end."""
 
-    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send", "frame", "request")
-
-    request: Request
+    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send")
 
     def __init__(self, number: int, parcel: bytes, layout: Wire, send: Callable[[bytes], None]) -> None:
         self._number, self._parcel, self._layout, self._send = number, parcel, layout, send
-        self.frame = parcel[ADDRESS.size :]
         self._last: bytes | None = None
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, request: Request, reply: Reply) -> None:
         """Send an answer, or keep it for the end."""
-        packed = self._layout.reply(self.frame, reply.ret, reply.body, reply.fields)
+        packed = self._layout.reply(self._parcel, reply.ret, reply.body, reply.fields, FRAME_AT)
         if len(packed) > LARGEST:
-            cmd = self._layout.cmd_and_sn(self.frame)[0]
-            raise Invalid(f"cmd {cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
-        if self.request.is_over:
+            raise Invalid(f"cmd {request.cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
+        if request.is_over:
             self._last = packed
         else:
             self._send(returned(self._number, ANSWERED, packed))
@@ -153,7 +152,7 @@ class _Asked:
 
     def fields(self) -> dict[str, Any]:
         """The header of its frame."""
-        return self._layout.read(self.frame)
+        return self._layout.read(self._parcel[FRAME_AT:])
 
 
 class _Router:
@@ -173,8 +172,8 @@ class _Router:
     def answer(self, number: int, left: int, parcel: bytes, send: Callable[[bytes], None]) -> None:
         """The group in four bytes; nothing if the user's function failed."""
         asked = _Asked(number, parcel, self._wire, _no_answer)
-        cmd, sn = self._wire.cmd_and_sn(asked.frame)
-        request = asked.request = Request(self.service.name, cmd, sn, self._wire.body(asked.frame), ROUTER, asked)
+        cmd, sn = self._wire.cmd_and_sn(parcel, FRAME_AT)
+        request = Request(self.service.name, cmd, sn, parcel[FRAME_AT + self._wire.size :], ROUTER, asked)
         answer = b""
         try:
             answer = int(self._router(request)).to_bytes(4, "big", signed=True)
@@ -190,6 +189,8 @@ class _Plain:
     def __init__(self, brief: Brief, sock: socket.socket, line: socket.socket, counter: "_Counter | _Router") -> None:
         self._brief, self._pipe, self._line, self._counter = brief, Pipe(sock), line, counter
         self.done = 0
+        self._poll = select.poll()
+        self._poll.register(line, select.POLLIN)
         self._due = {timer: time.monotonic() + timer.period for timer in counter.timers}
 
     def run(self) -> None:
@@ -217,12 +218,17 @@ class _Plain:
         self.done += 1
 
     def _receive(self) -> bytes:
-        """What comes next; what is due is done meanwhile."""
+        """What comes next; what is due is done meanwhile.
+
+        We wait in `poll`, not in the read: a read that waits is woken also when the other end takes what we sent, finds
+        nothing, and sleeps again. That would be a second wake-up for each request.
+        """
         if not self._due:
+            self._poll.poll()
             return receive(self._line)
         while True:
             wait = min(self._due.values()) - time.monotonic()
-            if wait > 0 and _has_something(self._line, wait):
+            if wait > 0 and self._poll.poll(wait * 1000):
                 return receive(self._line)
             for timer, when in self._due.items():
                 if when <= time.monotonic():
@@ -286,7 +292,16 @@ class _Looped:
         self._inbox = Inbox(GIVEN)
         self._out: list[bytes] = []
         self._unsent = b""
-        self._answering: set[asyncio.Task[None]] = set()
+        self._waiting: deque[tuple[int, int, bytes]] = deque()
+        """Requests that no clerk has taken yet."""
+
+        self._clerks: set[asyncio.Task[None]] = set()
+        self._idle: list[asyncio.Future[None]] = []
+        """Where clerks without a request wait, until somebody calls."""
+
+        self._is_called = False
+        """Was a clerk called that has not come yet?"""
+
         self._done = 0
 
     async def run(self, sock: socket.socket, line: socket.socket) -> None:
@@ -298,6 +313,7 @@ class _Looped:
         channel = Channel(sock, self._heard, self._over.set)
         desk = self._counter.desk
         await desk.start()
+        self._context = copy_context()  # what each request finds: that of the hooks, and nothing of another request
         self._loop.add_reader(line.fileno(), self._read)
         self._send(READY)
         channel.send(Registered())
@@ -306,8 +322,10 @@ class _Looped:
         await self._over.wait()
         for task in timers:
             task.cancel()
-        if self._answering:
-            await asyncio.wait(self._answering)
+        for idle in self._idle:
+            idle.cancel()
+        while self._clerks:
+            await asyncio.wait(self._clerks)
         await desk.stop()
         beats.cancel()
 
@@ -328,14 +346,54 @@ class _Looped:
             if not number:
                 self._over.set()
                 continue
-            task = self._loop.create_task(self._answer(number, left, parcel))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._waiting.append((number, left, parcel))
+        self._call()
+
+    def _call(self) -> None:
+        """See that somebody takes what waits."""
+        if not self._waiting or self._is_called:
+            return
+        self._is_called = True
+        if self._idle:
+            self._idle.pop().set_result(None)
+            return
+        clerk = self._loop.create_task(self._be_clerk(), context=self._context.copy())
+        self._clerks.add(clerk)
+        clerk.add_done_callback(self._clerks.discard)
+
+    async def _be_clerk(self) -> None:
+        """Answer one request after the other, in one task: a task for each would take longer than most handlers.
+
+        While this one's handler waits for something, the next clerk takes what has come meanwhile.
+        """
+        waiting, me = self._waiting, asyncio.current_task()
+        assert me is not None
+        while True:
+            self._is_called = False
+            while waiting:
+                number, left, parcel = waiting.popleft()
+                self._call()
+                await self._answer(number, left, parcel)
+                if me.cancelling() or self._is_marked():
+                    self._call()
+                    return
+            if self._over.is_set():
+                return
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            await idle
+
+    def _is_marked(self) -> bool:
+        """Would the next request in this task find a context variable that the last one has set?"""
+        try:
+            return copy_context() != self._context
+        except Exception:  # a user's value, and no telling whether it is the same
+            return True
 
     async def _answer(self, number: int, left: int, parcel: bytes) -> None:
-        asked = self._counter.asked(number, parcel, self._send_from_anywhere)
+        asked, request = self._counter.asked(number, parcel, self._send_from_anywhere)
         try:
-            await self._counter.desk.answer(asked.request, None if left == NO_LIMIT else left / 1000)
+            await self._counter.desk.answer(request, None if left == NO_LIMIT else left / 1000)
         finally:
             self._send(asked.end())
             self._done += 1
@@ -348,12 +406,18 @@ class _Looped:
             self._loop.call_soon_threadsafe(self._send, parcel)
 
     def _send(self, parcel: bytes) -> None:
-        """Send at the end of this turn, with all else that is to go."""
+        """Send at once, with all else that is to go; at the end of this turn if more answers may come in it."""
         self._out.append(parcel)
-        if len(self._out) == 1 and not self._unsent:
+        if self._unsent:  # the loop tells when the line takes more
+            return
+        if not self._waiting:
+            self._flush()
+        elif len(self._out) == 1:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        if not self._out and not self._unsent:
+            return
         data = self._unsent + b"".join(self._out) if self._unsent else b"".join(self._out)
         self._out.clear()
         was_stuck = bool(self._unsent)

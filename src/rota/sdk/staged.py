@@ -14,7 +14,7 @@ import msgspec
 from rota.model.errors import Invalid
 from rota.sdk.aside import Aside
 from rota.sdk.declared import ResourceKind
-from rota.workloads.context import Call, Client, Message, Reply, Stopping, SyncTask, Task, seconds
+from rota.workloads.context import Call, Client, Message, Reply, Request, Stopping, SyncTask, Task, seconds
 from rota.workloads.resources.spec import Resource
 
 DEDUP = timedelta(seconds=30)
@@ -153,7 +153,7 @@ class StagedClient:
         self.replies: list[Reply] = []
         self._client, self._fields = client, fields or {}
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, request: Request, reply: Reply) -> None:
         """Take an answer, as a request's door does."""
         self.replies.append(reply)
 

@@ -248,7 +248,8 @@ class Jobs:
         self._mesh.serve(machine.name, answers)
 
         async def body(session: Session) -> None:
-            around = Surroundings(runs, outcomes, machine.clock, _nobody, lambda node: self._link(machine, node))
+            link_to = partial(self._link, machine)
+            around = Surroundings(runs, outcomes, machine.clock, _nobody, link_to, jitter=jitter)
             may_act = lambda: session.keeper.may_act  # noqa: E731
             part = JobsPart(machine.store, session.node, session.incarnation, may_act, around, self._writer)
             answers.part = part

@@ -1,7 +1,7 @@
 """Scenario: equal peers that check each other, share out chores and fire a hook, with everything going wrong.
 
-Three to six nodes run the product's own checks, duties, health and hooks. All of them also do
-its chores without having the duty, at the same moment, for nothing may rest on that. The story has four acts:
+Three to six nodes run the product's own checks, duties, health and hooks. All of them also do the chores without having
+the duty, at the same moment, for nothing may rest on that. The story has four acts:
 
 1. Blips. One node at a time answers nobody, or stands still, for less than the time between two checks; a pair of nodes
    cannot reach each other all the while; clocks are set wrong. Nobody may go offline.
@@ -170,7 +170,7 @@ class PeersScenario:
             keeping = {"moments": _PlainlyCounting, "transitions": _Blind}.get(self._broken or "", HealthKeeper)
             health = keeping(store, node.id, joined, clock, EVERY)
             collector = Collector(store, node.id, joined, clock, EVERY)
-            deliverer = Deliverer(store, node.id, joined, clock, lambda: load, self._send, Counter())
+            deliverer = Deliverer(store, node.id, joined, clock, lambda: load, self._send, Counter(), random.random)
 
             async def tend(beat: int) -> None:
                 self._note("health", beat)

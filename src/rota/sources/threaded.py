@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
+from typing import Protocol, Self
 
 from rota.kit import backoff
 from rota.model.errors import Unavailable
@@ -47,6 +47,17 @@ class ThreadedReader:
         """What was fetched and not given."""
         self._fetching: asyncio.Future[list[Batch]] | None = None
         self._thread = ThreadPoolExecutor(1, name)
+
+    @classmethod
+    async def opened(cls, cursor: Cursor, name: str, wait: timedelta, offsets: Mapping[int, int]) -> Self:
+        """A reader of these partitions; closed again if they cannot be read."""
+        reader = cls(cursor, name, wait)
+        try:
+            await reader.assign(offsets)
+        except BaseException:
+            await reader.close()
+            raise
+        return reader
 
     @property
     def positions(self) -> Mapping[int, int]:

@@ -231,13 +231,12 @@ class Client:
     port: int
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer: its code, 0 for well done, its body, and what else its header says."""
 
     body: bytes = b""
     ret: int = 0
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Fields of the header besides `ret`; an answer has its request's cmd and number unless they are here."""
 
     @classmethod
@@ -247,9 +246,11 @@ class Reply:
         Bytes and str are a body; a dict has `ret`, `body`, and fields of the header.
         """
         match value:
+            case bytes():
+                return cls(value)
             case Reply():
                 return value
-            case bytes() | bytearray() | memoryview() | str():
+            case bytearray() | memoryview() | str():
                 return cls(body=_bytes(value))
             case Mapping() if all(isinstance(name, str) for name in value):
                 fields = {name: value[name] for name in value if name not in ("ret", "body")}
@@ -265,8 +266,8 @@ class Reply:
 class RequestDoor(Protocol):
     """Where a request came from, and where its answer goes."""
 
-    def reply(self, reply: Reply) -> None:
-        """Send the answer; Invalid if its header has no such field."""
+    def reply(self, request: "Request", reply: Reply) -> None:
+        """Send the answer to a request that came by here; Invalid if its header has no such field."""
 
     def client(self) -> Client | None:
         """Who asks."""
@@ -312,10 +313,10 @@ class Request:
         """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already."""
         if self.is_answered:
             return False
-        reply = Reply.of(value)
+        reply = value if isinstance(value, Reply) else Reply.of(value)
         self.is_answered = True
         try:
-            self._door.reply(reply)
+            self._door.reply(self, reply)
         except Invalid:  # a field that its frame does not have: nothing was sent
             self.is_answered = False
             raise

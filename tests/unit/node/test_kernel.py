@@ -117,3 +117,32 @@ def test_a_scratch_file_has_no_place_and_keeps_what_is_written(portable: str, mo
 
 def test_native_threads_are_counted() -> None:
     assert (kernel.native_threads() or 0) >= 1
+
+
+def leading(script: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+
+
+async def test_kin_are_found_in_other_groups_and_sessions_and_never_mistaken() -> None:
+    leader = leading("setsid sleep 600 & sh -c 'sleep 600' & echo ready; wait")
+    try:
+        assert leader.stdout is not None
+        leader.stdout.readline()
+        await eventually(lambda: len(kernel.kin_of(leader.pid)) >= 3)
+        kin = kernel.kin_of(leader.pid)
+        assert leader.pid in [each.pid for each in kin]
+        assert not kernel.still_there([kernel.Kin(each.pid, each.born - 1) for each in kin])
+    finally:
+        kernel.signal_kin(leader.pid, kernel.kin_of(leader.pid), signal.SIGKILL)
+        leader.wait(10)
+        leader.stdout.close()  # type: ignore[union-attr]
+    await eventually(lambda: not kernel.still_there(kin))
+
+
+def test_what_a_child_used_is_told() -> None:
+    code = "import resource, sys; held = bytearray(50_000_000); sum(range(2_000_000)); sys.exit(3)"
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
+    ended = kernel._ended(*os.wait4(pid, 0))
+    assert (ended.pid, os.waitstatus_to_exitcode(ended.status)) == (pid, 3)
+    assert 0 < ended.cpu_seconds < 30
+    assert 50_000_000 < ended.peak_memory < 500_000_000

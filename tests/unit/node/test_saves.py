@@ -50,7 +50,7 @@ def test_a_state_that_no_commit_takes_is_refused_where_it_is_saved() -> None:
     offer = Offer(
         life=Life(lambda: 0.0),
         save=lambda state: pytest.fail("it was handed on"),
-        way_out=Emitter(Emitting()),
+        way_out=Emitter(Emitting(), lambda: None),
         node=NODE,
         sink="",
         clock=SYSTEM,

@@ -1,6 +1,7 @@
 """A worker's way through its requests: hooks in order, and one reply whatever the handler does."""
 
 import asyncio
+import gc
 import sys
 from datetime import timedelta
 from inspect import iscoroutinefunction
@@ -39,6 +40,9 @@ class Asked:
         asked = self.desk.request(cmd, 1, body, 1, self.client)
         virtual.run(self.desk.answer(asked))
         return asked
+
+    def ask_at_once(self, cmd=1):
+        return self.desk.answer_at_once(self.desk.request(cmd, 1, b"", 1, self.client))
 
 
 def ask(function, timeout=None, **options):
@@ -217,3 +221,90 @@ def test_whatever_a_function_raises_costs_an_answer_and_no_worker(error):
     asked = Asked({1: handler(lambda _: b"a")}, Hooks(after_request=[broken], before_response=[broken]))
     asked.ask()
     assert asked.replies == [Reply(b"a")]
+
+
+def coroutine(_):
+    async def answer():
+        return b"a"
+
+    return answer()
+
+
+def hands_on(request):
+    return slow(request)
+
+
+@pytest.mark.parametrize(
+    ("function", "replies", "error"),
+    [
+        pytest.param(lambda _: b"a", [Reply(b"a")], None, id="bytes"),
+        pytest.param(lambda _: {"ret": 3}, [Reply(ret=3)], None, id="a dict"),
+        pytest.param(lambda _: None, [], None, id="silence, on purpose"),
+        pytest.param(coroutine, [Reply(b"a")], None, id="a coroutine that need not wait"),
+        pytest.param(hands_on, [Reply(ret=-10001)], Exception, id="a coroutine that waits"),
+        pytest.param(fail, [Reply(ret=-10001)], ValueError, id="an error"),
+        pytest.param(leave, [Reply(ret=-10001)], SystemExit, id="an exit"),
+        pytest.param(lambda _: 3, [Reply(ret=-10001)], Exception, id="nonsense"),
+        pytest.param(lambda _: {"no": 1}, [Reply(ret=-10001)], Exception, id="a field that is not in the header"),
+    ],
+)
+def test_a_plain_handler_without_hooks_is_answered_at_once(function, replies, error):
+    asked = Asked({1: handler(function)})
+    assert asked.ask_at_once()
+    assert asked.replies == replies
+    assert [(where, isinstance(found, error)) for where, found in asked.errors] == (
+        [('service "logic": cmd 1', True)] if error else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "hooks"),
+    [
+        pytest.param(Hooks(before_request=[print]), Hooks(), id="its routes have a hook before it"),
+        pytest.param(Hooks(after_request=[print]), Hooks(), id="its routes have a hook after it"),
+        pytest.param(Hooks(), Hooks(before_request=[print]), id="the service has a hook before it"),
+        pytest.param(Hooks(), Hooks(after_request=[print]), id="the service has a hook after it"),
+        pytest.param(Hooks(), Hooks(before_first_request=[print]), id="it is the first, and there is a hook for that"),
+    ],
+)
+def test_what_has_hooks_is_not_answered_at_once(own, hooks):
+    asked = Asked({1: handler(lambda _: b"a", hooks=own)}, hooks)
+    assert not asked.ask_at_once()
+    assert asked.replies == []
+
+
+def test_neither_async_handlers_nor_unknown_cmds_are_answered_at_once():
+    asked = Asked({1: handler(slow)})
+    assert not asked.ask_at_once()
+    assert not asked.ask_at_once(cmd=9)
+    assert asked.replies == []
+
+
+def test_after_the_first_request_its_hook_is_no_hindrance():
+    asked = Asked({1: handler(lambda _: b"a")}, Hooks(before_first_request=[lambda _: None]))
+    asked.ask()
+    assert asked.ask_at_once()
+    assert asked.replies == [Reply(b"a")] * 2
+
+
+def test_an_answer_at_once_has_the_hooks_around_answers():
+    story = []
+    hooks = Hooks(
+        before_response=[lambda *_: story.append("before")], after_response=[lambda *_: story.append("after")]
+    )
+    asked = Asked({1: handler(lambda _: b"a")}, hooks)
+    assert asked.ask_at_once()
+    assert story == ["before", "after"]
+
+
+def test_requests_leave_no_garbage_for_the_collector():
+    asked = Asked({1: handler(lambda _: b"a")}, Hooks(before_response=[lambda *_: None]))
+    asked.ask_at_once()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            asked.ask_at_once()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -1,21 +1,26 @@
-"""Who takes part in jobs: the nodes, what they can run and who gets nothing at the moment."""
+"""Who takes part in jobs: the nodes, what they can run, how busy they are, and who gets nothing at the moment."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rota.decide.jobs.dispatch import Member
 from rota.model import keys
 from rota.model.ids import Key, NodeId, SessionId
-from rota.model.node import Node, NodeStatus
+from rota.model.node import Node, NodeLoad, NodeStatus
+from rota.model.peers import DutyHeld
 from rota.store.follow import News
 from rota.store.port import Entry
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
-PREFIXES = (keys.NODES, keys.STATUS, keys.CORDONS)
+PREFIXES = (keys.NODES, keys.STATUS, keys.CORDONS, keys.NODE_LOADS, keys.DUTIES)
 """What it is made of."""
+
+FEED = "feed"
+"""The duty of whoever should be the first to act."""
 
 
 class Members:
@@ -25,6 +30,8 @@ class Members:
         self.nodes: dict[NodeId, Node] = {}
         self._jobs: dict[NodeId, frozenset[str]] = {}
         self._cordoned: dict[NodeId, bool] = {}
+        self._loads: dict[NodeId, float] = {}
+        self._duties: dict[str, DutyHeld] = {}
         self._read: set[Key] = set()
 
     @property
@@ -37,27 +44,46 @@ class Members:
         """The sessions that live."""
         return {node.session: node.id for node in self.nodes.values()}
 
+    @property
+    def scores(self) -> dict[NodeId, float]:
+        """The load of every node; of one that has not told it, none."""
+        return {node: self._loads.get(node, 0.0) for node in self.nodes}
+
+    @property
+    def feeder(self) -> NodeId | None:
+        """Who holds the duty to act first, if that session is still there."""
+        held = self._duties.get(FEED)
+        return held.node if held is not None and held.session in self.sessions else None
+
     def fold(self, prefix: Key, news: News) -> None:
         """Take in what is new below one of the prefixes."""
-        places: dict[Key, dict[NodeId, Any]] = {
+        places: dict[Key, dict[Any, Any]] = {
             keys.NODES: self.nodes,
             keys.STATUS: self._jobs,
             keys.CORDONS: self._cordoned,
+            keys.NODE_LOADS: self._loads,
+            keys.DUTIES: self._duties,
         }
         into = places[prefix]
         if news.is_whole:
             into.clear()
             self._read.add(prefix)
         for change in news.changes:
-            name = NodeId(change.key.removeprefix(prefix))
+            name = change.key.removeprefix(prefix)
             value = _value(prefix, change.entry)
             if value is None:
                 into.pop(name, None)
             else:
                 into[name] = value
 
-    def members(self, taken: Callable[[SessionId], int], barred: Callable[[NodeId], str]) -> list[Member]:
-        """The nodes that run jobs; `taken` counts the runs of a session, `barred` knows more reasons against one."""
+    def members(
+        self, taken: Callable[[SessionId], int], barred: Callable[[NodeId], str], share: Callable[[NodeId], float]
+    ) -> list[Member]:
+        """The nodes that run jobs.
+
+        `taken` counts the runs of a session, `barred` knows more reasons against a node, and `share` which part of its
+        executors it may be given.
+        """
         found = []
         for node in self.nodes.values():
             if node.executors > 0 and node.role.may_work:
@@ -65,7 +91,8 @@ class Members:
                     Member(
                         node=node.id,
                         session=node.session,
-                        free=node.executors - taken(node.session),
+                        free=math.ceil(node.executors * share(node.id)) - taken(node.session),
+                        score=self._loads.get(node.id, 0.0),
                         labels=node.labels,
                         jobs=self._jobs.get(node.id, frozenset()),
                         barred="it is cordoned" if node.id in self._cordoned else barred(node.id),
@@ -74,10 +101,16 @@ class Members:
         return found
 
 
-def _value(prefix: Key, entry: Entry | None) -> Node | frozenset[str] | bool | None:
+def _value(prefix: Key, entry: Entry | None) -> Node | frozenset[str] | float | DutyHeld | bool | None:
+    """What is kept of a record."""
     if prefix == keys.NODES:
         return understood(Node, entry, log)
     if prefix == keys.STATUS:
         status = understood(NodeStatus, entry, log)
         return frozenset(status.jobs) if status else None
+    if prefix == keys.NODE_LOADS:
+        load = understood(NodeLoad, entry, log)
+        return load.score if load else None
+    if prefix == keys.DUTIES:
+        return understood(DutyHeld, entry, log)
     return True if entry is not None else None

@@ -168,8 +168,8 @@ class Owner:
         return mine is not None and mine.order.epoch == order.epoch
 
     def _objection(self, order: RunOrder) -> str:
-        live = self._view.live.get(order.run)
-        if self._view.revision >= order.epoch and not is_at(live, self._node, self._session, order.epoch):
+        live, is_seen = self._view.live.get(order.run), self._view.revision >= order.epoch
+        if order.session != self._session or (is_seen and not is_at(live, self._node, self._session, order.epoch)):
             return "it is not bound to this node any more"
         return "" if self._may_act() else f"node {self._node} does not know whether its lease still lasts"
 

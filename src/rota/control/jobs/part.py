@@ -7,10 +7,11 @@ The node's runs and outcomes are handed in, for they outlive sessions.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import random
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.owner import Outcomes, Owner, Runs
-from rota.control.jobs.scheduler import Scheduler, Turns
+from rota.control.jobs.scheduler import Scheduler, Standing
 from rota.control.jobs.telling import Bound, LinkTo, Telling, order_of
 from rota.control.jobs.view import JobsView, is_at
 from rota.control.jobs.writing import Writer
@@ -37,7 +38,8 @@ class Surroundings:
     strike: Callable[[NodeId, str], None] = lambda node, why: None
     """Called when a node could not be reached."""
 
-    turns: Turns = field(default_factory=Turns)
+    standing: Standing = field(default_factory=Standing)
+    jitter: Callable[[], float] = random
 
 
 class JobsPart:
@@ -79,7 +81,8 @@ class JobsPart:
             self.clock,
             around.clock,
             around.tell,
-            around.turns,
+            around.standing,
+            around.jitter,
         )
         self.owner.has_room = self.telling.news.set
 

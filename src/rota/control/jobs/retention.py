@@ -3,6 +3,9 @@
 Each visit looks at some jobs and goes on where the last one stopped: at the oldest runs of a job, and at how many there
 are. Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that
 with the run is no loss.
+
+Output goes with its run. Where a node was killed in between, or somebody deleted a run by hand, it goes when it is so
+old that its run cannot be there any more; every node looks after that, for each may keep output on its own disk.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from rota.model.config import JobsConfig
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Key
 from rota.model.job import job_of
+from rota.store.logs.port import Logs
 from rota.store.port import Delete, Store
 
 log = logging.getLogger(__name__)
@@ -28,15 +32,45 @@ JOBS = 20
 """Jobs that one visit looks at."""
 
 
-async def keep_runs(store: Store, config: JobsConfig) -> None:
-    """Clear old runs away again and again, for ever."""
+LEFT = timedelta(days=1)
+"""How much longer than its run output may stay that nobody came to forget."""
+
+LOOK = 600.0
+"""Seconds between looks for such output."""
+
+LOGS = 100
+"""Runs whose output is forgotten at a time."""
+
+
+async def keep_runs(store: Store, logs: Logs, config: JobsConfig) -> None:
+    """Clear old runs and their output away again and again, for ever."""
     old = OldRuns(store, most=config.per_job, keep=config.keep)
     while True:
         await asyncio.sleep(EVERY)
         try:
-            await old.visit(await store.now())
+            gone = await old.visit(await store.now())
+            for start in range(0, len(gone), LOGS):
+                await logs.forget(gone[start : start + LOGS])
         except (Unavailable, Unknown) as error:
             log.debug("old runs not cleared", extra={"why": str(error)})
+
+
+async def keep_logs(store: Store, logs: Logs, config: JobsConfig) -> None:
+    """Forget output whose run cannot be there any more, again and again, for ever."""
+    while True:
+        await asyncio.sleep(LOOK)
+        try:
+            await forget_left(store, logs, await store.now() - config.keep - LEFT)
+        except (Unavailable, Unknown) as error:
+            log.debug("old output not cleared", extra={"why": str(error)})
+
+
+async def forget_left(store: Store, logs: Logs, before: datetime) -> list[str]:
+    """Forget output that began before an instant, unless its run still lives; of which runs it was."""
+    old = await logs.older(before, LOGS)
+    left = [run for run in old if await store.get(keys.live_run(run)) is None]
+    await logs.forget(left)
+    return left
 
 
 class OldRuns:

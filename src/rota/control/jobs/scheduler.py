@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from random import random
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.members import PREFIXES, Members
@@ -45,22 +46,17 @@ RETRY = 0.2
 """Seconds before what was not written is tried again."""
 
 Tell = Callable[..., None]
-Scores = Callable[[], Mapping[NodeId, float]]
-Holder = Callable[[], NodeId | None]
 
 
 @dataclass(frozen=True)
-class Turns:
-    """What is known of whose turn it is; others know it, if anybody does."""
-
-    scores: Scores = dict
-    """The load of nodes, as far as it is known."""
-
-    feeder: Holder = lambda: None
-    """Who holds the duty to go first."""
+class Standing:
+    """What the rest of the node thinks of other nodes, and of itself."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
-    """Why a node gets nothing: it is stopping, or others cannot reach it."""
+    """Why a node gets nothing: it is stopping, or cannot be reached."""
+
+    share: Callable[[NodeId], float] = lambda _: 1.0
+    """Which part of its executors a node may be given: one that has just come back gets less."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +84,13 @@ class Scheduler:
         store_clock: StoreClock,
         clock: Clock,
         tell: Tell,
-        turns: Turns | None = None,
+        standing: Standing | None = None,
+        jitter: Callable[[], float] = random,
     ) -> None:
+        self._jitter = jitter
         self._store, self._me, self._view, self._writer, self._owner = store, me, view, writer, owner
         self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
-        self._turns = turns or Turns()
+        self._standing = standing or Standing()
         self.members = Members()
         self._news = telling.news
         self._next: dict[str, datetime] = {}
@@ -121,7 +119,7 @@ class Scheduler:
     # Seeing
 
     async def _follow_jobs(self) -> None:
-        async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED)) as coming:
+        async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED, self._jitter)) as coming:
             async for news in coming:
                 if news.is_whole:
                     self._view.clear()
@@ -129,7 +127,7 @@ class Scheduler:
                 self._news.set()
 
     async def _follow_members(self, prefix: Key) -> None:
-        async with aclosing(follow_all(self._store, prefix)) as coming:
+        async with aclosing(follow_all(self._store, prefix, self._jitter)) as coming:
             async for news in coming:
                 self.members.fold(prefix, news)
                 self._news.set()
@@ -169,7 +167,7 @@ class Scheduler:
     def _look(self) -> None:
         """Find anew when those jobs are due next of which something changed."""
         dirty, self._view.dirty = self._view.dirty, set()
-        for name in dirty:
+        for name in sorted(dirty):
             known, cursor = self._view.jobs.get(name), self._view.cursors.get(name)
             if known is None:
                 self._next.pop(name, None)
@@ -189,7 +187,7 @@ class Scheduler:
         for name, at_ in self._next.items():
             if at_ <= now and (claim := due(view.jobs[name].record, view.cursor(name), now, view.waiting[name])):
                 yield claim
-        for name in {follower for each in view.successes for follower in view.followers.get(each, ())}:
+        for name in sorted({follower for each in view.successes for follower in view.followers.get(each, ())}):
             known = view.jobs[name]
             if claim := follow_up(known.record, known.created, view.cursor(name), view.successes, now):
                 yield claim
@@ -211,7 +209,7 @@ class Scheduler:
         binds: dict[str, list[Bind]] = {}
         for bind in plan.binds:
             binds.setdefault(bind.run.job, []).append(bind)
-        for name in {*made, *binds}:
+        for name in dict.fromkeys((*made, *binds)):
             yield from self._job_steps(name, made.get(name), binds.get(name, []), waiting, now)
 
     def _ready(self, name: str, now: datetime, room: int) -> list[Live]:
@@ -249,7 +247,7 @@ class Scheduler:
 
     def _gone(self, now: datetime) -> Iterator[Step]:
         """Runs whose job was deleted before they began."""
-        for name in self._view.waiting.keys() - self._view.jobs.keys():
+        for name in sorted(self._view.waiting.keys() - self._view.jobs.keys()):
             for live in self._view.ready(name, datetime.max.replace(tzinfo=now.tzinfo), 50):
                 over = outcomes.interrupt(live.run, "its job was deleted", now)
                 key = keys.live_run(over.id)
@@ -257,24 +255,16 @@ class Scheduler:
 
     def _members(self) -> list[Member]:
         taken = Counter({session: len(runs) for session, runs in self._view.at.items()})
-        scores = self._turns.scores()
-        found = self.members.members(taken.__getitem__, self._barred)
         return [
-            replace(
-                member,
-                score=scores.get(member.node, 0.0),
-                free=self._owner.free if member.session == self._me.session else member.free,
-            )
-            for member in found
+            replace(member, free=self._owner.free) if member.session == self._me.session else member
+            for member in self.members.members(taken.__getitem__, self._barred, self._standing.share)
         ]
 
     def _barred(self, node: NodeId) -> str:
-        return self._telling.barred(node) or self._turns.barred(node)
+        return self._telling.barred(node) or self._standing.barred(node)
 
     def _my_wait(self, now: datetime) -> timedelta:
-        scores = self._turns.scores()
-        nodes = {node: scores.get(node, 0.0) for node in self.members.nodes}
-        return turn.wait(self._me.id, nodes, self._turns.feeder(), now)
+        return turn.wait(self._me.id, self.members.scores, self.members.feeder, now)
 
     def _ripe(self, steps: list[Step], wait: timedelta) -> list[Step]:
         """What is my turn to do now; the rest is left to those before me for a while."""

@@ -69,7 +69,7 @@ class JobsView:
         self.waiting: Counter[str] = Counter()
         """By job: runs that are pending."""
 
-        self.at: defaultdict[SessionId, set[str]] = defaultdict(set)
+        self.at: defaultdict[SessionId, dict[str, None]] = defaultdict(dict)
         """By session: the runs that are bound to it."""
 
         self.dirty: set[str] = set()
@@ -189,9 +189,9 @@ class JobsView:
             del counter[run.job]
         if run.is_bound and run.session is not None:
             if by > 0:
-                self.at[run.session].add(run.id)
+                self.at[run.session][run.id] = None
             else:
-                self.at[run.session].discard(run.id)
+                self.at[run.session].pop(run.id, None)
                 if not self.at[run.session]:
                     del self.at[run.session]
 

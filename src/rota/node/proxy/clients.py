@@ -54,14 +54,11 @@ class TcpClient(Caller):
         return len(self._begun)
 
     def ready(self, event: int) -> None:
-        """Something can be done with its socket."""
+        """Something can be done with its socket: send what waits, take in what has come."""
         if event & WRITE:
             self._send_rest()
-        if event & ~WRITE and self.is_open:
-            self.read()
-
-    def read(self) -> None:
-        """Take in what has come."""
+            if event == WRITE or not self.is_open:
+                return
         front = self._front
         try:
             data = receive(self.sock)
@@ -79,10 +76,6 @@ class TcpClient(Caller):
             data = bytes(self._begun)
             front.buffered -= len(data)
             self._begun.clear()
-        self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        front = self._front
         try:
             frames, used = front.wire.split(data, front.table.max_frame)
         except BadFrame:

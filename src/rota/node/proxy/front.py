@@ -13,7 +13,7 @@ import msgspec
 
 from rota.node.proxy.clients import TcpClient, UdpClient
 from rota.node.proxy.doors import TcpDoor, UdpDoor
-from rota.node.proxy.loop import Loop
+from rota.node.proxy.loop import READ, Loop
 from rota.node.proxy.seats import Line
 from rota.workloads.services.dispatch import Caller, Dispatch
 from rota.workloads.services.frames import wire
@@ -153,14 +153,14 @@ class Front:
             dispatch.overdue.clear()
         while dispatch.touched_seats:
             seats, dispatch.touched_seats = dispatch.touched_seats, []
-            for seat in seats:
-                seat.is_touched = False
-                cast("Line", seat).flush()
+            for line in cast("list[Line]", seats):
+                line.is_touched = False
+                line.flush()
         while dispatch.touched_callers:
             callers, dispatch.touched_callers = dispatch.touched_callers, []
-            for caller in callers:
-                caller.is_touched = False
-                cast("TcpClient | UdpClient", caller).flush()
+            for client in cast("list[TcpClient | UdpClient]", callers):
+                client.is_touched = False
+                client.flush()
         return look_again
 
     def tidy(self) -> None:
@@ -204,7 +204,7 @@ class Front:
             line.take_all()
         self.dispatch.give_up()
         for client in list(self.clients):
-            client.read()
+            client.ready(READ)
         self.send()
 
     @property

@@ -1,21 +1,16 @@
-"""Reading from sockets without asking the system for memory each time.
-
-`sock.recv(n)` makes room for n bytes before it knows how many there are; for large n that is two system calls and a
-page fault for every read. All sockets of a process that reads in one thread can share one buffer instead.
-"""
+"""Reading from sockets."""
 
 import socket
 
-SIZE = 262_144
-_buffer = memoryview(bytearray(SIZE))
+SIZE = 65_536
+"""Bytes that are read at a time. `recv` makes room for all of them first; for more, it would ask the system for it."""
 
 
 def receive(sock: socket.socket) -> bytes:
     """What has come; nothing if the other end is gone, whatever its last words. BlockingIOError if nothing is there."""
     try:
-        count = sock.recv_into(_buffer)
+        return sock.recv(SIZE)
     except (BlockingIOError, InterruptedError):
         raise
     except OSError:
         return b""
-    return bytes(_buffer[:count])

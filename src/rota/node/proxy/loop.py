@@ -43,7 +43,13 @@ class Loop:
         if self._handlers.pop(fd, None):
             self._poll.unregister(fd)
 
-    def wait(self, seconds: float) -> list[tuple[Ready, int]]:
-        """Who is to be told what, after at most so many seconds."""
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
+        """What can be done with which descriptors, after at most so many seconds."""
+        return self._poll.poll(seconds * self._unit)
+
+    def tell(self, events: list[tuple[int, int]]) -> None:
+        """Tell those whom it concerns. Who is removed meanwhile is not told."""
         handlers = self._handlers
-        return [(handlers[fd], event) for fd, event in self._poll.poll(seconds * self._unit) if fd in handlers]
+        for fd, event in events:
+            if ready := handlers.get(fd):
+                ready(event)

@@ -73,8 +73,7 @@ class Proxy:
         now = self._clock()
         for front in fronts.values():
             front.now = now
-        for ready, event in events:
-            ready(event)
+        self._loop.tell(events)
         look_again = now + TICK
         for front in fronts.values():
             if (when := front.send()) is not None and when < look_again:

@@ -43,7 +43,7 @@ async def join_relays(store: Store, session: Session, relay: RelayHold, clock: C
 async def _follow(store: Store, relay: RelayHold) -> None:
     """Tell the relay the map, and where the others are."""
     relay_map: RelayMap | None = None
-    members: dict[NodeId, str] = {}
+    members: dict[NodeId, RelayStatus] = {}
     async with aclosing(follow_all(store, keys.RELAY)) as coming:
         async for news in coming:
             if news.is_whole:
@@ -57,7 +57,7 @@ async def _follow(store: Store, relay: RelayHold) -> None:
                     if status is None:
                         members.pop(node, None)
                     else:
-                        members[node] = status.address
+                        members[node] = status
             relay.follow(relay_map, members)
 
 
@@ -66,10 +66,10 @@ async def _follow_epochs(store: Store, relay: RelayHold) -> None:
     await relay.has_exclusive.wait()
     async with aclosing(follow_all(store, keys.ASSIGNMENTS)) as coming:
         async for news in coming:
-            relay.fence(_epochs(news.changes, relay.exclusive_kinds))
+            relay.fence(epochs(news.changes, relay.exclusive_kinds))
 
 
-def _epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, str], int]:
+def epochs(changes: Iterable[Change], kinds: frozenset[str]) -> dict[tuple[str, str], int]:
     """The exclusive resources among new assignments. One that is to end says nothing: its task may have last words."""
     found = {}
     for change in changes:

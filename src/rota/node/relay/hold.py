@@ -38,6 +38,7 @@ from rota.node.pipes import (
     Fences,
     Fleet,
     GiveUp,
+    LineLost,
     Message,
     RelayIs,
     RelayTold,
@@ -204,10 +205,16 @@ class RelayHold:
 
         self._policy, self._clock, self._tell, self._workers = policy, clock, tell, workers
         self._is_wanted = self._is_leaving = False
+        self._has_rest = bool(left_behind(place.folder))
+        """Has an earlier life left messages?"""
+
         self._status: RelayStatus | None = None
         self._falls = Falls()
         self._born = self._seen = clock.monotonic()
         self._fleet = Fleet(None, {})
+        self._has_heir = False
+        """Is there another relay that stays?"""
+
         self._fences: dict[tuple[str, str], int] = {}
         self._incarnation = ""
         self._unsent = 0
@@ -239,7 +246,7 @@ class RelayHold:
         self.exclusive_kinds = frozenset(kind.name for kind in with_sink if kind.exclusive)
         if self.exclusive_kinds:
             self.has_exclusive.set()
-        if with_sink or left_behind(self.place.folder):
+        if with_sink or self._has_rest:
             self._is_wanted = True
         self.mend()
 
@@ -289,7 +296,7 @@ class RelayHold:
     def _is_left_out(self) -> bool:
         """Has the fleet taken our resources over, or is there nobody who could?"""
         status, relay_map = self._status, self._fleet.relay_map
-        if relay_map is None or not set(self._fleet.members) - {self.node}:
+        if relay_map is None or not self._has_heir:
             return True
         is_caught_up = status is not None and status.map_version == relay_map.version and not status.is_moving
         return self.node not in relay_map.nodes and is_caught_up
@@ -304,9 +311,10 @@ class RelayHold:
                 self.process.kill()
         self._incarnation = incarnation
 
-    def follow(self, relay_map: RelayMap | None, members: Mapping[NodeId, str]) -> None:
-        """The map, and where each relay of the fleet is reached."""
-        fleet = Fleet(relay_map, {str(node): address for node, address in members.items()})
+    def follow(self, relay_map: RelayMap | None, members: Mapping[NodeId, RelayStatus]) -> None:
+        """The map, and what the relays of the fleet say of themselves."""
+        self._has_heir = any(node != self.node and not status.is_leaving for node, status in members.items())
+        fleet = Fleet(relay_map, {str(node): status.address for node, status in members.items()})
         if fleet != self._fleet:
             self._fleet = fleet
             if self.process is not None:
@@ -330,9 +338,10 @@ class RelayHold:
         """Wait until the sinks have everything; False if they have not in time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout.total_seconds()):
-                while self.process is not None:
-                    if (await self.process.ask(AskRest)).is_idle:
-                        break
+                while self._is_wanted:
+                    with contextlib.suppress(Unavailable):  # it is started again, and asked again
+                        if self.process is not None and (await self.process.ask(AskRest)).is_idle:
+                            break
                     await asyncio.sleep(LOOK)
                 return True
         return False
@@ -343,9 +352,12 @@ class RelayHold:
         self.mend()
 
     def said(self, worker: Worker, message: Any) -> None:
-        if isinstance(message, Unsent):
-            self._unsent += message.count
-            self._tell("relay.unsent", f"{worker.brief.pool}/{worker.brief.slot}", count=message.count)
+        match message:
+            case Unsent(count=count):
+                self._unsent += count
+                self._tell("relay.unsent", f"{worker.brief.pool}/{worker.brief.slot}", count=count)
+            case LineLost() if self.process is not None:
+                self.process.senders.discard(worker.id)  # the next look gives it another
 
     def draining(self, worker: Worker) -> None:
         pass

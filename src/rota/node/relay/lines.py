@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 OPENING = 5.0
 """Seconds that a stranger has to say who it is."""
 
+LAST_WORDS = 10.0
+"""Seconds in which what a worker sent before its end is read."""
+
 
 class Coming:
     """One line that comes in."""
@@ -83,11 +86,14 @@ class Lines:
         asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
 
     def sender_gone(self, sender: str) -> None:
-        """A worker has ended. What it has sent is still read."""
-        if any(coming.sender == sender and not coming.is_peer for coming in self._comings):
-            self._gone.add(sender)
-        else:
+        """A worker has ended. What it has sent is still read, but not for ever: a child of it may hold the line."""
+        lines = [coming for coming in self._comings if coming.sender == sender and not coming.is_peer]
+        if not lines:
             self._core.host_gone(sender)
+            return
+        self._gone.add(sender)
+        for coming in lines:
+            asyncio.get_running_loop().call_later(LAST_WORDS, coming.wire.lose)
 
     def end(self, line: Line) -> None:
         """A line that is over for the core."""
@@ -107,6 +113,11 @@ class Lines:
             if coming.wire.is_silent:
                 log.warning("relay silent", extra={"node": self._node, "relay": coming.sender})
                 coming.wire.lose()
+
+    def close(self) -> None:
+        """Let go of them all."""
+        for coming in self._comings:
+            coming.wire.close()
 
     def _peers(self) -> Iterator[Coming]:
         return iter([coming for coming in self._by_line.values() if coming.is_peer])
@@ -159,6 +170,7 @@ class Lines:
         line = coming.line = Line(coming.sender, is_peer=coming.is_peer)
         self._by_line[line] = coming
         self._core.join(line, opening.age, self._clock.monotonic())
+        coming.tell()
 
     def _objection(self, opening: Opening) -> str:
         """Why another relay is not let in, or nothing."""

@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 import socket
+from typing import Any
 
 import setproctitle
 
@@ -38,13 +39,21 @@ class Process:
 
     async def run(self) -> None:
         """Be the relay until the agent says that it is over, or is gone."""
+        asyncio.get_running_loop().set_exception_handler(self._failed)
         async with asyncio.TaskGroup() as parts:
             self._parts = parts
             self._channel = Channel(self._control, self._heard, self._over.set, takes_fds=True)
             await self._over.wait()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
+        if self._shell is not None:
+            self._shell.close()
         self._channel.close()
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something went wrong in a callback: end, rather than go on with half of what was to be done."""
+        log.error("relay failed", exc_info=context.get("exception"), extra={"what": context["message"]})
+        self._over.set()
 
     def _heard(self, message: object) -> None:
         match message:

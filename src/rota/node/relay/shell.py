@@ -5,6 +5,7 @@ The agent says what there is: lines of workers, the map, where the others are. T
 """
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Callable
 from datetime import datetime
@@ -23,6 +24,9 @@ from rota.workloads.resources.relay.outlet import Outlet
 TICK = 0.25
 """Seconds between looks at what nobody tells of."""
 
+FORGET = 24 * 3600.0
+"""Seconds after which a resource that sends nothing any more is not counted any more."""
+
 TELL = 1.0
 """Seconds between words to the agent and to other relays."""
 
@@ -34,10 +38,8 @@ class Shell:
         self, brief: BeRelay, say: Callable[[Message], None], parts: asyncio.TaskGroup, clock: Clock, since: datetime
     ) -> None:
         self._brief, self._say, self._parts, self._clock, self._since = brief, say, parts, clock, since
-        node, limits = (
-            NodeId(brief.node),
-            Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window),
-        )
+        node = NodeId(brief.node)
+        limits = Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window)
         self._core = core = Relay(node, clock.monotonic(), limits)
         self._root = Path(brief.folder)
         self._works: dict[str, Works] = {}
@@ -107,9 +109,20 @@ class Shell:
                 told = now
                 self._lines.tick()
                 self._ways.tick()
+                self._forget(now)
                 self._tell()
             self.pump()
             await asyncio.sleep(TICK)
+
+    def _forget(self, now: float) -> None:
+        """Let go of the figures of resources that have gone silent long ago, a few at a time."""
+        silent = (name for name, tally in self._core.tallies().items() if tally.last and now - tally.last > FORGET)
+        for kind, resource in list(itertools.islice(silent, 100)):
+            self._core.drop(kind, resource)
+
+    def close(self) -> None:
+        """Let go of all lines."""
+        self._lines.close()
 
     # Doing what the core asks for
 

@@ -107,23 +107,25 @@ class Ways:
     async def _use(self, node: NodeId, sock: socket.socket, version: int) -> None:
         """Pass messages on until the way breaks."""
         over, peer = asyncio.Event(), self._core.peer(node)
-        wire = Wire(sock, partial(self._heard, node), over.set)
+        wire = Wire(sock, lambda record: self._heard(node, wire, record), over.set)
         wire.on_room = partial(self.pass_on, peer)
         try:
             self._core.peer_broke(peer)
             age = self._core.age(peer, self._clock.monotonic())
             wire.send(Opening(age, node=self._core.node, version=version, token=self._token))
-            self._open[node] = wire
-            self.pass_on(peer)
             await over.wait()
         finally:
             wire.close()
-            self._open.pop(node, None)
-            self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
-            self._core.peer_broke(peer)
+            if self._open.get(node) is wire:
+                del self._open[node]
+                self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
+                self._core.peer_broke(peer)
 
-    def _heard(self, node: NodeId, record: Any_) -> None:
+    def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
         match record:
+            case Ack() if node not in self._open:  # it has let us in
+                self._open[node] = wire
+                self.pass_on(self._core.peer(node))
             case Ack(sequence=sequence):
                 self._core.acked(self._core.peer(node), sequence)
                 self._pump()

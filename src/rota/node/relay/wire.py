@@ -1,8 +1,9 @@
 """What is said on a line, and the socket it is said on.
 
 Lines lead from workers to their node's relay (socket pairs that the agent makes) and from relay to relay (TCP). Both
-speak the same: whoever hands messages over opens the line and sends batches, the other end sends acks. Each record is a
-packed array behind its length (`kit.frames`); a record of a later release may be longer.
+speak the same: whoever hands messages over opens the line and sends batches, the other end sends acks. A relay sends
+nothing more before the first ack: until it is let in, the other takes only small records. Each record is a packed array
+behind its length (`kit.frames`); a record of a later release may be longer.
 
 `Wire` is one end, in an event loop. It can stop reading, which in the end makes the sender wait. What waits to be sent
 is not bounded here: senders look at `unsent`, and acks are small.

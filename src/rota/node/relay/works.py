@@ -58,7 +58,9 @@ NAME = "sink"
 class Works:
     """What one outlet does."""
 
-    def __init__(self, core: Relay, outlet: Outlet, root: Path, limit: int, clock: Clock, pump: Callable[[], None]):
+    def __init__(
+        self, core: Relay, outlet: Outlet, root: Path, limit: int, clock: Clock, pump: Callable[[], None]
+    ) -> None:
         self._core, self._outlet, self._clock, self._pump = core, outlet, clock, pump
         self._folder, self._limit = root / name_of(outlet.sink), limit
         self._url = urls.parse(outlet.sink)

@@ -1,13 +1,12 @@
 """Batches: what one append leaves in a segment. Pure.
 
 A batch is one checksummed record (`kit.records`) whose number is the offset of its first record, so that it is there as
-a whole or not at all, and one checksum and one decoding serve thousands of records. The checksums of a segment have a
-seed of their own: bytes of another segment that somebody appended as a value are never taken for a batch.
+a whole or not at all, and one checksum and one decoding serve thousands of records. `layout.Partition.seed` says what
+the checksums of a segment begin with.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
@@ -20,8 +19,8 @@ MOST_BYTES = 16 * 2**20
 MOST_RECORDS = 4096
 """How many records a batch has at most: a reader that wants one decodes all."""
 
-TARGET_BYTES = 2**20
-"""How large a batch grows before another one is begun."""
+TARGET_BYTES = 256 * 1024
+"""How large a batch grows before another one is begun: several fit into what is read at a time."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode
@@ -50,11 +49,6 @@ class Sound(NamedTuple):
     def latest_ms(self) -> int:
         """The greatest of its times."""
         return max(record.time_ms for record in self.records)
-
-
-def seed(partition: int, first: int) -> int:
-    """What the checksums of a segment begin with."""
-    return crc32(b"%d/%d" % (partition, first))
 
 
 def numbered(new: Sequence[NewRecord], first: int, now_ms: int) -> list[Record]:

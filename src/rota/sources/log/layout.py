@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
+from zlib import crc32
 
 import msgspec
 
@@ -65,9 +66,9 @@ class Place:
     folder: Path
     shown: str
 
-    def partition(self, number: int) -> Path:
-        """The folder of a partition."""
-        return self.folder / str(number)
+    def partition(self, number: int, meta: Meta) -> "Partition":
+        """One of its partitions."""
+        return Partition(self.folder / str(number), number, meta.id)
 
     def load(self) -> Meta:
         """What is settled; NotFound if there is no log here."""
@@ -127,35 +128,56 @@ class Place:
 
     def _save(self, meta: Meta) -> None:
         for number in range(meta.partitions):
-            self.partition(number).mkdir(exist_ok=True)
+            self.partition(number, meta).folder.mkdir(exist_ok=True)
         replace(self.folder / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
 
 
-def segments(folder: Path) -> list[int]:
-    """The first offsets of a partition's segments, in order."""
-    return sorted(int(found[1]) for name in os.listdir(folder) if (found := _NAME.fullmatch(name)))
+@dataclass(frozen=True)
+class Partition:
+    """A partition's folder, and what its files are called."""
 
+    folder: Path
+    number: int
+    log: str
+    """The id of the log."""
 
-def segment_path(folder: Path, first: int) -> Path:
-    """The file of a segment's records."""
-    return folder / f"{first:020d}{SEGMENT}"
+    def segments(self) -> list[int]:
+        """The first offsets of its segments, in order."""
+        return sorted(int(found[1]) for name in os.listdir(self.folder) if (found := _NAME.fullmatch(name)))
 
+    def segment(self, first: int) -> Path:
+        """The file of a segment's records."""
+        return self.folder / f"{first:020d}{SEGMENT}"
 
-def index_path(folder: Path, first: int) -> Path:
-    """The file of a segment's hints."""
-    return folder / f"{first:020d}{INDEX}"
+    def index(self, first: int) -> Path:
+        """The file of a segment's hints."""
+        return self.folder / f"{first:020d}{INDEX}"
 
+    def sizes(self) -> list[int]:
+        """The bytes of its segments, those left out that are deleted meanwhile."""
+        sizes = []
+        for first in self.segments():
+            with suppress(FileNotFoundError):
+                sizes.append(self.segment(first).stat().st_size)
+        return sizes
 
-def load_start(folder: Path) -> int:
-    """The first offset that counts, as far as `save_start` was ever called."""
-    with suppress(FileNotFoundError, ValueError):  # damaged: then what the segments have counts
-        return int((folder / START).read_text())
-    return 0
+    def seed(self, first: int) -> int:
+        """What the checksums of a segment begin with.
 
+        It is the segment's own: bytes of another one that somebody appended as a value are never taken for records, and
+        nobody who does not know the log's id can make such bytes.
+        """
+        return crc32(f"{self.log}/{self.number}/{first}".encode())
 
-def save_start(folder: Path, start: int) -> None:
-    """Have readers begin there."""
-    replace(folder / START, b"%d\n" % start)
+    def load_start(self) -> int:
+        """The first offset that counts, as far as `save_start` was ever called."""
+        with suppress(FileNotFoundError, ValueError):  # damaged: then what the segments have counts
+            return int((self.folder / START).read_text())
+        return 0
+
+    def save_start(self, start: int) -> None:
+        """Have readers begin there."""
+        replace(self.folder / START, b"%d\n" % start)
 
 
 def replace(path: Path, content: bytes) -> None:

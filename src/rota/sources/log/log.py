@@ -4,8 +4,10 @@ A record with a key goes to the partition that the key's CRC-32 names, as librdk
 one go to the partitions in turn, a whole call to one. All calls block; an event loop makes them in a thread.
 """
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -13,12 +15,14 @@ from typing import NamedTuple, Self
 from zlib import crc32
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import NotFound
+from rota.model.errors import NotFound, Unknown
 from rota.sources.log import partition as reading
-from rota.sources.log.layout import Place
+from rota.sources.log.layout import Partition, Place
 from rota.sources.log.settings import Settings
 from rota.sources.log.writer import PartitionWriter
 from rota.sources.port import Bounds, NewRecord
+
+log = logging.getLogger(__name__)
 
 
 class Appended(NamedTuple):
@@ -26,6 +30,16 @@ class Appended(NamedTuple):
 
     partition: int
     first: int
+    size: int
+
+
+class Described(NamedTuple):
+    """What a partition has, and what it takes."""
+
+    partition: int
+    start: int
+    end: int
+    segments: int
     size: int
 
 
@@ -75,8 +89,15 @@ class Log:
 
     def bounds(self) -> dict[int, Bounds]:
         """What each partition has."""
-        partitions = range(self.meta.partitions)
-        return {number: reading.bounds(self.place.partition(number), number) for number in partitions}
+        return {partition.number: reading.bounds(partition) for partition in self._partitions()}
+
+    def describe(self) -> list[Described]:
+        """What each partition has, and what it takes on disk."""
+        described = []
+        for partition in self._partitions():
+            whole, sizes = reading.bounds(partition), partition.sizes()
+            described.append(Described(partition.number, whole.start, whole.end, len(sizes), sum(sizes)))
+        return described
 
     def close(self) -> None:
         """Have everything on disk, and let others append."""
@@ -87,6 +108,9 @@ class Log:
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
+
+    def _partitions(self) -> list[Partition]:
+        return [self.place.partition(number, self.meta) for number in range(self.meta.partitions)]
 
     def _shared_out(self, records: Sequence[NewRecord], partition: int | None) -> Mapping[int, Sequence[NewRecord]]:
         if partition is not None:
@@ -104,9 +128,12 @@ class Log:
             have = self.meta.partitions
             raise NotFound(f"source {self.place.shown} has no partition {number}; it has {have}, counted from 0")
         if number not in self._writers:
-            folder = self.place.partition(number)
-            writer = PartitionWriter(folder, number, self.meta, self._fsync, self._clock, self.place.shown)
+            partition = self.place.partition(number, self.meta)
+            writer = PartitionWriter(partition, self.meta, self._fsync, self._clock, self.place.shown)
             self._writers[number] = writer
+            if writer.torn:
+                cut = {"log": self.place.shown, "partition": number, "bytes": writer.torn, "end": writer.end}
+                log.warning("half written end cut off", extra=cut)
             self._begin_to_sync()
         return self._writers[number]
 
@@ -120,4 +147,5 @@ class Log:
         while not self._over.wait(period.total_seconds()):
             with self._lock:
                 for writer in self._writers.values():
-                    writer.sync_if_due()
+                    with suppress(Unknown):  # the writer takes nothing more, and says so to whoever appends
+                        writer.sync_if_due()

@@ -7,10 +7,10 @@ offsets. Where none follows, a writer is busy, or was cut off: there is nothing 
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 from rota.sources.gaps import Missing, outside
-from rota.sources.log import batches, index, layout
+from rota.sources.log import batches, index
+from rota.sources.log.layout import Partition
 from rota.sources.log.segment import CHUNK, Segment
 from rota.sources.port import Bounds, Gap, Record
 
@@ -25,43 +25,43 @@ class Lost(Exception):
         self.missing = missing
 
 
-def bounds(folder: Path, partition: int) -> Bounds:
+def bounds(partition: Partition) -> Bounds:
     """What a partition has."""
     while True:
-        firsts = layout.segments(folder)
+        firsts = partition.segments()
         if not firsts:
             return Bounds(0, 0)
         try:
-            end = _end(folder, partition, firsts[-1])
+            end = _end(partition, firsts[-1])
         except FileNotFoundError:
             continue  # deleted since they were listed
-        return Bounds(min(end, max(firsts[0], layout.load_start(folder))), end)
+        return Bounds(min(end, max(firsts[0], partition.load_start())), end)
 
 
-def _end(folder: Path, partition: int, first: int) -> int:
-    with closing(Segment(folder, partition, first)) as segment:
+def _end(partition: Partition, first: int) -> int:
+    with closing(Segment(partition, first)) as segment:
         end = first
         for _, found in segment.scan(segment.anchor(segment.hints()[::-1])):
             end = found.next
         return end
 
 
-def offset_at(folder: Path, partition: int, time_ms: int) -> int:
+def offset_at(partition: Partition, time_ms: int) -> int:
     """Where records that are as late begin; the end if there are none."""
-    whole = bounds(folder, partition)
+    whole = bounds(partition)
     found = (
         record.offset
-        for record in _as_late(folder, partition, time_ms)
+        for record in _as_late(partition, time_ms)
         if record.time_ms >= time_ms and record.offset >= whole.start
     )
     return next(found, whole.end)
 
 
-def _as_late(folder: Path, partition: int, time_ms: int) -> Iterator[Record]:
+def _as_late(partition: Partition, time_ms: int) -> Iterator[Record]:
     """Records among which the first that is as late is."""
-    for first in layout.segments(folder):
+    for first in partition.segments():
         try:
-            segment = Segment(folder, partition, first)
+            segment = Segment(partition, first)
         except FileNotFoundError:
             continue
         with closing(segment):
@@ -72,10 +72,10 @@ def _as_late(folder: Path, partition: int, time_ms: int) -> Iterator[Record]:
 class PartitionReader:
     """A place in a partition."""
 
-    def __init__(self, folder: Path, partition: int, offset: int) -> None:
+    def __init__(self, partition: Partition, offset: int) -> None:
         self.offset = offset
         """What comes next."""
-        self._folder, self._partition = folder, partition
+        self._partition = partition
         self._segment: Segment | None = None
         self._position = 0
         """Where in the segment the next batch begins."""
@@ -115,7 +115,7 @@ class PartitionReader:
 
     def _is_finished(self, segment: Segment) -> bool:
         """Has a segment given all it has? Lost if that is less than it had."""
-        later = [first for first in layout.segments(self._folder) if first > segment.first]
+        later = [first for first in self._partition.segments() if first > segment.first]
         if not later:
             self._check_cut(segment)
             return False
@@ -129,20 +129,20 @@ class PartitionReader:
         if segment.size >= self._position:
             return
         self.close()  # it was cut, and may have been written again since
-        if missing := outside(self.offset, bounds(self._folder, self._partition)):
+        if missing := outside(self.offset, bounds(self._partition)):
             raise Lost(missing)
 
     def _open(self) -> bool:
         """Open the segment that has the next offset; False if there is none yet."""
-        firsts = layout.segments(self._folder)
-        start = max(firsts[0], layout.load_start(self._folder)) if firsts else 0
+        firsts = self._partition.segments()
+        start = max(firsts[0], self._partition.load_start()) if firsts else 0
         before = [first for first in firsts if first <= self.offset]
         is_at_edge = self.offset < start or not before or before[-1] == firsts[-1]
-        if is_at_edge and (missing := outside(self.offset, bounds(self._folder, self._partition))):
+        if is_at_edge and (missing := outside(self.offset, bounds(self._partition))):
             raise Lost(missing)
         if not before:
             return False
-        segment = self._segment = Segment(self._folder, self._partition, before[-1])
+        segment = self._segment = Segment(self._partition, before[-1])
         anchor = segment.anchor(index.for_offset(segment.hints(), self.offset))
         self._position, self._passed = anchor.position, anchor.offset
         return True

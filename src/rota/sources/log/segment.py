@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rota.kit import records
-from rota.sources.log import batches, index, layout
+from rota.sources.log import batches, index
 from rota.sources.log.batches import Sound
 from rota.sources.log.index import Hint
+from rota.sources.log.layout import Partition
 
 CHUNK = 2**20
 """Bytes read at a time."""
@@ -16,11 +16,11 @@ CHUNK = 2**20
 class Segment:
     """An open segment; it can be read even when it was deleted meanwhile."""
 
-    def __init__(self, folder: Path, partition: int, first: int) -> None:
+    def __init__(self, partition: Partition, first: int) -> None:
         self.first = first
-        self.path = layout.segment_path(folder, first)
-        self.seed = batches.seed(partition, first)
-        self._index = layout.index_path(folder, first)
+        self.path = partition.segment(first)
+        self.seed = partition.seed(first)
+        self._index = partition.index(first)
         self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     @property
@@ -83,10 +83,14 @@ class Segment:
     def scan(self, begin: Hint) -> Iterator[tuple[int, Sound]]:
         """Every sound batch from there on, and where it ends; damage is stepped over."""
         position, last = begin.position, begin.offset - 1
+        data, base = b"", position
         while True:
-            found = self.at(position)
+            found = batches.at(data, position - base, self.seed)
+            if found is None:
+                data, base = self.read(position, CHUNK), position
+                found = self.at(position)  # it may be larger than that
             if found is not None and found.first > last:
-                position += found.end
+                position = base + found.end
             elif (further := self.after(position, last)) is not None:
                 position, found = further
             else:

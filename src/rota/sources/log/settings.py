@@ -4,6 +4,7 @@ fsync=always        when what is appended must be on disk: always, never, or aft
 poll=250ms          how long a reader at the end waits at most before it looks again
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -41,7 +42,7 @@ def _fsync(options: Options) -> Fsync:
     text = options.text("fsync") or ALWAYS
     if text in (ALWAYS, NEVER):
         return ALWAYS if text == ALWAYS else NEVER
-    try:
-        return durations.parse(text)
-    except ValueError:
-        raise options.wrong(f"fsync={text} is unknown; write always, never or a duration such as 1s") from None
+    with suppress(ValueError):
+        if period := durations.parse(text):
+            return period
+    raise options.wrong(f"fsync={text} is unknown; write always, never or a duration such as 1s")

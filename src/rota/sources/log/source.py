@@ -50,9 +50,7 @@ class LogSource:
 
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
-        reader = ThreadedReader(LogCursor(self._place), f"source {self._place.shown}", self._poll)
-        await reader.assign(offsets)
-        return reader
+        return await ThreadedReader.opened(LogCursor(self._place), self._place.shown, self._poll, offsets)
 
     async def close(self) -> None:
         """There is nothing to let go of."""
@@ -71,13 +69,14 @@ class LogSource:
 
     def _bounds(self, partitions: Iterable[int]) -> dict[int, Bounds]:
         try:
-            return {number: reading.bounds(self._place.partition(number), number) for number in partitions}
+            meta = self._place.load()
+            return {number: reading.bounds(self._place.partition(number, meta)) for number in partitions}
         except OSError as error:
             raise unusable(self._place, error) from error
 
     def _offset_at(self, partition: int, time_ms: int) -> int:
         try:
-            return reading.offset_at(self._place.partition(partition), partition, time_ms)
+            return reading.offset_at(self._place.partition(partition, self._place.load()), time_ms)
         except OSError as error:
             raise unusable(self._place, error) from error
 
@@ -93,8 +92,9 @@ class LogCursor:
         for number in [*offsets, *dropped]:
             if number in self._readers:
                 self._readers.pop(number).close()
+        meta = self._place.load()
         for number, offset in offsets.items():
-            self._readers[number] = PartitionReader(self._place.partition(number), number, offset)
+            self._readers[number] = PartitionReader(self._place.partition(number, meta), offset)
 
     def fetch(self, most: int) -> list[Batch]:
         found: list[Batch] = []
@@ -118,7 +118,7 @@ class LogCursor:
         self._readers.clear()
 
     def _tell(self, number: int, lost: Lost) -> NoReturn:
-        whole = reading.bounds(self._place.partition(number), number)
+        whole = reading.bounds(self._place.partition(number, self._place.load()))
         raise Vanished(self._place.shown, number, lost.missing.gap, whole, lost.missing.why) from None
 
 

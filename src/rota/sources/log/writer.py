@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from rota.kit.clock import Clock
@@ -24,7 +23,7 @@ from rota.kit.files import fsync_folder
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.sources.log import batches, index, layout, retention
 from rota.sources.log.index import Hint
-from rota.sources.log.layout import Meta
+from rota.sources.log.layout import Meta, Partition
 from rota.sources.log.segment import Segment
 from rota.sources.port import NewRecord
 
@@ -39,14 +38,14 @@ PARTS_OF_AGE = 10
 class PartitionWriter:
     """The one who appends to a partition."""
 
-    def __init__(self, folder: Path, partition: int, meta: Meta, fsync: Fsync, clock: Clock, shown: str) -> None:
+    def __init__(self, partition: Partition, meta: Meta, fsync: Fsync, clock: Clock, shown: str) -> None:
         self.torn = 0
         """Bytes that were cut off the end when it began."""
         self.end = 0
         """The offset of the next record."""
-        self._folder, self._partition, self._meta = folder, partition, meta
+        self._partition, self._meta = partition, meta
         self._fsync, self._clock = fsync, clock
-        self._name = f"source {shown}: partition {partition}"
+        self._name = f"source {shown}: partition {partition.number}"
         self._file = self._hints = -1
         self._first = self._size = self._hinted = 0
         self._latest_ms = index.NEVER
@@ -101,13 +100,13 @@ class PartitionWriter:
             raise Invalid(f"{self._name}: it ends at {self.end}, so nothing before {before} can be cut; name less")
         if before == self.end and self._size:
             self._begin(self.end)  # so that all the others can go
-        firsts = layout.segments(self._folder)
-        if before > max(firsts[0], layout.load_start(self._folder)):
-            layout.save_start(self._folder, before)
+        firsts = self._partition.segments()
+        if before > max(firsts[0], self._partition.load_start()):
+            self._partition.save_start(before)
         for first, then in pairwise(firsts):
             if then <= before:
                 self._delete(first)
-        return max(before, layout.segments(self._folder)[0])
+        return max(self._partition.load_start(), self._partition.segments()[0])
 
     def close(self) -> None:
         """Have it on disk, and let others append."""
@@ -138,7 +137,7 @@ class PartitionWriter:
         return self._size >= self._meta.segment_bytes or (is_old and self._size > 0)
 
     def _append(self, records: Sequence[NewRecord]) -> int:
-        seed = batches.seed(self._partition, self._first)
+        seed = self._partition.seed(self._first)
         numbered = batches.numbered(records, self.end, milliseconds(self._clock.wall()))
         position, latest_ms, hinted = self._size, self._latest_ms, self._hinted
         encoded, hints = [], []
@@ -182,13 +181,13 @@ class PartitionWriter:
         for file in before:
             if file >= 0:
                 os.close(file)
-        fsync_folder(self._folder)
+        fsync_folder(self._partition.folder)
 
     def _open(self, first: int) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        file = os.open(layout.segment_path(self._folder, first), flags, 0o644)
+        file = os.open(self._partition.segment(first), flags, 0o644)
         try:
-            self._hints = os.open(layout.index_path(self._folder, first), flags | os.O_APPEND, 0o644)
+            self._hints = os.open(self._partition.index(first), flags | os.O_APPEND, 0o644)
         except OSError:
             os.close(file)
             raise
@@ -200,7 +199,7 @@ class PartitionWriter:
 
     def _take_lock(self) -> int:
         try:
-            lock = os.open(self._folder / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            lock = os.open(self._partition.folder / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise Unavailable(f"{self._name}: {error.strerror}; make the folder usable") from error
         try:
@@ -213,7 +212,7 @@ class PartitionWriter:
     def _recover(self) -> None:
         """Go on behind the last sound batch, and cut off what lies behind it."""
         try:
-            firsts = layout.segments(self._folder)
+            firsts = self._partition.segments()
             if not firsts:
                 self._begin(0)
                 return
@@ -228,7 +227,7 @@ class PartitionWriter:
 
     def _look(self) -> tuple[int, int, int, int]:
         """The end of the last segment: in offsets, in bytes; its latest time; and where its last hint is."""
-        segment = Segment(self._folder, self._partition, self._first)
+        segment = Segment(self._partition, self._first)
         try:
             anchor = segment.anchor(segment.hints()[::-1])
             end, size, latest_ms = anchor.offset, anchor.position, anchor.latest_ms
@@ -241,13 +240,13 @@ class PartitionWriter:
     # Letting go
 
     def _kept(self) -> list[retention.Kept]:
-        firsts = layout.segments(self._folder)
-        stats = [os.stat(layout.segment_path(self._folder, first)) for first in firsts]
+        firsts = self._partition.segments()
+        stats = [os.stat(self._partition.segment(first)) for first in firsts]
         return [
             retention.Kept(first, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
             for first, stat in zip(firsts, stats, strict=True)
         ]
 
     def _delete(self, first: int) -> None:
-        layout.segment_path(self._folder, first).unlink(missing_ok=True)
-        layout.index_path(self._folder, first).unlink(missing_ok=True)
+        self._partition.segment(first).unlink(missing_ok=True)
+        self._partition.index(first).unlink(missing_ok=True)

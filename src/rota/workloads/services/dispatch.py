@@ -342,27 +342,22 @@ class Dispatch:
 
     def _next(self, group: Group, now: float) -> Ticket | None:
         """The request whose turn it is, taken from the queue; what has waited too long is answered instead."""
+        lines, again = group.lines, group.again
         while group.pending:
-            ticket = self._take_first(group)
+            group.pending -= 1
+            if again:
+                ticket = again.popleft()
+            else:
+                caller, line = lines.popitem(last=False)
+                ticket = line.popleft()
+                if line:  # its next turn comes after those of all others
+                    lines[caller] = line
             if ticket.deadline is None or ticket.deadline > now:
                 return ticket
             group.discarded += 1
             self._unwatch(ticket)
             self._fail(ticket, Ret.DEADLINE)
         return None
-
-    def _take_first(self, group: Group) -> Ticket:
-        """The first request that waits, taken out; there must be one."""
-        group.pending -= 1
-        if group.again:
-            return group.again.popleft()
-        caller, line = next(iter(group.lines.items()))
-        ticket = line.popleft()
-        if line:
-            group.lines.move_to_end(caller)
-        else:
-            del group.lines[caller]
-        return ticket
 
     def _waiting(self, group: Group) -> list[Ticket]:
         return [*group.again, *(ticket for line in group.lines.values() for ticket in line)]

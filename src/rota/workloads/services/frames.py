@@ -158,9 +158,9 @@ class Wire:
         """The header of a frame, by name."""
         return dict(zip(self.names, self._header.unpack_from(frame), strict=True))
 
-    def cmd_and_sn(self, frame: bytes) -> tuple[int, int]:
-        """What a frame asks for, and its number; 0 where the layout has none."""
-        values = self._header.unpack_from(frame)
+    def cmd_and_sn(self, data: bytes, at: int = 0) -> tuple[int, int]:
+        """What the frame that begins at `at` asks for, and its number; 0 where the layout has none."""
+        values = self._header.unpack_from(data, at)
         return values[self._cmd], values[self._sn] if self._sn is not None else 0
 
     def body(self, frame: bytes) -> bytes:
@@ -173,9 +173,11 @@ class Wire:
         self._set(values, fields)
         return self._packed(values, body)
 
-    def reply(self, frame: bytes, ret: int, body: bytes = b"", fields: Mapping[str, Any] | None = None) -> bytes:
-        """The answer to a frame; `fields` are set besides what it keeps."""
-        asked = self._header.unpack_from(frame)
+    def reply(
+        self, data: bytes, ret: int, body: bytes = b"", fields: Mapping[str, Any] | None = None, at: int = 0
+    ) -> bytes:
+        """The answer to the frame that begins at `at`; `fields` are set besides what it keeps."""
+        asked = self._header.unpack_from(data, at)
         values = self._defaults.copy()
         for index in self._kept:
             values[index] = asked[index]

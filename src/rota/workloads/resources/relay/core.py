@@ -356,9 +356,9 @@ class Relay:
         return self.window.tallies
 
     def drop(self, kind: str, resource: str) -> None:
-        """A resource is gone: let go of its figures, unless something of it is still on its way."""
+        """A resource is gone: let go of its figures, unless something of it is on its way, or its epoch matters."""
         place = self._places.get((kind, resource))
-        if place is not None and not place.unpublished:
+        if place is not None and not place.unpublished and not place.floor:
             del self._places[kind, resource]
             self.window.drop_tally(kind, resource)
 

@@ -1,0 +1,50 @@
+"""Output goes with its run, and is not left behind."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rota.control.jobs import retention
+from rota.control.jobs.retention import forget_left, keep_runs
+from rota.model import keys
+from rota.model.config import JobsConfig
+from rota.model.job import run_id
+from rota.store import Put, open_store
+from rota.store.logs.folder import FolderLogs
+from rota.store.logs.port import LogChunk
+from tests.kit.waiting import eventually
+
+NOW = datetime.now(UTC)
+
+
+async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "EVERY", 0.01)
+    async with open_store("memory://old-runs") as store:
+        logs = FolderLogs(tmp_path)
+        runs = [run_id("report", NOW - timedelta(days=days)) for days in (40, 1)]
+        for run in runs:
+            await store.commit(Put(keys.run(run), b"{}"))
+            await logs.append([LogChunk(run, 1, 0, b"said", NOW, is_last=True)])
+        clearing = asyncio.create_task(keep_runs(store, logs, JobsConfig()))
+
+        async def is_forgotten() -> bool:
+            return await logs.read(runs[0], 1) == b""
+
+        await eventually(is_forgotten)
+        assert await store.get(keys.run(runs[0])) is None
+        assert await logs.read(runs[1], 1) == b"said"
+        clearing.cancel()
+
+
+async def test_output_that_was_left_goes_unless_its_run_still_lives(tmp_path: Path) -> None:
+    async with open_store("memory://left-output") as store:
+        logs = FolderLogs(tmp_path)
+        for run in ("report/1", "report/2"):
+            await logs.append([LogChunk(run, 1, 0, b"said", NOW)])
+        await store.commit(Put(keys.live_run("report/2"), b"{}"))
+        assert await forget_left(store, logs, NOW - timedelta(hours=1)) == []
+        assert await forget_left(store, logs, NOW + timedelta(hours=1)) == ["report/1"]
+        assert await logs.read("report/1", 1) == b""
+        assert await logs.read("report/2", 1) == b"said"

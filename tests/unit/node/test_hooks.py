@@ -1,0 +1,90 @@
+"""Carrying deliveries out of the fleet: a real server is called, real commands are run."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rota.model import event
+from rota.model.hook import Delivery, Hook
+from rota.model.ids import NodeId
+from rota.node.hooks import send
+from tests.kit.node import is_alive
+from tests.kit.waiting import eventually
+from tests.kit.webhooks import webhook
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def hook(*, url: str = "", command: tuple[str, ...] = (), timeout: float = 10.0) -> Hook:
+    span = timedelta(seconds=timeout)
+    return Hook(name="pager", events=["*"], url=url, command=list(command), timeout=span, created=NOW)
+
+
+def delivery() -> Delivery:
+    happened = event.make("node.offline", "b", {"why": "quiet"}, node=NodeId("a"), at=NOW, number=7)
+    return Delivery(hook="pager", event=happened, due=NOW, attempts=2)
+
+
+async def test_a_url_is_told_the_event_and_an_id() -> None:
+    with webhook() as called:
+        assert await send(hook(url=called.url), delivery()) is None
+    assert [told.id for told in called.told] == [delivery().id]
+    body = called.told[0].body
+    assert (body["hook"], body["attempt"], body["id"]) == ("pager", 2, delivery().id)
+    assert (body["event"]["kind"], body["event"]["subject"], body["event"]["fields"]) == (
+        "node.offline",
+        "b",
+        {"why": "quiet"},
+    )
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+async def test_another_answer_than_2xx_is_a_failure_that_keeps_the_path_secret(status: int) -> None:
+    with webhook() as called:
+        called.status = status
+        why = await send(hook(url=f"{called.url}?key=secret"), delivery())
+    assert why is not None
+    assert why.endswith(f"answered {status}")
+    assert "secret" not in why
+
+
+async def test_a_url_that_nobody_answers() -> None:
+    why = await send(hook(url="http://127.0.0.1:1/x?key=secret"), delivery())
+    assert why is not None
+    assert why.startswith("127.0.0.1:1 was not reached")
+    assert "secret" not in why
+
+
+async def test_a_command_finds_the_event_on_its_stdin_and_in_its_environment(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    script = f'cat > {seen}; echo "$HOOK_NAME $HOOK_EVENT $HOOK_SUBJECT $HOOK_ID" > {seen}.env; echo done'
+    assert await send(hook(command=("sh", "-c", script)), delivery()) is None
+    assert json.loads(seen.read_text())["event"]["subject"] == "b"
+    assert (tmp_path / "seen.env").read_text() == f"pager node.offline b {delivery().id}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param(("sh", "-c", "echo broken >&2; exit 3"), "the command exited with 3: broken", id="a code"),
+        pytest.param(("no-such-program",), "the command exited with 127", id="no such program"),
+        pytest.param(("sh", "-c", "kill -9 $PPID"), "the command exited with a signal", id="its shell is killed"),
+        pytest.param(("sh", "-c", "head -c 300000 /dev/zero; exit 1"), "exited with 1", id="it says a lot"),
+    ],
+)
+async def test_a_command_that_fails_says_why(command: tuple[str, ...], words: str) -> None:
+    why = await send(hook(command=command), delivery())
+    assert why is not None
+    assert words in why
+    assert len(why) < 1000
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"sleep 60 & echo $! > {child}; sleep 60"
+    assert await send(hook(command=("sh", "-c", script), timeout=0.5), delivery()) == "it took longer than 0.5 s"
+    pid = int(child.read_text())
+    await eventually(lambda: not psutil.pid_exists(pid) or not is_alive(psutil.Process(pid)), despite=(psutil.Error,))

@@ -1,0 +1,112 @@
+"""Output and answers in one pipe, and logs that are bounded."""
+
+from random import Random
+
+import pytest
+
+from rota.node.output import ATOMIC, CHUNK, MARK, Answer, Bounded, Cutter, encode, shortened
+
+KEY = bytes(range(1, MARK + 1))
+
+
+def parts(cutter: Cutter, *pieces: bytes) -> list[bytes | Answer]:
+    """What comes of pieces, with output joined."""
+    found: list[bytes | Answer] = []
+    for piece in pieces:
+        for each in cutter.feed(piece):
+            if isinstance(each, bytes) and found and isinstance(found[-1], bytes):
+                found[-1] += each
+            else:
+                found.append(each)
+    return found
+
+
+def test_output_and_answers_come_apart_in_order() -> None:
+    one, two = Answer(1, seconds=0.5), Answer(2, "ValueError: no", 3)
+    stream = b"hello\n" + encode(KEY, one) + encode(KEY, two) + b"\x00\xff after"
+    assert parts(Cutter(KEY), stream) == [b"hello\n", one, two, b"\x00\xff after"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_does_not_matter_how_the_stream_is_cut(seed: int) -> None:
+    random = Random(seed)
+    expected: list[bytes | Answer] = []
+    stream = b""
+    for number in range(30):
+        # Output that is made of beginnings of the mark is the worst there is.
+        output = b"".join(KEY[: random.randrange(MARK)] for _ in range(random.randrange(4)))
+        expected += [output] if output else []
+        expected.append(Answer(number, "x" * random.randrange(300)))
+        stream += output + encode(KEY, expected[-1])
+    cuts = sorted(random.sample(range(len(stream)), 100))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    cutter = Cutter(KEY)
+    assert parts(cutter, *pieces) == expected
+    assert cutter.end() == b""
+
+
+def test_what_only_looked_like_an_answer_is_output() -> None:
+    cutter = Cutter(KEY)
+    assert list(cutter.feed(b"abc" + KEY[:5])) == [b"abc"]
+    assert cutter.end() == KEY[:5]
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 10_000, "ä" * 10_000, "\ud800" * 3000])
+def test_an_answer_is_never_mixed_with_output(text: str) -> None:
+    answer = Answer(2**31, shortened(text).encode(errors="replace").decode(), -11, 2e9, 1e6, 1e6, 2**45)
+    assert len(encode(KEY, answer)) < ATOMIC
+
+
+def kept(log: Bounded) -> bytes:
+    """Everything that is to be kept, checked for gaps."""
+    found = b""
+    for place, data in log.sealed():
+        assert place == len(found)
+        assert 0 < len(data) <= CHUNK
+        found += data
+    assert len(found) == log.size
+    return found
+
+
+def test_a_log_within_its_bound_is_kept_as_it_is() -> None:
+    log = Bounded(10_000)
+    for number in range(10):
+        log.feed(b"%d" % number * 400)
+    log.close()
+    log.close()
+    assert kept(log) == b"".join(b"%d" % number * 400 for number in range(10))
+
+
+def test_of_a_longer_log_the_beginning_and_the_end_are_kept_and_the_rest_is_counted() -> None:
+    log = Bounded(1000)
+    data = b"".join(b"%09d\n" % number for number in range(10_000))
+    for start in range(0, len(data), 777):
+        log.feed(data[start : start + 777])
+    before_the_end = kept(log)
+    assert before_the_end.startswith(data[:500])
+    assert b"more than 1000 bytes" in before_the_end
+    log.close()
+    text = kept(log)
+    assert text.startswith(before_the_end)
+    assert text.endswith(b"[rota: 99000 bytes are left out here]\n" + data[-500:])
+
+
+def test_the_end_takes_no_more_memory_than_it_may() -> None:
+    log = Bounded(1000)
+    for _ in range(1000):
+        log.feed(bytes(CHUNK))
+    assert sum(map(len, log._tail)) == 500
+    assert kept(log).startswith(bytes(500))
+
+
+def test_what_is_written_down_is_let_go() -> None:
+    log = Bounded(10 * CHUNK)
+    log.feed(b"a" * (CHUNK + 10))
+    first = log.sealed()
+    log.feed(b"b" * 10)
+    assert [(place, len(data)) for place, data in first] == [(0, CHUNK), (CHUNK, 10)]
+    log.written(CHUNK + 10)
+    assert log.sealed() == [(CHUNK + 10, b"b" * 10)]
+    assert log.unwritten(0) is None
+    assert log.unwritten(CHUNK + 15) == b"b" * 5
+    assert log.unwritten(CHUNK + 20) == b""

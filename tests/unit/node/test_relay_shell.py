@@ -1,0 +1,227 @@
+"""The relay's shell on real sockets, without processes: lines of workers, ways between relays, epochs, moves."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from rota.kit.clock import SYSTEM
+from rota.model.ids import NodeId
+from rota.model.relay import RelayMap, RelayStatus
+from rota.node.emitting import Emitter
+from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, pair
+from rota.node.relay.shell import Shell
+from rota.node.relay.wire import Opening, encode
+from rota.node.relay.works import left_behind
+from rota.sinks import memory
+from rota.workloads.resources.relay.held import Emission
+from tests.kit.sinks import message, numbers
+from tests.kit.waiting import eventually
+
+TOKEN = "a-token-that-both-of-them-know"
+A, B = NodeId("a"), NodeId("b")
+ALONE, BOTH = RelayMap(version=1, nodes=(A,)), RelayMap(version=2, nodes=(A, B), before=(A,))
+THEIRS = next(name for name in map(str, range(100)) if BOTH.home("room", name) == B)
+
+
+class Relay:
+    """A shell with a door, and an agent that writes down what it says."""
+
+    def __init__(self, node: NodeId, folder: Path, parts: asyncio.TaskGroup, token: str) -> None:
+        self.node = node
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
+        self.status: RelayStatus | None = None
+        brief = BeRelay(
+            node=node, address=self.address, folder=str(folder / node), token=token, spool_bytes=2**20, window=100,
+            held_messages=1000, held_bytes=2**20,
+        )  # fmt: skip
+        self.shell = Shell(brief, self._say, parts, SYSTEM, SYSTEM.wall())
+        self._parts = parts
+        self._workers: list[Emitter] = []
+        parts.create_task(self.shell.run())
+        parts.create_task(self._admit())
+
+    def _say(self, told: Message) -> None:
+        assert isinstance(told, RelayIs)
+        self.status = told.status
+
+    async def _admit(self) -> None:
+        self.door.setblocking(False)
+        while True:
+            sock, _ = await asyncio.get_running_loop().sock_accept(self.door)
+            self.shell.take_stranger(sock)
+
+    def worker(self, name: str) -> Emitter:
+        """A worker with a line."""
+        emitter = Emitter(Emitting(), lambda: None)
+        mine, theirs = pair()
+        self.shell.take_worker(name, theirs)
+        emitter.connect(mine)
+        self._parts.create_task(emitter.run())
+        self._workers.append(emitter)
+        return emitter
+
+    def close(self) -> None:
+        self.shell.close()
+        self.door.close()
+        for worker in self._workers:
+            worker.close()
+
+
+@asynccontextmanager
+async def relays(folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None) -> AsyncIterator[list[Relay]]:
+    async with asyncio.TaskGroup() as parts:
+        found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN)) for node in nodes]
+        try:
+            yield found
+        finally:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            for relay in found:
+                relay.close()
+
+
+@pytest.fixture
+def sink() -> str:
+    """The URL of an empty broker."""
+    return f"memory://{uuid4().hex}"
+
+
+def broker(sink: str) -> memory.Broker:
+    return memory.broker(sink.removeprefix("memory://"))
+
+
+def emission(
+    number: int, sink: str, resource: str = THEIRS, *, slot: int = 0, epoch: int = 1, exclusive: bool = False
+) -> Emission:
+    return Emission(message(number, resource), sink, slot, epoch, exclusive)
+
+
+def tell(relay_map: RelayMap, found: list[Relay]) -> None:
+    for relay in found:
+        relay.shell.follow(Fleet(relay_map, {str(each.node): each.address for each in found}))
+
+
+async def test_what_a_worker_emits_is_published_and_acked(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        worker = relay.worker("1")
+        await worker.emit([emission(number, sink) for number in range(1200)], confirm=1200)
+        assert numbers(broker(sink).messages) == list(range(1200))
+        assert worker.held == 0
+        await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
+
+
+async def test_messages_wait_for_a_map(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        worker = relay.worker("1")
+        emitting = asyncio.create_task(worker.emit([emission(1, sink)], confirm=1))
+        await eventually(lambda: not relay.shell.answer(AskRest(1)).is_safe)
+        assert not emitting.done()
+        tell(ALONE, [relay])
+        await asyncio.wait_for(emitting, 5)
+
+
+async def test_copies_of_two_nodes_meet_at_the_home(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A, B) as found:
+        tell(BOTH, found)
+        here, there = (relay.worker("1") for relay in found)
+        for slot, worker in enumerate((here, there)):
+            copies = [emission(number, sink, slot=slot) for number in range(300)]
+            await asyncio.wait_for(worker.emit(copies, confirm=300), 10)
+        assert numbers(broker(sink).messages) == list(range(300))
+        [tally] = found[1].shell.answer(AskTallies(1, "room", THEIRS)).tallies
+        assert (tally.unique, tally.duplicates) == (300, 300)
+        assert found[0].shell.answer(AskTallies(1, "room")).tallies == ()
+
+
+async def test_a_planned_move_takes_what_is_known_along(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A, B) as found:
+        tell(ALONE, found)
+        worker = found[0].worker("1")
+        await worker.emit([emission(number, sink) for number in range(50)], confirm=50)
+        tell(BOTH, found)
+        again = [emission(number, sink, slot=1) for number in range(51)]
+        await asyncio.wait_for(worker.emit(again, confirm=51), 10)
+        assert numbers(broker(sink).messages) == list(range(51)), "what was known before the move was published again"
+        await eventually(lambda: all(relay.status and not relay.status.is_moving for relay in found))
+        assert [relay.status.map_version for relay in found if relay.status] == [2, 2]
+
+
+async def test_an_exclusive_task_of_an_earlier_epoch_is_refused_and_counted(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        relay.shell.fence(Fences((("room", THEIRS, 7),)))
+        worker = relay.worker("1")
+        await worker.emit([emission(1, sink, epoch=6, exclusive=True)], confirm=1)
+        await worker.emit([emission(2, sink, epoch=7, exclusive=True)], confirm=1)
+        assert numbers(broker(sink).messages) == [2]
+        await eventually(lambda: relay.status and relay.status.refused == {"earlier epoch": 1})
+
+
+async def test_a_line_that_is_replaced_hands_over_again_and_nothing_is_repeated(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        worker = relay.worker("1")
+        broker(sink).stop()
+        emitting = asyncio.create_task(worker.emit([emission(number, sink) for number in range(10)], 10))
+        await eventually(lambda: not relay.shell.answer(AskRest(1)).is_idle)
+        mine, theirs = pair()
+        relay.shell.take_worker("1", theirs)
+        worker.connect(mine)
+        broker(sink).start()
+        await asyncio.wait_for(emitting, 10)
+        await eventually(lambda: relay.shell.answer(AskRest(2)).is_idle)
+        assert numbers(broker(sink).messages) == list(range(10))
+
+
+async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the_next_life(
+    tmp_path: Path, sink: str
+) -> None:
+    broker(sink).stop()
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        await asyncio.wait_for(relay.worker("1").emit([emission(number, sink) for number in range(20)], 20), 10)
+        await eventually(lambda: relay.shell.answer(AskRest(1)).is_safe)
+        assert not relay.shell.answer(AskRest(2)).is_idle
+        assert left_behind(tmp_path / A) == [sink]
+    broker(sink).start()
+    async with relays(tmp_path, A) as [relay]:
+        await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
+        assert numbers(broker(sink).messages) == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("opening", "words"),
+    [
+        pytest.param(Opening(None, node="b", version=1, token="a guess"), "token is not known", id="wrong token"),
+        pytest.param(Opening(None, node="b", version=9, token=TOKEN), "version 9 of the relay map", id="other map"),
+        pytest.param(Opening(None, protocol=9, node="b", token=TOKEN), "version 1 of the relays", id="other Rota"),
+    ],
+)
+async def test_who_is_not_let_in_hears_why(tmp_path: Path, opening: Opening, words: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.door.getsockname()[1])
+        writer.write(encode(opening))
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert words.encode() in answer
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_a_relay_with_another_token_gets_nothing_through(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A, B, tokens={A: "another token than the other one has"}) as found:
+        tell(BOTH, found)
+        worker = found[0].worker("1")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(worker.emit([emission(1, sink)], confirm=1), 0.5)
+        assert broker(sink).messages == []
+        assert worker.held == 1
