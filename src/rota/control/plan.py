@@ -436,9 +436,10 @@ def _status(
 
 
 def _why_moving(coverage: Coverage, move: _Move | None) -> str:
-    for old in coverage.relieved:
-        new = next(hold.node for hold in coverage.keep if hold.assignment.relieves == old.node)
-        return f"{old.node} keeps it until {new} runs it"
+    if coverage.relieved:
+        old = coverage.relieved[0]
+        new = [hold.node for hold in coverage.keep if hold.assignment.relieves == old.node]
+        return f"{old.node} keeps it until {new[0] if new else 'another node'} runs it"
     if move is None:
         return ""
     if move.to is None:

@@ -6,7 +6,7 @@ looked at again: planning costs what changed, not what there is.
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PAGE = 1000
+NO_TAGS: frozenset[Tag] = frozenset()
 EVICTED = 10
 """Slots that are freed in one step, at least, on a node that has fewer than it needs."""
 
@@ -44,20 +45,20 @@ class FleetView:
     """Nodes, kinds, resources and who holds them. A resource is named `kind/id`."""
 
     def __init__(self) -> None:
-        self._sights: tuple[tuple[Key, Callable[[str, Entry | None], None]], ...] = (
-            (keys.NODES, self._see_node),
-            (keys.STATUS, self._see_work),
-            (keys.NODE_LOADS, self._see_load),
-            (keys.CORDONS, self._see_cordon),
-            (keys.DRAINS, self._see_drain),
-            (keys.SLOTS, self._see_slots),
-            (keys.TROUBLE, self._see_trouble),
-            (keys.KINDS, self._see_kind),
-            (keys.RESOURCES, self._see_resource),
-            (keys.RESOURCE_STATUS, self._see_status),
-            (keys.ASSIGNMENTS, self._see_assignment),
-            (keys.RELIEFS, self._see_relief),
-        )
+        self._sights: Mapping[Key, Callable[[str, Entry | None], None]] = {
+            keys.NODES: self._see_node,
+            keys.STATUS: self._see_work,
+            keys.NODE_LOADS: self._see_load,
+            keys.CORDONS: self._see_cordon,
+            keys.DRAINS: self._see_drain,
+            keys.SLOTS: self._see_slots,
+            keys.TROUBLE: self._see_trouble,
+            keys.KINDS: self._see_kind,
+            keys.RESOURCES: self._see_resource,
+            keys.RESOURCE_STATUS: self._see_status,
+            keys.ASSIGNMENTS: self._see_assignment,
+            keys.RELIEFS: self._see_relief,
+        }
         """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
 
         self.revision = Revision(0)
@@ -112,7 +113,7 @@ class FleetView:
     async def load(self, store: Store) -> None:
         """Read everything, at one revision."""
         at: Revision | None = None
-        for prefix, _ in self._sights:
+        for prefix in self._sights:
             after: Key | None = None
             while True:
                 listing = await store.scan(prefix, after=after, limit=PAGE, at=at)
@@ -165,10 +166,9 @@ class FleetView:
         return (record.priority if record else -1, -hold.epoch)
 
     def _see(self, key: Key, entry: Entry | None) -> None:
-        for prefix, see in self._sights:
-            if key.startswith(prefix):
-                see(key.removeprefix(prefix), entry)
-                return
+        begins = key.find("/", 1) + 1
+        if see := self._sights.get(key[:begins]):
+            see(key[begins:], entry)
 
     def _see_resource(self, name: str, entry: Entry | None) -> None:
         _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))
@@ -272,6 +272,10 @@ class FleetView:
 
     def _note_leaving(self, name: str) -> None:
         holds = self.holds.get(name, {})
+        if not any(hold.assignment.relieves or hold.assignment.stopping for hold in holds.values()):
+            for key in holds:
+                self.leaving.pop(key, None)
+            return  # nearly all, and there may be a million
         relieved = being_relieved(tuple(holds.values()))
         for key, hold in holds.items():
             if hold.assignment.stopping or key in relieved:
@@ -284,7 +288,7 @@ class FleetView:
         record = self.resources.get(hold.resource)
         affinity = self.affinity(record) if record else NO_AFFINITY
         tags = frozenset(tags_of(record) if record else ())
-        shuns = frozenset(affinity.apart.items())
+        shuns = frozenset(affinity.apart.items()) if affinity.apart else NO_TAGS
         self._counted[key] = hold.node, tags, shuns
         self.tags[hold.node].update(tags)
         if shuns:

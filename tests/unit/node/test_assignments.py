@@ -8,7 +8,7 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.ids import NodeId
-from rota.model.resource import Trouble
+from rota.model.resource import Relief, Trouble
 from rota.node.assignments import follow_assignments
 from rota.node.pipes import Order
 from rota.store import Delete, Put, Store, open_store
@@ -21,14 +21,17 @@ class Work:
 
     def __init__(self) -> None:
         self.seen: list[list[Order]] = []
-        self.running: set[str] = set()
+        self.alive: set[str] = set()
         self.given_back: dict[str, str] = {}
 
     def want(self, orders: Iterable[Order]) -> None:
         self.seen.append(list(orders))
 
     def runs(self, task: str) -> bool:
-        return task in self.running
+        return task in self.alive
+
+    def running(self) -> set[str]:
+        return self.alive
 
     def returned(self) -> Mapping[str, str]:
         return self.given_back
@@ -79,13 +82,13 @@ def test_a_task_to_be_confirmed_is_confirmed_when_it_has_ended() -> None:
         async with open_store("memory://") as store:
             await store.commit(Put(key("room/1#0"), record("1", exclusive=True)))
             following = follow(store, work)
-            work.running = {"room/1#0"}
+            work.alive = {"room/1#0"}
             await asyncio.sleep(1)
             await store.commit(Put(key("room/1#0"), record("1", exclusive=True, stopping=True)))
             await asyncio.sleep(5)
             assert work.seen[-1] == []
             assert await store.get(key("room/1#0")) is not None, "it still runs"
-            work.running = set()
+            work.alive = set()
             await asyncio.sleep(1)
             assert await store.get(key("room/1#0")) is None
             assert await store.get(keys.trouble("room", "1", NODE)) is None
@@ -100,15 +103,57 @@ def test_a_task_that_is_given_back_leaves_a_note() -> None:
         async with open_store("memory://") as store:
             await store.commit(Put(key("room/1#0"), record("1")))
             following = follow(store, work)
-            work.running, work.given_back = {"room/1#0"}, {"room/1#0": "no sign of life for 31 s"}
+            work.alive, work.given_back = {"room/1#0"}, {"room/1#0": "no sign of life for 31 s"}
             await asyncio.sleep(1)
             assert await store.get(key("room/1#0")) is not None
-            work.running = set()
+            work.alive = set()
             await asyncio.sleep(1)
             assert await store.get(key("room/1#0")) is None
             entry = await store.get(keys.trouble("room", "1", NODE))
             assert entry is not None
             assert codec.decode(Trouble, entry.value).why == "no sign of life for 31 s"
+            following.cancel()
+
+    virtual.run(story())
+
+
+def test_a_node_that_fails_a_task_again_counts_it() -> None:
+    async def story() -> int:
+        work = Work()
+        async with open_store("memory://") as store:
+            following = follow(store, work)
+            for _ in range(3):
+                await store.commit(Put(key("room/1#0"), record("1")))
+                work.given_back = {"room/1#0": "it falls"}
+                await asyncio.sleep(2)
+            entry = await store.get(keys.trouble("room", "1", NODE))
+            following.cancel()
+            assert entry is not None
+            return codec.decode(Trouble, entry.value).strikes
+
+    assert virtual.run(story()) == 3
+
+
+def test_a_task_that_relieves_another_is_told_of_once_when_it_runs() -> None:
+    async def story() -> None:
+        work = Work()
+        async with open_store("memory://") as store:
+            epoch = await store.commit(
+                Put(key("room/1#0"), record("1", relieves="b")), Put(key("room/2#0"), record("2"))
+            )
+            following = follow(store, work)
+            await asyncio.sleep(2)
+            relief = keys.relief(NODE, "room/1#0")
+            assert await store.get(relief) is None, "it does not run yet"
+            work.alive = {"room/1#0", "room/2#0"}
+            await asyncio.sleep(2)
+            entry = await store.get(relief)
+            assert entry is not None
+            assert codec.decode(Relief, entry.value).epoch == epoch
+            assert len((await store.scan(keys.RELIEFS)).entries) == 1
+            await store.commit(Delete(relief))  # the leader has heard it
+            await asyncio.sleep(5)
+            assert await store.get(relief) is None
             following.cancel()
 
     virtual.run(story())

@@ -11,6 +11,7 @@ from rota.decide.placement.demand import Demand, Place, Tag
 from rota.decide.placement.fleet import Fleet, Needs, Nodes
 from rota.decide.placement.round import Group
 from rota.decide.placement.rules import Rulings
+from rota.model.resource import NO_AFFINITY
 
 Class: TypeAlias = tuple[Hashable, ...]
 
@@ -21,14 +22,15 @@ class Classes:
     def __init__(self, demands: Iterable[Demand], fleet: Fleet, rulings: Rulings, *, has_rules: bool) -> None:
         self._fleet, self._rulings, self._has_rules = fleet, rulings, has_rules
         self._named = _named(demands, fleet.places)
+        self._is_plain = not self._named and not has_rules
         self._known: dict[Class, Needs] = {}
 
     def of(self, demand: Demand) -> Class:
-        """What tells the demand apart from others, its priority aside."""
+        """What tells the demand apart from others; its priority comes first."""
         labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
-        plain = (demand.kind, demand.cost, demand.pin, demand.avoid, labels)
+        plain = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, labels)
         affinity = demand.affinity
-        if not (self._named or self._has_rules or affinity.prefer):
+        if affinity is NO_AFFINITY and self._is_plain:
             return plain
         tags = {("kind", demand.kind), *demand.tags.items()} & self._named
         return (
@@ -39,10 +41,10 @@ class Classes:
         )
 
     def needs(self, alike: Class) -> Needs:
-        """The needs of a class; one object for each."""
-        if alike not in self._known:
-            self._known[alike] = Needs(*alike)  # type: ignore[arg-type]
-        return self._known[alike]
+        """The needs of a class; one object for each, whatever its priority."""
+        if alike[1:] not in self._known:
+            self._known[alike[1:]] = Needs(*alike[1:])  # type: ignore[arg-type]
+        return self._known[alike[1:]]
 
     def group(self, needs: Needs) -> Group:
         """Where demands of a class may go, and where they had better."""
@@ -69,6 +71,7 @@ class Classes:
 def _named(demands: Iterable[Demand], places: Iterable[Place]) -> set[Tag]:
     """Tags that somebody wants to be near to or apart from."""
     named = {tag for place in places for tag in place.shuns}
+    # One of each: nearly all share the one that asks for nothing.
     for demand in {id(demand.affinity): demand for demand in demands}.values():
         for pairs in _ties(demand):
             named.update(pairs.items())

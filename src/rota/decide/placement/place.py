@@ -61,8 +61,8 @@ def _grouped(demands: Iterable[Demand], fleet: Fleet, classes: Classes) -> tuple
         if missing < 1:
             continue
         alike = classes.of(demand)
-        if (found := known.get((demand.priority, alike))) is None:
-            found = known[demand.priority, alike] = classes.group(classes.needs(alike)), []
+        if (found := known.get(alike)) is None:
+            found = known[alike] = classes.group(classes.needs(alike)), []
             by_priority[demand.priority].update([found])
         group, rows = found
         row = Row(demand, group, missing if missing < most else most)
