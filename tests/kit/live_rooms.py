@@ -104,7 +104,23 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
     }
     told = [item for name, value in vars(talk).items() for item in (f"--{name}", value)]
     argv = [sys.executable, EXAMPLE / "live_platform.py", "--port", port, "--log", folder / "sent.jsonl", *told]
-    usual = ("--role", "both", "--slots", talk.rooms, "--hosts", 2, "--lease-ttl", "5s", "--drain", "5s")
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(f"rota_{folder.name}_shared_by_both_nodes\n")
+    usual = (
+        "--token",
+        f"file:{token}",
+        "--role",
+        "both",
+        "--slots",
+        talk.rooms,
+        "--hosts",
+        2,
+        "--lease-ttl",
+        "5s",
+        "--drain",
+        "5s",
+    )
     with ExitStack() as stack:
         platform = stack.enter_context(Process(argv, folder / "platform.out"))
         await eventually(platform.lines)
