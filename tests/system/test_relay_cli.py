@@ -35,6 +35,8 @@ def test_stat_shows_relays_and_sinks(url: str):
     assert lines[0] == "relay map: version 1, homes n1, n2"
     assert lines[1].split() == ["NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED", "ON", "REFUSED"]
     assert lines[2].split()[2:] == ["yes", "4", "3", "40", "5", "2", "an", "earlier", "epoch"]
+    assert lines[4] == "node n1 does not reach the relay of n9: its token is another"
+    lines = lines[2:]
     assert lines[5].split()[:6] == ["n1", "amqp://box", "down", "20", "2", "7"]
     assert lines[5].endswith("1 no queue  cannot connect")
     assert lines[6].split()[:3] == ["n2", "amqp://box", "up"]
@@ -62,6 +64,7 @@ def test_a_node_without_a_relay_is_an_error_and_a_fleet_without_relays_is_none(u
 
 def test_status_tells_of_a_sink_that_is_down(url: str):
     answer = call(url, "status")
+    assert "node n1: messages for the relay of n9 wait: its token is another" in answer.out
     assert "node n1: sink amqp://box is down: cannot connect; 7 messages are spooled" in answer.out
     assert json.loads(call(url, "status", "-o", "json").out)["nodes"][0]["relay"]["lines"] == 3
 

@@ -381,6 +381,8 @@ def _relay_status(status: RelayStatus) -> pb.RelayStatus:
         since=_timestamp(status.since),
         map_version=status.map_version,
         is_moving=status.is_moving,
+        is_leaving=status.is_leaving,
+        unreached=status.unreached,
         lines=status.lines,
         window=status.window,
         passed_on=status.passed_on,

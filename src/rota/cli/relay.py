@@ -139,6 +139,9 @@ def _about(seen: RelayList) -> Iterator[str]:
     homes = f"version {seen.map.version}, homes {', '.join(seen.map.nodes) or 'none'}" if seen.map else "none yet"
     yield f"relay map: {homes}"
     yield from tables.table(RELAYS, [_relay_row(relay) for relay in seen.relays])
+    for relay in seen.relays:
+        for node, why in (relay.status.unreached if relay.status else {}).items():
+            yield f"node {relay.node} does not reach the relay of {node}: {why}"
     rows = [_sink_row(relay, sink) for relay in seen.relays if relay.status for sink in relay.status.sinks]
     if rows:
         yield from tables.table(SINKS, rows)

@@ -125,6 +125,9 @@ class RelayStatus:
     passed_on: int = 0
     """Messages that other relays have taken over."""
 
+    unreached: dict[str, str] = field(default_factory=dict)
+    """Node → why there is no way to its relay; messages that meet there wait."""
+
     refused: dict[str, int] = field(default_factory=dict)
     """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
 

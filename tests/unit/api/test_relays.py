@@ -33,6 +33,7 @@ RELAY = RelayStatus(
     lines=3,
     window=40,
     passed_on=5,
+    unreached={"n9": "its token is another"},
     refused={"an earlier epoch": 2},
     sinks=(SINK,),
 )
