@@ -17,8 +17,8 @@ from rota.kit import durations
 from rota.model.relay import SinkStatus
 from rota.store import Store, open_store
 
-RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "REFUSED"
-SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
+RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "WAITING", "REFUSED"
+SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "UNDER WAY", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
 
 PACE = 1.0
 """Seconds from one look to the next; relays write no more often."""
@@ -122,11 +122,14 @@ def _left(seen: RelayList) -> str:
     for relay in seen.relays:
         if relay.status is None:
             parts.append(f"node {relay.node}: not understood ({relay.not_understood})")
+            continue
+        if relay.status.waiting:
+            parts.append(f"node {relay.node}: {relay.status.waiting} for other relays")
         parts += [
-            f"node {relay.node}: {sink.waiting} waiting and {sink.spool_messages} spooled for {sink.sink}"
-            + (f", which is down: {sink.last_error}" if sink.is_down else "")
-            for sink in (relay.status.sinks if relay.status else ())
-            if sink.waiting or sink.spool_messages
+            f"node {relay.node}: {sink.waiting + sink.under_way} in memory and {sink.spool_messages} spooled for "
+            + f"{sink.sink}, which is {f'down: {sink.last_error}' if sink.is_down else 'up'}"
+            for sink in relay.status.sinks
+            if not sink.is_idle
         ]
     return "; ".join(parts)
 
@@ -150,17 +153,17 @@ def _about(seen: RelayList) -> Iterator[str]:
 def _relay_row(relay: RelayView) -> tuple[str, ...]:
     status = relay.status
     if status is None:
-        return relay.node, f"not understood ({relay.not_understood})", "", "", "", "", "", ""
+        return relay.node, f"not understood ({relay.not_understood})", "", "", "", "", "", "", ""
     up = durations.render(timedelta(seconds=relay.age_s or 0))
     home = "yes" if relay.is_home else "no"
     moving = f"{status.map_version}, moving" if status.is_moving else str(status.map_version)
-    counts = status.lines, status.window, status.passed_on
+    counts = status.lines, status.window, status.passed_on, status.waiting
     return relay.node, up, home, moving, *map(str, counts), _reasons(status.refused)
 
 
 def _sink_row(relay: RelayView, sink: SinkStatus) -> tuple[str, ...]:
     spool = f"{_mebibytes(sink.spool_bytes)} of {_mebibytes(sink.spool_limit)} MiB"
-    counts = sink.confirmed, sink.waiting, sink.spool_messages
+    counts = sink.confirmed, sink.under_way, sink.waiting, sink.spool_messages
     trouble = sink.last_error if sink.is_down else ""
     return relay.node, sink.sink, sink.state, *map(str, counts), spool, _reasons(sink.rejected), trouble
 

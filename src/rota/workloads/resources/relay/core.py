@@ -360,6 +360,11 @@ class Relay:
         """Messages in memory."""
         return sum(budget.messages for budget in self._budgets())
 
+    @property
+    def elsewhere(self) -> int:
+        """Messages in memory that other relays should get, or that are held back."""
+        return self._backroom.messages + sum(peer.budget.messages for peer in self.peers.values())
+
     def tallies(self) -> Mapping[tuple[str, str], Tally]:
         """What was counted of each resource."""
         return self.window.tallies
