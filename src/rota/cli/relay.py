@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import timedelta
@@ -21,7 +22,10 @@ RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "WAITING",
 SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "UNDER WAY", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
 
 PACE = 1.0
-"""Seconds from one look to the next; relays write no more often."""
+"""Seconds from one look to the next."""
+
+SETTLED = 6.0
+"""Seconds for which looks must find nothing left: relays write their figures every 5 s."""
 
 node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
 
@@ -105,14 +109,18 @@ async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
 
 
 async def _until_idle(store: Store, node: str | None) -> AsyncGenerator[RelayList, None]:
-    """How relays are, look by look, until two looks in a row find nothing left; what one sees may be a second old."""
-    was_idle = False
+    """How relays are, look by look, until they have had nothing left for a while: what a look sees may be old."""
+    idle_since: float | None = None
     while True:
         seen = await relays.list_relays(store, node=node)
+        now = time.monotonic()
         yield seen
-        if seen.is_idle and was_idle:
+        if not seen.is_idle:
+            idle_since = None
+        elif idle_since is None:
+            idle_since = now
+        elif now - idle_since >= SETTLED:
             return
-        was_idle = seen.is_idle
         await asyncio.sleep(PACE)
 
 
