@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import random
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -15,7 +13,7 @@ from typing import Any
 import psutil
 
 from tests.kit.cli import rota
-from tests.kit.node import NodeUnderTest, workers
+from tests.kit.node import NodeUnderTest
 from tests.kit.process import ROOT, Process
 from tests.kit.servers import RabbitMQ, free_port
 from tests.kit.waiting import eventually
@@ -59,20 +57,22 @@ class LiveRooms:
 
         await eventually(running, within=within)
 
-    async def kill_a_worker(self) -> int:
+    def kill_a_worker(self) -> int:
         """One of those that hold connections; its pid."""
-        hosts = [pid for node in self.nodes for pid in workers(await node.status(), "host")]
-        victim = random.choice(hosts)
-        os.kill(victim, signal.SIGKILL)
-        return victim
+        victim = random.choice(self._called("rota: host"))
+        victim.kill()
+        return victim.pid
 
     def relays(self) -> list[psutil.Process]:
         """The relays' processes."""
-        return [each for node in self.nodes for each in node.family() if _title(each).startswith("rota: relay")]
+        return self._called("rota: relay")
 
     def relay_pids(self) -> set[int]:
         """Which they are at this moment."""
         return {each.pid for each in self.relays()}
+
+    def _called(self, title: str) -> list[psutil.Process]:
+        return [each for node in self.nodes for each in node.family() if _title(each).startswith(title)]
 
     async def verdict(self) -> dict[str, int]:
         """What the check says, once the platform is silent and everything has arrived."""
