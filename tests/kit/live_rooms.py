@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from rota.model.errors import Unavailable
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest
 from tests.kit.process import ROOT, Process
@@ -48,14 +49,14 @@ class LiveRooms:
     def __post_init__(self) -> None:
         self.log = self.folder / "sent.jsonl"
 
-    async def until_heard(self, within: float = 60.0) -> None:
+    async def until_heard(self, within: float = 120.0) -> None:
         """Every room is heard by two tasks."""
 
         async def running() -> bool:
             statuses = [await node.status() for node in self.nodes]
             return sum(status["work"]["tasks_running"] for status in statuses) == 2 * self.talk.rooms
 
-        await eventually(running, within=within)
+        await eventually(running, within=within, despite=(Unavailable,))  # a node may be slow while it starts so much
 
     def kill_a_worker(self) -> int:
         """One of those that hold connections; its pid."""
