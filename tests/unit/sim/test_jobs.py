@@ -2,14 +2,14 @@
 
 import pytest
 
-from rota.sim.run import run_seed, run_seeds
+from rota.sim.run import run_seed
 
 
 def test_every_due_time_runs_once_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(12), "jobs"))
+    verdicts = [run_seed(seed, "jobs") for seed in range(8)]
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
-    assert counts["runs"] > 1500
+    assert counts["runs"] > 1000
     assert counts["tried again"] > 50
     assert counts["with late outcomes"] > 5, "nothing came late"
 
