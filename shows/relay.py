@@ -51,7 +51,7 @@ async def _kill_workers() -> list[Line]:
         killed, end = 0, monotonic() + SECONDS
         while monotonic() + KILL_EVERY < end:
             await asyncio.sleep(KILL_EVERY)
-            await rooms.kill_a_worker()
+            rooms.kill_a_worker()
             killed += 1
         await asyncio.sleep(max(0.0, end - monotonic()))
         busy = psutil.cpu_percent()

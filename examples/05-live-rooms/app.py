@@ -1,12 +1,13 @@
 """Every room of a live platform, heard by two tasks on two nodes; what they hear is in RabbitMQ once."""
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 
 import rota
 
@@ -19,11 +20,12 @@ app = rota.App("live")
 # A connection that was forgotten looks like a quiet room. Rota starts a task elsewhere that hears nothing for so long.
 @app.resource(replicas=2, start_within="20s", silent_after="10s", sink=SINK)
 async def room(task: rota.Task) -> None:
-    while True:  # a connection that was cut is made again; if that fails, so does the task, and Rota starts another
-        async with connect(f"{PLATFORM}/{task.resource}", compression=None) as connection:
-            with suppress(ConnectionClosed):
+    while True:
+        with suppress(WebSocketException, OSError):  # it was cut, or nobody is there: again
+            async with connect(f"{PLATFORM}/{task.resource}", compression=None) as connection:
                 async for text in connection:
                     await task.emit(text, key=json.loads(text)["number"])  # one message, whichever task heard it
+        await asyncio.sleep(0.2)
 
 
 @room.source(every="30s")

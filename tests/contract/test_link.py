@@ -134,6 +134,7 @@ async def everything(link: Link) -> list[object]:
         link.check(),
         link.report(report()),
         link.dispatch(start()),
+        link.dispatch_many([start()]),
         link.control(stop()),
         handed_over(link, batch(1)),
         read(link),
@@ -234,6 +235,27 @@ async def test_law_3_a_refusal_is_an_answer_like_another(link: Link, desk: Desk)
     desk.answer = Accepted(reservation="executor 1")
     assert await link.dispatch(start()) == Refused(why="no free executor")
     assert await link.dispatch(start(attempt=2)) == Accepted(reservation="executor 1")
+
+
+async def test_law_3_starts_that_travel_together_have_their_own_answers(link: Link, desk: Desk) -> None:
+    await link.dispatch(start("old", epoch=7))
+    known = await link.dispatch(start("known"))
+    desk.answer = Refused(why="full")
+    sent = [start("new"), start("known"), start("old", epoch=6), start("new", attempt=2)]
+    new, again, stale, other = await link.dispatch_many(sent)
+    assert (new, again, other) == (Refused(why="full"), known, Refused(why="full"))
+    assert isinstance(stale, Refused)
+    assert "the present one is 7" in stale.why
+    assert [each.attempt.run for each in desk.starts] == ["old", "known", "new", "new"]
+    assert await link.dispatch(start("new")) == new, "alone or together, it is the same start"
+
+
+async def test_law_3_what_one_start_would_raise_is_a_refusal_among_others(link: Link, desk: Desk) -> None:
+    desk.answer = Unavailable("no executors today")
+    assert await link.dispatch_many([start("a"), start("b")]) == [Refused(why="no executors today")] * 2
+    desk.answer = Accepted(reservation="executor 1")
+    assert await link.dispatch_many([start("a")]) == [desk.answer], "what failed was not an answer"
+    assert await link.dispatch_many([]) == []
 
 
 async def test_law_3_starts_at_the_same_time_are_one(place: Place, link: Link, desk: Desk) -> None:
@@ -454,7 +476,8 @@ async def test_law_8_what_was_sent_and_not_answered_is_unknown(link: Link, desk:
     await link.check()
     desk.open.clear()
     began = time.monotonic()
-    for call in (link.dispatch(start(), timeout=SHORT), link.control(stop(), timeout=SHORT)):
+    calls = link.dispatch(start(), timeout=SHORT), link.dispatch_many([start()], timeout=SHORT)
+    for call in (*calls, link.control(stop(), timeout=SHORT)):
         with pytest.raises(Unknown):
             await call
     assert time.monotonic() - began < TELL
@@ -466,7 +489,7 @@ async def test_law_8_what_was_sent_and_not_answered_is_unknown(link: Link, desk:
 async def test_law_8_nobody_there_is_unavailable(address: str) -> None:
     async with open_link(address, settings=CALM) as link:
         answers = await asyncio.wait_for(everything(link), TELL)
-    assert [type(answer) for answer in answers] == [Unavailable] * 6
+    assert [type(answer) for answer in answers] == [Unavailable] * 7
     assert all(address in str(answer) for answer in answers)
 
 

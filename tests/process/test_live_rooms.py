@@ -25,7 +25,7 @@ async def test_a_worker_that_dies_loses_and_repeats_nothing(rabbitmq: RabbitMQ, 
     async with live_rooms(tmp_path, rabbitmq, Talk(rooms=ROOMS, rate=5.0, cuts=2.0)) as rooms:
         await rooms.until_heard()
         for _ in range(2):
-            victim = await rooms.kill_a_worker()
+            victim = rooms.kill_a_worker()
             await eventually(lambda pid=victim: _is_gone(pid))
             await rooms.until_heard()
         found = await rooms.verdict()

@@ -251,7 +251,7 @@ async def test_what_an_exclusive_task_says_is_never_mixed_with_what_its_successo
         await has_grown(place, 300)
         await stopped(found)
         messages = place.arrived()
-        assert len({one.payload for one in messages}) > 3, "nobody took over"
+        assert len({(one.resource, one.payload) for one in messages}) > 3, "nobody took over"
         for room in ("1", "2", "3"):
             spoken = [tuple(map(int, one.key.split("."))) for one in messages if one.resource == room]
             first_copies = list(dict.fromkeys(spoken))

@@ -33,9 +33,11 @@ async def url(tmp_path: Path) -> str:
 def test_stat_shows_relays_and_sinks(url: str):
     lines = call(url, "relay", "stat").out.splitlines()
     assert lines[0] == "relay map: version 1, homes n1, n2"
-    assert lines[1].split() == ["NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED", "ON", "REFUSED"]
-    assert lines[2].split()[2:] == ["yes", "4", "3", "40", "5", "2", "an", "earlier", "epoch"]
-    assert lines[5].split()[:6] == ["n1", "amqp://box", "down", "20", "2", "7"]
+    assert lines[1].split() == ["NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED", "ON", "WAITING", "REFUSED"]
+    assert lines[2].split()[2:] == ["yes", "4", "3", "40", "5", "6", "2", "an", "earlier", "epoch"]
+    assert lines[4] == "node n1 does not reach the relay of n9: its token is another"
+    lines = lines[2:]
+    assert lines[5].split()[:7] == ["n1", "amqp://box", "down", "20", "3", "2", "7"]
     assert lines[5].endswith("1 no queue  cannot connect")
     assert lines[6].split()[:3] == ["n2", "amqp://box", "up"]
     assert call(url, "relay", "stat", "--node", "n2").out.count("amqp://box") == 1
@@ -62,13 +64,16 @@ def test_a_node_without_a_relay_is_an_error_and_a_fleet_without_relays_is_none(u
 
 def test_status_tells_of_a_sink_that_is_down(url: str):
     answer = call(url, "status")
+    assert "node n1: messages for the relay of n9 wait: its token is another" in answer.out
     assert "node n1: sink amqp://box is down: cannot connect; 7 messages are spooled" in answer.out
     assert json.loads(call(url, "status", "-o", "json").out)["nodes"][0]["relay"]["lines"] == 3
 
 
 def test_drain_says_what_is_left_when_its_time_is_over(url: str):
     answer = call(url, "relay", "drain", "--timeout", "2s")
-    left = "node n1: 2 waiting and 7 spooled for amqp://box, which is down: cannot connect"
+    left = (
+        "node n1: 6 for other relays; node n1: 5 in memory and 7 spooled for amqp://box, which is down: cannot connect"
+    )
     assert (answer.code, answer.out) == (1, left + "\n")
     assert answer.err == f"rota: after 2s {left}\n"
     assert call(url, "relay", "drain", "--node", "n2", "--timeout", "20s").out == "nothing is left to publish\n"
@@ -78,12 +83,12 @@ async def test_drain_waits_for_the_last_message(url: str, tmp_path: Path):
     with Process([ROTA, "relay", "drain", "--store", url, "--timeout", "30s"], tmp_path / "drain.out") as drain:
         await eventually(drain.lines)
         async with open_store(url) as store:
-            await status(store, "n1", replace(SINK, waiting=0, spool_messages=1))
+            await status(store, "n1", replace(SINK, waiting=0, under_way=0, spool_messages=1))
             await eventually(lambda: len(drain.lines()) == 2)
             assert drain.is_running
             await status(store, "n1", IDLE)
         await eventually(lambda: not drain.is_running)
     assert drain.lines()[1:] == [
-        "node n1: 0 waiting and 1 spooled for amqp://box, which is down: cannot connect",
+        "node n1: 0 in memory and 1 spooled for amqp://box, which is down: cannot connect",
         "nothing is left to publish",
     ]

@@ -18,6 +18,9 @@ MOVING = Declared("rota_relay_moving", "gauge", (), "1 while a planned move of r
 LINES = Declared("rota_relay_lines", "gauge", (), "Workers and other relays that hand messages over to it.")
 WINDOW = Declared("rota_relay_window", "gauge", (), "Messages that are remembered, or on their way.")
 PASSED_ON = Declared("rota_relay_passed_on_total", "counter", (), "Messages that other relays have taken over.")
+RELAY_WAITING = Declared(
+    "rota_relay_waiting", "gauge", (), "Messages that another relay should get, or that a planned move holds back."
+)
 REFUSED = Declared("rota_relay_refused_total", "counter", ("reason",), "Messages that were not taken on, by reason.")
 SINK_UP = Declared("rota_sink_up", "gauge", SINK, "1 if the sink can be published to, 0 if it is down.")
 PUBLISHED = Declared("rota_sink_published_total", "counter", SINK, "Messages handed to the sink.")
@@ -26,13 +29,14 @@ REJECTED = Declared(
     "rota_sink_rejected_total", "counter", ("sink", "reason"), "Messages that can never be delivered, by reason."
 )
 WAITING = Declared("rota_sink_waiting", "gauge", SINK, "Messages in memory that neither sink nor spool has.")
+UNDER_WAY = Declared("rota_sink_under_way", "gauge", SINK, "Messages that the sink has told no outcome of yet.")
 SPOOLED = Declared("rota_spool_messages", "gauge", SINK, "Messages on disk that wait for their sink.")
 SPOOL = Declared("rota_spool_bytes", "gauge", SINK, "Bytes of the spool.")
 LIMIT = Declared("rota_spool_limit_bytes", "gauge", SINK, "Bytes that the spool may have.")
 
 RELAY_METRICS: tuple[Declared, ...] = (
-    UP, MAP, MOVING, LINES, WINDOW, PASSED_ON, REFUSED, SINK_UP, PUBLISHED, CONFIRMED, REJECTED, WAITING, SPOOLED,
-    SPOOL, LIMIT,
+    UP, MAP, MOVING, LINES, WINDOW, PASSED_ON, RELAY_WAITING, REFUSED, SINK_UP, PUBLISHED, CONFIRMED, REJECTED,
+    WAITING, UNDER_WAY, SPOOLED, SPOOL, LIMIT,
 )  # fmt: skip
 
 
@@ -53,12 +57,14 @@ def relay_metrics(relay: RelayStatus | None) -> Iterable[Metric]:
     yield gauge(LINES, lambda each: each.lines)
     yield gauge(WINDOW, lambda each: each.window)
     yield gauge(PASSED_ON, lambda each: each.passed_on)
+    yield gauge(RELAY_WAITING, lambda each: each.waiting)
     yield metric(REFUSED, (([why], count) for each in relays for why, count in each.refused.items()))
     yield by_sink(SINK_UP, lambda sink: int(not sink.is_down))
     yield by_sink(PUBLISHED, lambda sink: sink.published)
     yield by_sink(CONFIRMED, lambda sink: sink.confirmed)
     yield metric(REJECTED, (([sink.sink, why], count) for sink in sinks for why, count in sink.rejected.items()))
     yield by_sink(WAITING, lambda sink: sink.waiting)
+    yield by_sink(UNDER_WAY, lambda sink: sink.under_way)
     yield by_sink(SPOOLED, lambda sink: sink.spool_messages)
     yield by_sink(SPOOL, lambda sink: sink.spool_bytes)
     yield by_sink(LIMIT, lambda sink: sink.spool_limit)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import timedelta
@@ -17,11 +18,14 @@ from rota.kit import durations
 from rota.model.relay import SinkStatus
 from rota.store import Store, open_store
 
-RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "REFUSED"
-SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
+RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "WAITING", "REFUSED"
+SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "UNDER WAY", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
 
 PACE = 1.0
-"""Seconds from one look to the next; relays write no more often."""
+"""Seconds from one look to the next."""
+
+SETTLED = 6.0
+"""Seconds for which looks must find nothing left: relays write their figures every 5 s."""
 
 node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
 
@@ -105,14 +109,18 @@ async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
 
 
 async def _until_idle(store: Store, node: str | None) -> AsyncGenerator[RelayList, None]:
-    """How relays are, look by look, until two looks in a row find nothing left; what one sees may be a second old."""
-    was_idle = False
+    """How relays are, look by look, until they have had nothing left for a while: what a look sees may be old."""
+    idle_since: float | None = None
     while True:
         seen = await relays.list_relays(store, node=node)
+        now = time.monotonic()
         yield seen
-        if seen.is_idle and was_idle:
+        if not seen.is_idle:
+            idle_since = None
+        elif idle_since is None:
+            idle_since = now
+        elif now - idle_since >= SETTLED:
             return
-        was_idle = seen.is_idle
         await asyncio.sleep(PACE)
 
 
@@ -122,11 +130,14 @@ def _left(seen: RelayList) -> str:
     for relay in seen.relays:
         if relay.status is None:
             parts.append(f"node {relay.node}: not understood ({relay.not_understood})")
+            continue
+        if relay.status.waiting:
+            parts.append(f"node {relay.node}: {relay.status.waiting} for other relays")
         parts += [
-            f"node {relay.node}: {sink.waiting} waiting and {sink.spool_messages} spooled for {sink.sink}"
-            + (f", which is down: {sink.last_error}" if sink.is_down else "")
-            for sink in (relay.status.sinks if relay.status else ())
-            if sink.waiting or sink.spool_messages
+            f"node {relay.node}: {sink.waiting + sink.under_way} in memory and {sink.spool_messages} spooled for "
+            + f"{sink.sink}, which is {f'down: {sink.last_error}' if sink.is_down else 'up'}"
+            for sink in relay.status.sinks
+            if not sink.is_idle
         ]
     return "; ".join(parts)
 
@@ -139,6 +150,9 @@ def _about(seen: RelayList) -> Iterator[str]:
     homes = f"version {seen.map.version}, homes {', '.join(seen.map.nodes) or 'none'}" if seen.map else "none yet"
     yield f"relay map: {homes}"
     yield from tables.table(RELAYS, [_relay_row(relay) for relay in seen.relays])
+    for relay in seen.relays:
+        for node, why in (relay.status.unreached if relay.status else {}).items():
+            yield f"node {relay.node} does not reach the relay of {node}: {why}"
     rows = [_sink_row(relay, sink) for relay in seen.relays if relay.status for sink in relay.status.sinks]
     if rows:
         yield from tables.table(SINKS, rows)
@@ -147,17 +161,17 @@ def _about(seen: RelayList) -> Iterator[str]:
 def _relay_row(relay: RelayView) -> tuple[str, ...]:
     status = relay.status
     if status is None:
-        return relay.node, f"not understood ({relay.not_understood})", "", "", "", "", "", ""
+        return relay.node, f"not understood ({relay.not_understood})", "", "", "", "", "", "", ""
     up = durations.render(timedelta(seconds=relay.age_s or 0))
     home = "yes" if relay.is_home else "no"
     moving = f"{status.map_version}, moving" if status.is_moving else str(status.map_version)
-    counts = status.lines, status.window, status.passed_on
+    counts = status.lines, status.window, status.passed_on, status.waiting
     return relay.node, up, home, moving, *map(str, counts), _reasons(status.refused)
 
 
 def _sink_row(relay: RelayView, sink: SinkStatus) -> tuple[str, ...]:
     spool = f"{_mebibytes(sink.spool_bytes)} of {_mebibytes(sink.spool_limit)} MiB"
-    counts = sink.confirmed, sink.waiting, sink.spool_messages
+    counts = sink.confirmed, sink.under_way, sink.waiting, sink.spool_messages
     trouble = sink.last_error if sink.is_down else ""
     return relay.node, sink.sink, sink.state, *map(str, counts), spool, _reasons(sink.rejected), trouble
 

@@ -142,6 +142,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         relay: RelayStatus | None = node.get("relay")
+        for other, why in (relay.unreached if relay else {}).items():
+            yield f"node {node['id']}: messages for the relay of {other} wait: {why}"
         for sink in relay.sinks if relay else ():
             if sink.is_down:
                 kept = f"{sink.spool_messages} messages are spooled"

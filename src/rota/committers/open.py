@@ -6,13 +6,12 @@ module that is an `Adapter`, and a line here.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Protocol, cast
 
 from rota.committers import url as urls
 from rota.committers.port import Committer
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import Invalid
+from rota.model import adapters
 from rota.store.port import Store
 
 ADAPTERS = {
@@ -48,16 +47,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.CommitterUrl) -> Adapter:
-    name = ADAPTERS.get(url.scheme)
-    if name is None:
-        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
-        raise Invalid(f"output {url}: unknown scheme {url.scheme}; Rota speaks {known}")
-    try:
-        return cast(Adapter, import_module(name))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
-            raise
-        extra = EXTRAS[url.scheme]
-        raise Invalid(
-            f"output {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'"
-        ) from error
+    return cast(Adapter, adapters.adapter(f"output {url}", url.scheme, ADAPTERS, EXTRAS))

@@ -226,6 +226,7 @@ class _Node:
         if self._state.store is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
+                    await self._state.outcomes.settled.wait()
                     await runtime.logs.write_down()
                     await runtime.saves.flush(self._state.store, self._state.id)
 

@@ -83,6 +83,9 @@ class SinkStatus:
     waiting: int = 0
     """Messages in memory that neither sink nor spool has."""
 
+    under_way: int = 0
+    """Messages that the sink has, and has told no outcome of."""
+
     spool_messages: int = 0
     spool_bytes: int = 0
     spool_limit: int = 0
@@ -90,6 +93,11 @@ class SinkStatus:
 
     last_error: str = ""
     """Why it is down, or was last."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Is nothing left to publish?"""
+        return not (self.waiting or self.under_way or self.spool_messages)
 
     @property
     def is_down(self) -> bool:
@@ -125,6 +133,12 @@ class RelayStatus:
     passed_on: int = 0
     """Messages that other relays have taken over."""
 
+    waiting: int = 0
+    """Messages in memory that another relay should get, or that a planned move holds back."""
+
+    unreached: dict[str, str] = field(default_factory=dict)
+    """Node → why there is no way to its relay; messages that meet there wait."""
+
     refused: dict[str, int] = field(default_factory=dict)
     """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
 
@@ -133,7 +147,7 @@ class RelayStatus:
     @property
     def is_idle(self) -> bool:
         """Is nothing left to publish?"""
-        return not any(sink.waiting or sink.spool_messages for sink in self.sinks)
+        return not self.waiting and all(sink.is_idle for sink in self.sinks)
 
 
 @dataclass(frozen=True, kw_only=True)

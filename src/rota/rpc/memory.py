@@ -16,7 +16,7 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from functools import partial
@@ -198,6 +198,13 @@ class MemoryLink:
     async def dispatch(self, start: Start, *, timeout: timedelta | None = None) -> Accepted | Refused:
         rules.check_start(start)
         ask = partial(_dispatch, self._meant, start)
+        return await self._ask(ask, timeout or self._settings.dispatch, Unknown)
+
+    async def dispatch_many(
+        self, starts: Sequence[Start], *, timeout: timedelta | None = None
+    ) -> list[Accepted | Refused]:
+        rules.check_starts(starts)
+        ask = partial(_dispatch_many, self._meant, starts)
         return await self._ask(ask, timeout or self._settings.dispatch, Unknown)
 
     async def control(self, control: Control, *, timeout: timedelta | None = None) -> bool:
@@ -469,6 +476,10 @@ def _mesh() -> Mesh:
 def _check_no_tls(address: Address, tls: TlsFiles | None) -> None:
     if tls is not None:
         raise Invalid(f"{address}: there is no TLS within one process; leave it out")
+
+
+async def _dispatch_many(meant: Whom | None, starts: Sequence[Start], reception: Reception) -> list[Accepted | Refused]:
+    return await reception.dispatch_many(meant, starts)
 
 
 async def _dispatch(meant: Whom | None, start: Start, reception: Reception) -> Accepted | Refused:

@@ -8,9 +8,9 @@ that is an `Adapter`, and a line here.
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from importlib import import_module
 from typing import Any, Protocol, TypeAlias, cast
 
+from rota.model import adapters
 from rota.model.errors import Invalid
 from rota.model.link import Whom
 from rota.rpc import address as addresses
@@ -97,16 +97,4 @@ class Adapter(Protocol):
 
 
 def _adapter(address: Address) -> Adapter:
-    name = ADAPTERS.get(address.scheme)
-    if name is None:
-        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
-        raise Invalid(f"node address {address}: unknown scheme {address.scheme}; Rota speaks {known}")
-    try:
-        return cast(Adapter, import_module(name))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rota") or address.scheme not in EXTRAS:
-            raise
-        raise Invalid(
-            f"node address {address} needs {error.name}, which is not installed; "
-            f"pip install 'rota[{EXTRAS[address.scheme]}]'"
-        ) from error
+    return cast(Adapter, adapters.adapter(f"node address {address}", address.scheme, ADAPTERS, EXTRAS))

@@ -7,7 +7,7 @@ and what is too much for the store (messages, logs).
 Adapters are opened by address (`rpc.open`) and translate their transport's errors at the edge; nobody imports one.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
@@ -64,7 +64,8 @@ class Link(Protocol):
     2. Reports of a session reach the handler in the order of their sequence and at most once: one that comes after a
        later one is dropped. A receiver that does not lead says so, with the term it knows of.
     3. A start reaches the handler once per run, attempt and epoch: asked again, meanwhile or later, it gets the same
-       answer. Under an older epoch than one seen it is StaleEpoch. It is not given up because its caller gave up.
+       answer. Under an older epoch than one seen it is StaleEpoch. It is not given up because its caller gave up. Of
+       starts that travel together each has its own answer; what one alone would raise is then a refusal.
     4. A control under an older epoch is StaleEpoch, naming the present one.
     5. Batches reach the handler in the order of their sequence. At most `window` are under way at a time. An ack of n
        says that the handler has returned for every batch up to n; acks only grow.
@@ -88,6 +89,11 @@ class Link(Protocol):
 
     async def dispatch(self, start: Start, *, timeout: timedelta | None = None) -> Accepted | Refused:
         """Have an attempt started."""
+
+    async def dispatch_many(
+        self, starts: Sequence[Start], *, timeout: timedelta | None = None
+    ) -> list[Accepted | Refused]:
+        """Have attempts started that travel together; an answer for each."""
 
     async def control(self, control: Control, *, timeout: timedelta | None = None) -> bool:
         """Whether there is such a task or attempt; what was asked of it is then under way."""

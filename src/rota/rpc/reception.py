@@ -12,7 +12,7 @@ import asyncio
 import contextvars
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Coroutine, Hashable
+from collections.abc import AsyncGenerator, Coroutine, Hashable, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from functools import partial
@@ -125,6 +125,20 @@ class Reception:
         elif start.epoch < begun.epoch:
             raise StaleEpoch(str(start.attempt), start.epoch, begun.epoch)
         return await self._answer(begun.answer)
+
+    async def dispatch_many(self, meant: Whom | None, starts: Sequence[Start]) -> list[Accepted | Refused]:
+        """The answers to starts that came together."""
+        self.check(meant)
+        rules.check_starts(starts)
+        return await asyncio.gather(*(self._dispatch_one(meant, start) for start in starts))
+
+    async def _dispatch_one(self, meant: Whom | None, start: Start) -> Accepted | Refused:
+        try:
+            return await self.dispatch(meant, start)
+        except Unknown:
+            raise
+        except RotaError as error:
+            return Refused(why=str(error))
 
     async def control(self, meant: Whom | None, control: Control) -> bool:
         """Whether the handler knows what is to be controlled."""

@@ -5,6 +5,7 @@ transport must take twice the limit. The sender checks so that nothing too large
 sender is ours.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from rota.model.errors import Invalid
@@ -48,6 +49,14 @@ def check_start(start: Start) -> None:
     if start.timeout is not None and not timedelta() < start.timeout <= LONGEST:
         raise Invalid(f"{start.attempt}: timeout is {start.timeout}; it must be above zero, and at most 100 years")
     _size(f"payload of {start.attempt}", len(start.payload), "hand large input over by reference")
+
+
+def check_starts(starts: Sequence[Start]) -> None:
+    """Invalid unless the starts can be sent together."""
+    for start in starts:
+        check_start(start)
+    size = sum(PER_ITEM + len(start.payload) for start in starts)
+    _size(f"{len(starts)} starts", size, "send fewer at a time")
 
 
 def check_control(control: Control) -> None:

@@ -2,7 +2,8 @@
 
 Nodes run the product's own session, scheduler and owner; what stands in for processes is `SimRuns`. Their wall clocks
 are wrong by up to five minutes and step. Between them is a network that delays and loses starts and their answers.
-People start runs, interrupt some, and old runs are cleared away all the while. Faults rage, then stop. What must hold:
+People start runs, interrupt some, add jobs and delete them, and old runs are cleared away all the while. Faults rage,
+then stop. What must hold:
 
 - A due time becomes one run, whatever became of the run before, and a run's id is used once.
 - A run has one result: once it is over neither its state nor its epoch changes.
@@ -21,6 +22,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from random import Random
 
 from rota.control.jobs import verbs
@@ -227,7 +229,8 @@ class Jobs:
             machine.clock.step(world.random.uniform(-1, 1) * SKEW)
         client = SimStore(world.network, "client", world.store_clock)
         await self._declare(client)
-        people = [asyncio.create_task(self._start_and_stop(client)), asyncio.create_task(self._clear_away(client))]
+        busy = (self._start_and_stop, self._come_and_go, self._clear_away)
+        people = [asyncio.create_task(each(client)) for each in busy]
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
         for task in people:
             task.cancel()
@@ -285,10 +288,10 @@ class Jobs:
                     break
 
     async def _disable(self, store: SimStore) -> None:
-        for job in JOBS:
+        for name in self._records():
             while True:
                 with suppress(Conflict, Unavailable, Unknown):
-                    await verbs.disable(store, job.name, "somebody")
+                    await verbs.disable(store, name, "somebody")
                     break
 
     async def _start_and_stop(self, store: SimStore) -> None:
@@ -302,6 +305,22 @@ class Jobs:
                     await verbs.restart(store, random.choice(list(self._over)), "somebody", random.random)
                 else:
                     await verbs.run_now(store, "hand", "somebody", random.random)
+
+    async def _come_and_go(self, store: SimStore) -> None:
+        """Jobs that are deleted again, with whatever of them lives."""
+        random = self.world.random
+        for number in count():
+            job = WantedJob(
+                name=f"fleeting{number}", every=5 * _SECOND, concurrency=random.choice((1, None)), argv=("x",)
+            )
+            with suppress(Conflict, Unavailable, Unknown):
+                await verbs.put_job(store, job, Origin.API, "somebody")
+            await asyncio.sleep(random.uniform(1, 15))
+            while True:
+                with suppress(Conflict, Unavailable, Unknown):
+                    with suppress(NotFound):
+                        await verbs.delete_job(store, job.name)
+                    break
 
     async def _clear_away(self, store: SimStore) -> None:
         old = OldRuns(store, most=20, keep=timedelta(minutes=1))

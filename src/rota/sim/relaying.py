@@ -479,6 +479,7 @@ class SimRelay:
         link.lost = {self.process: lambda: self._way_lost(node, link), process: lambda: relay.line_lost(line)}
         self._ways[node] = (link, relay, line)
         self.core.peer_broke(peer)
+        self.core.ship_again(node, self.now)
         link.send(process, relay.peer_joined, line, link, self, self.core.map.version, self.core.age(peer, self.now))
 
     def peer_joined(self, line: Line, link: Link, sender: "SimRelay", version: int, age: float | None) -> None:

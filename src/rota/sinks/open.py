@@ -6,10 +6,9 @@ a module that is an `Adapter`, and a line here.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Protocol, cast
 
-from rota.model.errors import Invalid
+from rota.model import adapters
 from rota.sinks import url as urls
 from rota.sinks.port import Outcomes, Sink
 
@@ -44,14 +43,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.SinkUrl) -> Adapter:
-    name = ADAPTERS.get(url.scheme)
-    if name is None:
-        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
-        raise Invalid(f"sink {url}: unknown scheme {url.scheme}; Rota speaks {known}")
-    try:
-        return cast(Adapter, import_module(name))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
-            raise
-        extra = EXTRAS[url.scheme]
-        raise Invalid(f"sink {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'") from error
+    return cast(Adapter, adapters.adapter(f"sink {url}", url.scheme, ADAPTERS, EXTRAS))

@@ -6,9 +6,9 @@ source: a module that is an `Adapter`, and a line here.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from rota.model import adapters
 from rota.model.errors import Invalid
 from rota.sources import url as urls
 from rota.sources.port import Source
@@ -67,16 +67,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.SourceUrl) -> Adapter:
-    name = ADAPTERS.get(url.scheme)
-    if name is None:
-        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
-        raise Invalid(f"source {url}: unknown scheme {url.scheme}; Rota reads {known}")
-    try:
-        return cast(Adapter, import_module(name))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
-            raise
-        extra = EXTRAS[url.scheme]
-        raise Invalid(
-            f"source {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'"
-        ) from error
+    return cast(Adapter, adapters.adapter(f"source {url}", url.scheme, ADAPTERS, EXTRAS))

@@ -6,11 +6,10 @@ driver. To add a store: a module that is an `Adapter`, and a line here.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Protocol, cast
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import Invalid
+from rota.model import adapters
 from rota.store import url as urls
 from rota.store.port import Store
 
@@ -44,14 +43,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.StoreUrl) -> Adapter:
-    name = ADAPTERS.get(url.scheme)
-    if name is None:
-        known = ", ".join(f"{scheme}://" for scheme in ADAPTERS)
-        raise Invalid(f"store {url}: unknown scheme {url.scheme}; Rota speaks {known}")
-    try:
-        return cast(Adapter, import_module(name))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rota") or url.scheme not in EXTRAS:
-            raise
-        extra = EXTRAS[url.scheme]
-        raise Invalid(f"store {url} needs {error.name}, which is not installed; pip install 'rota[{extra}]'") from error
+    return cast(Adapter, adapters.adapter(f"store {url}", url.scheme, ADAPTERS, EXTRAS))

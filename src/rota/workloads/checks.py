@@ -13,6 +13,7 @@ from typing import NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
 from rota.kit import durations
+from rota.model import url as urls
 from rota.model.errors import Invalid
 
 Duration = str | timedelta
@@ -111,6 +112,10 @@ class Check:
             self.fail(
                 f"{option} {scheme}://… has a scheme nobody here knows; use {known}{did_you_mean(scheme, schemes)}"
             )
+        try:
+            urls.parse(value, option, f"{scheme}://…")
+        except Invalid as error:
+            self.fail(str(error))
         return value
 
     def url_or_none(self, option: str, value: object, schemes: Sequence[str]) -> str | None:

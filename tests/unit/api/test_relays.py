@@ -21,6 +21,7 @@ SINK = SinkStatus(
     confirmed=20,
     rejected={"no queue": 1},
     waiting=2,
+    under_way=3,
     spool_messages=7,
     spool_bytes=700,
     spool_limit=1_000_000,
@@ -33,10 +34,12 @@ RELAY = RelayStatus(
     lines=3,
     window=40,
     passed_on=5,
+    waiting=6,
+    unreached={"n9": "its token is another"},
     refused={"an earlier epoch": 2},
     sinks=(SINK,),
 )
-IDLE = replace(SINK, state=SinkState.UP, waiting=0, spool_messages=0, spool_bytes=0, last_error="")
+IDLE = replace(SINK, state=SinkState.UP, waiting=0, under_way=0, spool_messages=0, spool_bytes=0, last_error="")
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ async def store() -> AsyncIterator[Store]:
 
 async def status(store: Store, node: str, *sinks: SinkStatus) -> None:
     """Write how a relay is, as its node would."""
-    told = replace(RELAY, sinks=sinks or (SINK,))
+    told = replace(RELAY, sinks=sinks, waiting=0) if sinks else RELAY
     await store.commit(Put(keys.relay_status(NodeId(node)), codec.encode(told)))
 
 

@@ -76,12 +76,13 @@ class Relay:
 
 @asynccontextmanager
 async def relays(folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None) -> AsyncIterator[list[Relay]]:
+    others = asyncio.all_tasks()
     async with asyncio.TaskGroup() as parts:
         found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN)) for node in nodes]
         try:
             yield found
         finally:
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in asyncio.all_tasks() - others:
                 task.cancel()
             for relay in found:
                 relay.close()
@@ -152,6 +153,20 @@ async def test_a_planned_move_takes_what_is_known_along(tmp_path: Path, sink: st
         assert numbers(broker(sink).messages) == list(range(51)), "what was known before the move was published again"
         await eventually(lambda: all(relay.status and not relay.status.is_moving for relay in found))
         assert [relay.status.map_version for relay in found if relay.status] == [2, 2]
+
+
+async def test_a_relay_that_is_started_again_after_a_move_does_not_wait_for_what_its_earlier_life_was_shipped(
+    tmp_path: Path, sink: str
+) -> None:
+    async with relays(tmp_path, A) as (giver,):
+        tell(ALONE, [giver])
+        worker = giver.worker("1")
+        await worker.emit([emission(1, sink)], confirm=1)
+        for number in (2, 3):  # two lives of the taker
+            async with relays(tmp_path, B) as (taker,):
+                tell(BOTH, [giver, taker])
+                await asyncio.wait_for(worker.emit([emission(number, sink)], confirm=1), 10)
+        assert numbers(broker(sink).messages) == [1, 2, 3]
 
 
 async def test_an_exclusive_task_of_an_earlier_epoch_is_refused_and_counted(tmp_path: Path, sink: str) -> None:
@@ -225,3 +240,8 @@ async def test_a_relay_with_another_token_gets_nothing_through(tmp_path: Path, s
             await asyncio.wait_for(worker.emit([emission(1, sink)], confirm=1), 0.5)
         assert broker(sink).messages == []
         assert worker.held == 1
+        told = await eventually(lambda: found[0].status and found[0].status.unreached)
+        assert "this token is not known to node b" in told[B]
+        assert found[0].status
+        assert found[0].status.waiting == 1
+        assert not found[0].status.is_idle

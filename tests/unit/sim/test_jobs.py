@@ -6,17 +6,17 @@ from rota.sim.run import run_seed, run_seeds
 
 
 def test_every_due_time_runs_once_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(30), "jobs"))
+    verdicts = list(run_seeds(range(12), "jobs"))
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
-    assert counts["runs"] > 3000
-    assert counts["tried again"] > 100
-    assert counts["with late outcomes"] > 10, "nothing came late"
+    assert counts["runs"] > 1500
+    assert counts["tried again"] > 50
+    assert counts["with late outcomes"] > 5, "nothing came late"
 
 
 @pytest.mark.parametrize(("broken", "words"), [("cursor", "was made twice"), ("owner", "was executed twice")])
 def test_a_writer_that_expects_nothing_is_found(broken: str, words: str) -> None:
-    found = [violation for seed in range(4) for violation in run_seed(seed, "jobs", broken).violations]
+    found = [violation for seed in range(3) for violation in run_seed(seed, "jobs", broken).violations]
     assert any(words in violation for violation in found)
 
 

@@ -125,5 +125,5 @@ async def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     def missing(name: str) -> None:
         raise ModuleNotFoundError("no", name="confluent_kafka")
 
-    monkeypatch.setattr("rota.sinks.open.import_module", missing)
+    monkeypatch.setattr("rota.model.adapters.import_module", missing)
     assert "pip install 'rota[kafka]'" in await refusal("kafka://host/topic")

@@ -36,7 +36,7 @@ def test_kafka_with_a_user_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("clicks", '"clicks" is not a URL; write one like kafka://', id="no URL"),
         pytest.param(
-            "pulsar://host/topic", r"unknown scheme pulsar; Rota reads kafka://, log://, memory://", id="scheme"
+            "pulsar://host/topic", r"unknown scheme pulsar; Rota speaks kafka://, log://, memory://", id="scheme"
         ),
         pytest.param("kafka://host", "no host or no topic; write kafka://host/topic", id="no topic"),
         pytest.param("kafka://host/t?ahead=1", "it must be a whole number from 1024", id="no room"),

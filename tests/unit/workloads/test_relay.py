@@ -401,6 +401,27 @@ class TestMoves:
         bench.confirm(bench.publish())
         assert bench.a.acked == batch
 
+    def test_a_taker_that_is_started_again_is_shipped_again(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1, THEIRS))
+        begun = bench.publish()
+        bench.relay.map_changed(BOTH, T0)
+        bench.relay.ship_again(THERE, T0)
+        assert bench.relay.shipments == []  # not before what was begun has ended
+        bench.confirm(begun)
+        [first] = bench.relay.shipments
+        bench.relay.ship_again(THERE, T0)
+        assert bench.relay.shipments == [first]
+        bench.relay.shipments = []
+        bench.relay.ship_again(THERE, T0)
+        assert bench.relay.shipments == [first]
+
+    def test_who_takes_nothing_over_is_shipped_nothing(self) -> None:
+        bench = Bench(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)))
+        bench.relay.take_shipment(self.shipment(), T0)
+        bench.relay.ship_again(THERE, T0)
+        assert (bench.relay.shipments, bench.relay.is_moving) == ([], False)
+
     def test_a_copy_of_what_was_begun_waits_for_it_here(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1, THEIRS))

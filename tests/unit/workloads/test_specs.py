@@ -184,6 +184,11 @@ def test_what_is_right(make, options, field, value):
         ),
         (resource, {"sink": "stdout"}, 'resource "room": sink "stdout" is not a URL; write one like amqp://…'),
         (resource, {"sink": "u:secret@host"}, 'resource "room": sink "u:secret@h…" is not a URL; write one like'),
+        (
+            resource,
+            {"sink": "amqp://h?exchange"},
+            'resource "room": sink amqp://…: "?exchange" is not a list of options',
+        ),
         (resource, {"sink": 3}, 'resource "room": sink is 3; it must be a URL, like amqp://…'),
         (resource, {"labels": ["a"]}, 'resource "room": labels is [\'a\']; write a dict, like {"zone": "a"}'),
         (resource, {"labels": {"a": 1}}, 'resource "room": labels has "a": 1; both must be str'),

@@ -572,7 +572,7 @@ class Relay(_message.Message):
     def __init__(self, node: _Optional[str] = ..., is_home: _Optional[bool] = ..., status: _Optional[_Union[RelayStatus, _Mapping]] = ..., age_s: _Optional[int] = ..., not_understood: _Optional[str] = ...) -> None: ...
 
 class RelayStatus(_message.Message):
-    __slots__ = ("address", "since", "map_version", "is_moving", "lines", "window", "passed_on", "refused", "sinks")
+    __slots__ = ("address", "since", "map_version", "is_moving", "lines", "window", "passed_on", "refused", "sinks", "is_leaving", "unreached", "waiting")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -580,6 +580,13 @@ class RelayStatus(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class UnreachedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -589,6 +596,9 @@ class RelayStatus(_message.Message):
     PASSED_ON_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     SINKS_FIELD_NUMBER: _ClassVar[int]
+    IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
+    UNREACHED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     address: str
     since: _timestamp_pb2.Timestamp
     map_version: int
@@ -598,10 +608,13 @@ class RelayStatus(_message.Message):
     passed_on: int
     refused: _containers.ScalarMap[str, int]
     sinks: _containers.RepeatedCompositeFieldContainer[SinkStatus]
-    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: _Optional[bool] = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ...) -> None: ...
+    is_leaving: bool
+    unreached: _containers.ScalarMap[str, str]
+    waiting: int
+    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: _Optional[bool] = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ..., is_leaving: _Optional[bool] = ..., unreached: _Optional[_Mapping[str, str]] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class SinkStatus(_message.Message):
-    __slots__ = ("sink", "state", "published", "confirmed", "rejected", "waiting", "spool_messages", "spool_bytes", "spool_limit", "last_error")
+    __slots__ = ("sink", "state", "published", "confirmed", "rejected", "waiting", "spool_messages", "spool_bytes", "spool_limit", "last_error", "under_way")
     class RejectedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -619,6 +632,7 @@ class SinkStatus(_message.Message):
     SPOOL_BYTES_FIELD_NUMBER: _ClassVar[int]
     SPOOL_LIMIT_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
     sink: str
     state: str
     published: int
@@ -629,7 +643,8 @@ class SinkStatus(_message.Message):
     spool_bytes: int
     spool_limit: int
     last_error: str
-    def __init__(self, sink: _Optional[str] = ..., state: _Optional[str] = ..., published: _Optional[int] = ..., confirmed: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ..., spool_messages: _Optional[int] = ..., spool_bytes: _Optional[int] = ..., spool_limit: _Optional[int] = ..., last_error: _Optional[str] = ...) -> None: ...
+    under_way: int
+    def __init__(self, sink: _Optional[str] = ..., state: _Optional[str] = ..., published: _Optional[int] = ..., confirmed: _Optional[int] = ..., rejected: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ..., spool_messages: _Optional[int] = ..., spool_bytes: _Optional[int] = ..., spool_limit: _Optional[int] = ..., last_error: _Optional[str] = ..., under_way: _Optional[int] = ...) -> None: ...
 
 class CountMessagesRequest(_message.Message):
     __slots__ = ("kind", "id")

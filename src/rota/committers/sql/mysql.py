@@ -2,8 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,15 +11,13 @@ import asyncmy.errors
 
 from rota.committers.port import Committer
 from rota.committers.sql.committer import prepared, table_of
+from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
-from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.secrets import Password, password
+from rota.model.errors import Denied, Invalid, RotaError
+from rota.model.secrets import password
 from rota.model.url import Options
 from rota.store.port import Store
-
-PATIENCE = 10.0
-"""Seconds to connect."""
 
 BATCH = 1000
 """Rows in one statement."""
@@ -42,44 +39,42 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
     return await prepared(database, url, stream, table)
 
 
-class MysqlDatabase:
-    """One connection, made anew after each break."""
+class MysqlDatabase(RemoteDatabase["MysqlWork"]):
+    """MySQL or MariaDB."""
 
-    for_update = "FOR UPDATE"
+    failures = FAILURES
     insert_new = "INSERT IGNORE {}"
+    columns_query = (
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_name = ? AND table_schema = DATABASE() ORDER BY ordinal_position"
+    )
 
-    def __init__(self, url: CommitterUrl, password: Password, *, tls: bool) -> None:
-        self._url, self._password, self._tls = url, password, tls
-        self._turn = asyncio.Lock()
-        self._open: Any = None
-
-    @asynccontextmanager
-    async def work(self) -> AsyncIterator["MysqlWork"]:
-        async with self._turn:
-            connection = await self._connection()
-            meaning: type[RotaError] = Unavailable
-            try:
-                work = MysqlWork(connection.cursor())
-                # So that looking for offsets locks those that are there, and not the gaps between them.
-                await work.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                await work.execute("START TRANSACTION")
-                yield work
-                meaning = Unknown
-                await work.execute("COMMIT")
-            except FAILURES as error:
-                self._drop()  # what was open on it is rolled back
-                raise self._translated(error, meaning) from error
-            except BaseException:
-                self._drop()
-                raise
-
-    async def columns(self, table: str) -> list[str]:
-        query = (
-            "SELECT column_name FROM information_schema.columns "
-            "WHERE table_name = ? AND table_schema = DATABASE() ORDER BY ordinal_position"
+    async def connect(self) -> Any:
+        host, port = self._url.host_and_port(3306)
+        return await asyncmy.connect(
+            host=host,
+            port=port,
+            user=self._url.user,
+            password=self._password(),
+            db=self._url.path[1:],
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=PATIENCE,
+            ssl=ssl.create_default_context() if self._tls else None,
         )
-        async with self.work() as work:
-            return [row[0] for row in await work.fetch(query, table)]
+
+    def is_alive(self, connection: Any) -> bool:
+        return bool(connection.connected)
+
+    def abandon(self, connection: Any) -> None:
+        connection.close()
+
+    async def begin(self, connection: Any) -> "MysqlWork":
+        work = MysqlWork(connection.cursor())
+        # So that looking for offsets locks those that are there, and not the gaps between them.
+        await work.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        await work.execute("START TRANSACTION")
+        return work
 
     async def refuse_without_transactions(self, table: str) -> None:
         """A table of another engine takes rows at once, whatever becomes of the transaction."""
@@ -90,36 +85,7 @@ class MysqlDatabase:
             await self.close()
             raise Invalid(f"output {self._url}: table {table} is {engines[0]}, without transactions; make it InnoDB")
 
-    async def close(self) -> None:
-        async with self._turn:
-            self._drop()
-
-    async def _connection(self) -> Any:
-        if self._open is not None and self._open.connected:
-            return self._open
-        host, port = self._url.host_and_port(3306)
-        try:
-            self._open = await asyncmy.connect(
-                host=host,
-                port=port,
-                user=self._url.user,
-                password=self._password(),
-                db=self._url.path[1:],
-                charset="utf8mb4",
-                autocommit=True,
-                connect_timeout=PATIENCE,
-                ssl=ssl.create_default_context() if self._tls else None,
-            )
-        except FAILURES as error:
-            raise self._translated(error, Unavailable) from error
-        return self._open
-
-    def _drop(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def _translated(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
+    def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         said = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
         if isinstance(error, UNFIT):

@@ -1,9 +1,7 @@
 """`postgresql://user@host:5432/database?table=clicks`, with `&schema=shop` where it is not `public`. By COPY."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,15 +9,13 @@ import asyncpg
 
 from rota.committers.port import Committer
 from rota.committers.sql.committer import prepared, table_of
+from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
-from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.secrets import Password, password
 from rota.model.url import Options
 from rota.store.port import Store
-
-PATIENCE = 10.0
-"""Seconds to connect."""
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError, TimeoutError)
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
@@ -39,71 +35,45 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
     return await prepared(PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table)
 
 
-class PostgresDatabase:
-    """One connection, made anew after each break."""
+class PostgresDatabase(RemoteDatabase["PostgresWork"]):
+    """PostgreSQL."""
 
-    for_update = "FOR UPDATE"
+    failures = FAILURES
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
+    columns_query = (
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_name = ? AND table_schema = current_schema() ORDER BY ordinal_position"
+    )
 
     def __init__(self, url: CommitterUrl, password: Password, schema: str, *, tls: bool) -> None:
-        self._url, self._password, self._schema, self._tls = url, password, schema, tls
-        self._turn = asyncio.Lock()
-        self._open: Any = None
+        super().__init__(url, password, tls=tls)
+        self._schema = schema
 
-    @asynccontextmanager
-    async def work(self) -> AsyncIterator["PostgresWork"]:
-        async with self._turn:
-            connection = await self._connection()
-            meaning: type[RotaError] = Unavailable
-            try:
-                await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-                yield PostgresWork(connection)
-                meaning = Unknown
-                await connection.execute("COMMIT")
-            except FAILURES as error:
-                self._drop()  # what was open on it is rolled back
-                raise self._translated(error, meaning) from error
-            except BaseException:
-                self._drop()
-                raise
-
-    async def columns(self, table: str) -> list[str]:
-        query = (
-            "SELECT column_name FROM information_schema.columns "
-            "WHERE table_name = ? AND table_schema = current_schema() ORDER BY ordinal_position"
-        )
-        async with self.work() as work:
-            return [row[0] for row in await work.fetch(query, table)]
-
-    async def close(self) -> None:
-        async with self._turn:
-            self._drop()
-
-    async def _connection(self) -> Any:
-        if self._open is not None and not self._open.is_closed():
-            return self._open
+    async def connect(self) -> Any:
         host, port = self._url.host_and_port(5432)
-        try:
-            self._open = await asyncpg.connect(
-                host=host,
-                port=port,
-                user=self._url.user,
-                password=self._password() or None,
-                database=self._url.path[1:],
-                timeout=PATIENCE,
-                ssl=self._tls,
-                server_settings={"application_name": "rota stream", "search_path": f'"{self._schema}"'},
-            )
-        except FAILURES as error:
-            raise self._translated(error, Unavailable) from error
-        return self._open
+        return await asyncpg.connect(
+            host=host,
+            port=port,
+            user=self._url.user,
+            password=self._password() or None,
+            database=self._url.path[1:],
+            timeout=PATIENCE,
+            ssl=self._tls,
+            server_settings={"application_name": "rota stream", "search_path": f'"{self._schema}"'},
+        )
 
-    def _drop(self) -> None:
-        if self._open is not None:
-            self._open.terminate()
-            self._open = None
+    def is_alive(self, connection: Any) -> bool:
+        return not connection.is_closed()
 
-    def _translated(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
+    def abandon(self, connection: Any) -> None:
+        connection.terminate()
+
+    async def begin(self, connection: Any) -> "PostgresWork":
+        work = PostgresWork(connection)
+        await work.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        return work
+
+    def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
         said = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, UNFIT):
             return Invalid(f"output {self._url}: a row does not fit: {said}")

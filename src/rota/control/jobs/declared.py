@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rota.control.jobs import verbs
 from rota.decide.jobs.declared import Owner, differ, undeclared
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.job import JobRecord, Origin, WantedJob
@@ -92,5 +92,6 @@ class Undeclared:
 
 
 async def _stored(store: Store) -> dict[str, JobRecord]:
-    listing = await store.scan(keys.JOBS)
-    return {entry.key.removeprefix(keys.JOBS): codec.decode(JobRecord, entry.value) for entry in listing.entries}
+    entries = (await store.scan(keys.JOBS)).entries
+    found = {entry.key.removeprefix(keys.JOBS): understood(JobRecord, entry, log) for entry in entries}
+    return {name: record for name, record in found.items() if record is not None}

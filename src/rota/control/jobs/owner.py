@@ -26,11 +26,12 @@ from rota.control.jobs.view import JobsView, Live, is_at
 from rota.control.jobs.writing import Record, Step, Writer, at
 from rota.decide.jobs import outcome as steps
 from rota.kit.clock import Clock
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
 from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order_for
 from rota.store.port import At, Entry
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,9 @@ AHEAD = 0.1
 """Seconds of work that a node takes on beyond its free executors, as long as its runs are short enough for that."""
 
 MOST_AHEAD = 256
+UNWRITTEN = 500
+"""Outcomes that wait to be written: with more of them, a node takes nothing new."""
+
 STUCK = 1.0
 """Seconds after which what was taken on ahead is given back: something slow is before it."""
 
@@ -91,12 +95,17 @@ class Outcomes:
     def __init__(self) -> None:
         self.waiting: deque[Ended] = deque()
         self.news = asyncio.Event()
+        self.settled = asyncio.Event()
+        """Is everything written?"""
+
+        self.settled.set()
         self.heed: Callable[[Ended], None] = _nobody
         """Called with each, while a session listens."""
 
     def add(self, ended: Ended) -> None:
         """One more."""
         self.waiting.append(ended)
+        self.settled.clear()
         self.news.set()
         self.heed(ended)
 
@@ -106,7 +115,12 @@ class _Mine:
     """An attempt that was begun here."""
 
     order: RunOrder
-    since: Instant
+    since: Instant | None = None
+    """When it began; None while it waits for an executor."""
+
+    is_over: bool = False
+    """Has it ended, and only its end is to be written?"""
+
     is_marked: bool = False
     is_stopping: bool = False
 
@@ -143,8 +157,13 @@ class Owner:
 
     @property
     def free(self) -> int:
-        """How many more attempts would be taken on."""
-        return max(0, self._runs.free + self._most_ahead - len(self._ahead))
+        """How many more attempts would begin at once; none while too many ends are to be written."""
+        return self._runs.free if len(self._outcomes.waiting) < UNWRITTEN else 0
+
+    @property
+    def spare(self) -> int:
+        """How many more would be taken on ahead."""
+        return max(0, self._most_ahead - len(self._ahead)) if len(self._outcomes.waiting) < UNWRITTEN else 0
 
     @property
     def _most_ahead(self) -> int:
@@ -154,13 +173,17 @@ class Owner:
         """Begin attempts that are bound to this session, now or soon: for each why it is refused, or nothing."""
         reasons = [self._objection(order) for order in told]
         fresh = [order for order, why in zip(told, reasons, strict=True) if not why and not self._has(order)]
-        refused = dict(zip((order.run for order in fresh), self._start(fresh), strict=True))
+        refused, now = (
+            dict(zip((order.run for order in fresh), self._start(fresh), strict=True)),
+            self._clock.monotonic(),
+        )
         for order in fresh:
             if refused[order.run] and self._runs.free < 1 and len(self._ahead) < self._most_ahead:
-                self._ahead.append((order, self._clock.monotonic()))
+                self._ahead.append((order, now))
                 refused[order.run] = ""
-            if not refused[order.run]:
-                self._mine[order.run] = _Mine(order, self._clock.monotonic())
+                self._mine[order.run] = _Mine(order)
+            elif not refused[order.run]:
+                self._mine[order.run] = _Mine(order, now)
         return [why or refused.get(order.run, "") for order, why in zip(told, reasons, strict=True)]
 
     def _has(self, order: RunOrder) -> bool:
@@ -182,8 +205,12 @@ class Owner:
     def _ended(self, ended: Ended) -> None:
         """An attempt has ended: its executor gets the next one."""
         self._pace += 0.1 * (max(ended.outcome.seconds, 0.0005) - self._pace)
+        if (mine := self._mine.get(ended.order.run)) is not None and mine.order.epoch == ended.order.epoch:
+            mine.is_over = True
         while self._ahead and not self._start([self._ahead[0][0]])[0]:
-            self._ahead.popleft()
+            begun = self._mine.get(self._ahead.popleft()[0].run)
+            if begun is not None:
+                begun.since = self._clock.monotonic()
         self.has_room()
 
     async def run(self) -> None:
@@ -209,11 +236,8 @@ class Owner:
 
     async def _take_untold(self) -> None:
         now = self._clock.monotonic()
-        untold = {}
-        for live in self._view.owned(self._session):
-            mine = self._mine.get(live.run.id)
-            if mine is None or mine.order.epoch != live.epoch:
-                untold[live.run.id, live.epoch] = live
+        ids = self._view.at.get(self._session, {}).keys() - self._mine.keys()
+        untold = {(id, live.epoch): live for id in sorted(ids) for live in (self._view.live[id],)}
         self._untold = {key: self._untold.get(key, now) for key in untold}
         ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
         takes = [_step(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
@@ -258,9 +282,9 @@ class Owner:
         await self.release(found)
 
     def _stop_what_should(self) -> None:
-        for live in self._view.owned(self._session):
-            mine = self._mine.get(live.run.id)
-            if live.run.stop and mine is not None and not mine.is_stopping:
+        for id in sorted(self._view.stopping & self._mine.keys()):
+            live, mine = self._view.live[id], self._mine[id]
+            if live.epoch == mine.order.epoch and not mine.is_stopping:
                 mine.is_stopping = True
                 if not self._take_out(mine.order, live.run.stop):
                     self._runs.interrupt(live.run.id, mine.order.attempt, live.run.stop)
@@ -278,10 +302,12 @@ class Owner:
         now, wall = self._clock.monotonic(), self._store_clock.now()
         lasting = [
             live
-            for live in self._view.owned(self._session)
-            if (mine := self._mine.get(live.run.id)) is not None
-            and not mine.is_marked
+            for id, mine in self._mine.items()
+            if mine.since is not None
             and now - mine.since >= LASTING
+            and not (mine.is_marked or mine.is_over)
+            and is_at(live := self._view.live.get(id), self._node, self._session, mine.order.epoch)
+            and live is not None
             and steps.may(live.run, "begin")
         ]
         marks = [_step(live, steps.begin(live.run, live.epoch, wall)) for live in lasting]
@@ -308,6 +334,8 @@ class Owner:
                 raise
             else:
                 if not batch:
+                    if not queue.waiting:
+                        queue.settled.set()
                     continue
             queue.waiting.extendleft(reversed(batch))
             queue.news.set()
@@ -355,7 +383,10 @@ class Owner:
         store, told = self._writer.store, ended.order
         entry = await store.get(keys.live_run(told.run))
         if entry is not None:
-            live = Live(codec.decode(RunRecord, entry.value), entry.modified)
+            found = understood(RunRecord, entry, log)
+            if found is None:  # a newer Rota's: nothing of ours
+                return True
+            live = Live(found, entry.modified)
             if is_at(live, self._node, ended.session, told.epoch):
                 after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
                 move = self._ending(live, ended, after)
@@ -369,7 +400,7 @@ class Owner:
                 is_done = await self._keep_late(entry, live.run, ended)
         else:
             entry = await store.get(keys.run(told.run))
-            run = codec.decode(RunRecord, entry.value) if entry else None
+            run = understood(RunRecord, entry, log)
             is_written = run is not None and run.epoch == told.epoch and run.state is ended.outcome.state
             is_done = is_written or run is None or entry is None or await self._keep_late(entry, run, ended)
         if is_done:

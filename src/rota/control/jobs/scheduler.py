@@ -12,7 +12,7 @@ then.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,15 +29,19 @@ from rota.decide.jobs import turn
 from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
 from rota.decide.jobs.due import Claim, due, follow_up, next_due
 from rota.kit.clock import Clock
-from rota.model import codec, keys
+from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobCursor, RunRecord, RunState, order_for
+from rota.model.job import JobCursor, RunRecord, RunState, WantedJob, order_for
 from rota.model.node import Node
 from rota.store.follow import follow_all
 from rota.store.port import Absent, At, Expect, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
+
+TOGETHER = 40
+"""Runs of a job with a limit that are bound in one commit, for they share its cursor."""
 
 IDLE = 5.0
 """Seconds between turns in which nothing happened."""
@@ -64,6 +68,9 @@ class _Told:
     """What is to be told when a step is written."""
 
     bound: tuple[RunRecord, ...] = ()
+    job: WantedJob | None = None
+    """Theirs."""
+
     claim: Claim | None = None
     lost: RunRecord | None = None
     is_over: bool = False
@@ -99,7 +106,7 @@ class Scheduler:
         self._decided: dict[str, tuple[Revision, Revision | None]] = {}
         """By which record and cursor that was found."""
 
-        self._ripening: dict[Hashable, Instant] = {}
+        self._ripening: dict[Key, Instant] = {}
         self._retry = IDLE
 
     async def run(self) -> None:
@@ -122,7 +129,9 @@ class Scheduler:
         async with aclosing(follow_all(self._store, keys.JOBS_FOLLOWED, self._jitter)) as coming:
             async for news in coming:
                 if news.is_whole:
+                    before = set(self._view.jobs)
                     self._view.clear()
+                    self._view.dirty |= before  # some may be gone
                 self._view.fold(news.changes, news.revision)
                 self._news.set()
 
@@ -195,7 +204,7 @@ class Scheduler:
     def _bindings(self, claims: list[Claim], now: datetime) -> Iterator[Step]:
         """Runs that are made, and runs that get a node, each job's together."""
         members = self._members()
-        room = sum(max(0, member.free) for member in members if not member.barred)
+        room = sum(max(0, member.free) + member.spare for member in members if not member.barred)
         made = {claim.job: claim for claim in claims}
         runs = [run for claim in claims for run in claim.runs if run.state is RunState.PENDING and is_ready(run, now)]
         waiting = {live.run.id: live for name in self._view.waiting for live in self._ready(name, now, room)}
@@ -217,7 +226,7 @@ class Scheduler:
         if known is None:
             return []
         limit = known.record.spec.concurrency
-        most = room if limit is None else min(room, limit - self._view.bound[name])
+        most = room if limit is None else min(room, limit - self._view.bound[name], TOGETHER)
         return self._view.ready(name, now, most) if most > 0 else []
 
     def _job_steps(
@@ -228,7 +237,7 @@ class Scheduler:
         if claim is None and known.record.spec.concurrency is None:
             for run in bound.values():  # nothing keeps these together
                 key = keys.live_run(run.id)
-                yield Step({key: run}, (At(key, waiting[run.id].modified),), _Told((run,)))
+                yield Step({key: run}, (At(key, waiting[run.id].modified),), _Told((run,), known.record.spec))
             return
         cursor = self._view.cursors.get(name)
         writes: dict[Key, Record | None] = {}
@@ -243,7 +252,7 @@ class Scheduler:
                 writes[keys.live_run(run.id)] = run
                 expect.append(At(keys.live_run(run.id), waiting[run.id].modified))
         writes[keys.job_cursor(name)] = claim.cursor if claim else (cursor[1] if cursor else JobCursor())
-        yield Step(writes, expect, _Told(tuple(bound.values()), claim))
+        yield Step(writes, expect, _Told(tuple(bound.values()), known.record.spec, claim))
 
     def _gone(self, now: datetime) -> Iterator[Step]:
         """Runs whose job was deleted before they began."""
@@ -256,7 +265,9 @@ class Scheduler:
     def _members(self) -> list[Member]:
         taken = Counter({session: len(runs) for session, runs in self._view.at.items()})
         return [
-            replace(member, free=self._owner.free) if member.session == self._me.session else member
+            replace(member, free=self._owner.free, spare=self._owner.spare)
+            if member.session == self._me.session
+            else member
             for member in self.members.members(taken.__getitem__, self._barred, self._standing.share)
         ]
 
@@ -269,7 +280,7 @@ class Scheduler:
     def _ripe(self, steps: list[Step], wait: timedelta) -> list[Step]:
         """What is my turn to do now; the rest is left to those before me for a while."""
         now = self._clock.monotonic()
-        named = {tuple(step.writes): step for step in steps}
+        named = {next(iter(step.writes)): step for step in steps}  # more may have come to it meanwhile
         self._ripening = {name: self._ripening.get(name, now) for name in named} if wait else {}
         return [step for name, step in named.items() if now - self._ripening.get(name, now) >= wait.total_seconds()]
 
@@ -281,7 +292,8 @@ class Scheduler:
         for step, revision in written.items():
             told: _Told = step.about
             for run in told.bound:
-                bound = Bound(Live(run, revision), order_for(run, self._view.jobs[run.job].record.spec, revision))
+                assert told.job is not None
+                bound = Bound(Live(run, revision), order_for(run, told.job, revision))
                 (here if run.session == self._me.session else elsewhere).append(bound)
             if told.claim is not None:
                 self._tell_missed(told.claim)
@@ -326,7 +338,8 @@ class Scheduler:
             return None
         if entry is None:
             return Absent(key)
-        return At(key, entry.modified) if codec.decode(Node, entry.value).session != session else None
+        there = understood(Node, entry, log)
+        return At(key, entry.modified) if there is not None and there.session != session else None
 
 
 def _loss(live: Live, fence: Expect, now: datetime) -> Step:

@@ -12,7 +12,7 @@ speed, and what comes of it decides one thing only: whether the run may be given
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
@@ -33,8 +33,11 @@ AGAIN = 1.0
 """Seconds before a node is asked again that gave no answer."""
 
 TIMEOUT = timedelta(seconds=2)
-SHUNNED = 1.0
-"""Seconds in which a node gets nothing that refused a run or could not be told."""
+TOGETHER = 50
+"""Starts that travel together at most."""
+
+SHUNNED, LOCKED_OUT = 1.0, 60.0
+"""Seconds in which a node gets nothing that refused a run or could not be told, and one that does not let us in."""
 
 LinkTo: TypeAlias = Callable[[NodeId], Link | None]
 Strike: TypeAlias = Callable[[NodeId, str], None]
@@ -68,17 +71,17 @@ class Telling:
             by_node[each.live.run.node].append(each)
         for node, theirs in by_node.items():
             if (link := self._link_to(node)) is not None:
-                for each in theirs:
-                    self._begin(self._ask(link, node, each))
+                for start in range(0, len(theirs), TOGETHER):
+                    self._begin(self._ask(link, node, theirs[start : start + TOGETHER]))
 
     def barred(self, node: NodeId) -> str:
         """Why a node gets nothing for a while, if so."""
         until, why = self._shunned.get(node, (Instant(0.0), ""))
         return why if self._clock.monotonic() < until else ""
 
-    def take_back(self, node: NodeId, bound: Bound, why: str) -> None:
+    def take_back(self, node: NodeId, bound: Bound, why: str, shunned: float = SHUNNED) -> None:
         """A node certainly did not begin a run: it goes elsewhere, and the node is left alone for a while."""
-        self._shunned[node] = Instant(self._clock.monotonic() + SHUNNED), why
+        self._shunned[node] = Instant(self._clock.monotonic() + shunned), why
         self.refused.append((bound.live, why))
         self.news.set()
 
@@ -88,24 +91,33 @@ class Telling:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _ask(self, link: Link, node: NodeId, bound: Bound) -> None:
+    async def _ask(self, link: Link, node: NodeId, told: Sequence[Bound]) -> None:
         is_certain = True
-        while self._is_bound(bound):
+        while told := [bound for bound in told if self._is_bound(bound)]:
             try:
-                answer = await link.dispatch(_start(bound.order), timeout=TIMEOUT)
-            except (Unavailable, Denied, Invalid) as error:
+                answers = await link.dispatch_many([_start(bound.order) for bound in told], timeout=TIMEOUT)
+            except (Denied, Invalid) as error:
+                log.warning("a node cannot be told of its runs", extra={"node": node, "why": str(error)})
+                self._take_all_back(node, told, str(error), LOCKED_OUT)
+                return
+            except Unavailable as error:
                 if is_certain:
-                    self.take_back(node, bound, f"node {node} cannot be told: {error}")
+                    self._take_all_back(node, told, str(error), SHUNNED)
                     self._strike(node, str(error))
                     return
             except RotaError as error:  # unknown, or somebody else is there: it may have begun
-                log.debug("no answer to a start", extra={"run": bound.order.run, "node": node, "why": str(error)})
+                log.debug("no answer to starts", extra={"runs": len(told), "node": node, "why": str(error)})
                 is_certain = False
             else:
-                if isinstance(answer, Refused):
-                    self.take_back(node, bound, f"node {node} refused it: {answer.why}")
+                for bound, answer in zip(told, answers, strict=True):
+                    if isinstance(answer, Refused):
+                        self.take_back(node, bound, f"node {node} refused it: {answer.why}")
                 return
             await asyncio.sleep(AGAIN)
+
+    def _take_all_back(self, node: NodeId, told: Sequence[Bound], why: str, shunned: float) -> None:
+        for bound in told:
+            self.take_back(node, bound, f"node {node} cannot be told: {why}", shunned)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name="tell of a run")

@@ -26,7 +26,12 @@ from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store
 
 TRIES = 5
 PAGE = 1000
-BATCH = 50
+BATCH, BYTES = 50, 900_000
+"""Runs that are made in one commit, and how large they may be together."""
+
+LARGEST = 64 * 1024
+"""Bytes of a payload, as JSON: it travels with the run, through the store and to its node."""
+
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 T = TypeVar("T")
@@ -210,9 +215,20 @@ async def _check_after(store: Store, wanted: WantedJob) -> None:
 
 
 async def _make(store: Store, runs: Sequence[RunRecord], job: Expect) -> None:
-    for start in range(0, len(runs), BATCH):
-        puts = [Put(keys.live_run(run.id), codec.encode(run)) for run in runs[start : start + BATCH]]
-        await store.commit(*puts, expect=[job, *(Absent(put.key) for put in puts)])
+    puts, size = list[Put](), 0
+    for run in runs:
+        put = Put(keys.live_run(run.id), codec.encode(run))
+        if len(put.value) > LARGEST + 4096:
+            raise Invalid(
+                f"the payload of a run of {run.job} has more than {LARGEST} bytes; hand large input over by reference"
+            )
+        if len(puts) == BATCH or size + len(put.value) > BYTES:
+            await store.commit(*puts, expect=[job, *(Absent(each.key) for each in puts)])
+            puts, size = [], 0
+        puts.append(put)
+        size += len(put.value)
+    if puts:
+        await store.commit(*puts, expect=[job, *(Absent(each.key) for each in puts)])
 
 
 async def _need_job(store: Store, name: str) -> Entry:

@@ -72,6 +72,9 @@ class JobsView:
         self.at: defaultdict[SessionId, dict[str, None]] = defaultdict(dict)
         """By session: the runs that are bound to it."""
 
+        self.stopping: set[str] = set()
+        """Runs that somebody wants stopped."""
+
         self.dirty: set[str] = set()
         """Jobs of which something changed."""
 
@@ -166,6 +169,10 @@ class JobsView:
 
     def _set_run(self, id: str, live: Live | None) -> None:
         old = self.live.pop(id, None)
+        if live is not None and live.run.stop:
+            self.stopping.add(id)
+        else:
+            self.stopping.discard(id)
         if old is not None:
             self._count(old.run, -1)
             self.dirty.add(old.run.job)

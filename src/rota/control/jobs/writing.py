@@ -20,8 +20,8 @@ from rota.store.port import Absent, At, Delete, Expect, Put, Store, Write
 
 log = logging.getLogger(__name__)
 
-WRITES, EXPECTATIONS = 100, 120
-"""Of one commit."""
+WRITES, EXPECTATIONS, BYTES = 100, 120, 900_000
+"""Of one commit; a store takes a little more."""
 
 AT_ONCE = 8
 """Commits under way at a time."""
@@ -41,6 +41,15 @@ class Step:
     """Whatever the one who asks wants to know it by."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """A step, ready to be sent."""
+
+    step: Step
+    writes: Sequence[Write]
+    size: int
+
+
 class Writer:
     """Writes steps, and lets the view know."""
 
@@ -53,21 +62,21 @@ class Writer:
         written: dict[Step, Revision] = {}
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def one(batch: list[Step]) -> None:
+        async def one(batch: list[_Packed]) -> None:
             async with turns:
                 await self._write(batch, written)
 
         async with asyncio.TaskGroup() as commits:
-            for batch in _batches(steps):
+            for batch in _batches(map(_packed, steps)):
                 commits.create_task(one(batch))
         return written
 
-    async def _write(self, batch: list[Step], written: dict[Step, Revision]) -> None:
+    async def _write(self, batch: list[_Packed], written: dict[Step, Revision]) -> None:
         while batch:
             try:
                 revision = await self._commit(batch)
             except Conflict as conflict:
-                left = [step for step in batch if not _touches(step, conflict.keys)]
+                left = [packed for packed in batch if not _touches(packed.step, conflict.keys)]
                 log.debug("overtaken", extra={"steps": len(batch) - len(left)})
                 if len(left) == len(batch):
                     return
@@ -76,22 +85,19 @@ class Writer:
                 log.debug("not written", extra={"steps": len(batch), "why": str(error)})
                 return
             else:
-                for step in batch:
-                    written[step] = revision
-                    for key, record in step.writes.items():
+                for packed in batch:
+                    written[packed.step] = revision
+                    for key, record in packed.step.writes.items():
                         if key.startswith(keys.JOBS_FOLLOWED) and not isinstance(record, JobSuccess):
                             self._view.wrote(key, record, revision)
                 return
 
-    async def _commit(self, batch: list[Step]) -> Revision:
-        writes: list[Write] = []
+    async def _commit(self, batch: list[_Packed]) -> Revision:
         expect: dict[Key, Expect] = {self._incarnation.key: self._incarnation}
-        for step in batch:
-            for key, record in step.writes.items():
-                writes.append(Delete(key) if record is None else Put(key, codec.encode(record)))
-            for each in step.expect:
+        for packed in batch:
+            for each in packed.step.expect:
                 expect[each.key] = each
-        return await self.store.commit(*writes, expect=expect.values())
+        return await self.store.commit(*(write for packed in batch for write in packed.writes), expect=expect.values())
 
 
 def at(key: Key, revision: Revision | None) -> Expect:
@@ -99,17 +105,34 @@ def at(key: Key, revision: Revision | None) -> Expect:
     return Absent(key) if revision is None else At(key, revision)
 
 
-def _batches(steps: Iterable[Step]) -> Iterator[list[Step]]:
+def _packed(step: Step) -> _Packed:
+    writes: list[Write] = []
+    size = 0
+    for key, record in step.writes.items():
+        if record is None:
+            writes.append(Delete(key))
+        else:
+            value = codec.encode(record)
+            size += len(value)
+            writes.append(Put(key, value))
+    return _Packed(step, writes, size)
+
+
+def _batches(steps: Iterable[_Packed]) -> Iterator[list[_Packed]]:
     """Steps that go in one commit: no key twice, and no more than a store takes."""
-    batch: list[Step] = []
+    batch: list[_Packed] = []
     touched: set[Key] = set()
-    writes = expectations = 0
-    for step in steps:
+    writes = expectations = size = 0
+    for packed in steps:
+        step = packed.step
         writes, expectations = writes + len(step.writes), expectations + len(step.expect)
-        if batch and (writes > WRITES or expectations > EXPECTATIONS or not touched.isdisjoint(step.writes)):
+        size += packed.size
+        is_full = writes > WRITES or expectations > EXPECTATIONS or size > BYTES
+        if batch and (is_full or not touched.isdisjoint(step.writes)):
             yield batch
-            batch, touched, writes, expectations = [], set(), len(step.writes), len(step.expect)
-        batch.append(step)
+            batch, touched = [], set()
+            writes, expectations, size = len(step.writes), len(step.expect), packed.size
+        batch.append(packed)
         touched.update(step.writes)
     if batch:
         yield batch

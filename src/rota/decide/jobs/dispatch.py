@@ -35,6 +35,9 @@ class Member:
     free: int
     """Executors that nothing is bound to."""
 
+    spare: int = 0
+    """Runs that it would take on ahead, if nobody has an executor free: they are short."""
+
     score: float = 0.0
     """Its load: 0 idle … 100 busy."""
 
@@ -71,6 +74,7 @@ def dispatch(
 ) -> Plan:
     """Nodes for these runs, given how many runs of each job are bound already."""
     free = {member.node: member.free for member in members}
+    spare = {member.node: member.spare for member in members}
     counts = Counter(bound)
     fitting: dict[str, list[Member] | str] = {}
     binds: list[Bind] = []
@@ -89,11 +93,13 @@ def dispatch(
         if isinstance(fit, str):
             waiting[run.id] = fit
             continue
-        best = min(fit, key=lambda member: (-free[member.node], member.score, member.node))
+        best, room = _most(fit, free), free
         if free[best.node] < 1:
+            best, room = _most(fit, spare), spare
+        if room[best.node] < 1:
             waiting[run.id] = f"no executor is free on {_names(fit)}"
             continue
-        free[best.node] -= 1
+        room[best.node] -= 1
         counts[run.job] += 1
         binds.append(Bind(run, best))
     return Plan(tuple(binds), waiting)
@@ -129,6 +135,11 @@ def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
         return f"no node can run it; {members[0].node}: {misfit(job, members[0])}"
     fit = [member for member in able if not member.barred]
     return fit or f"the nodes that can run it take nothing now; {able[0].node}: {able[0].barred}"
+
+
+def _most(members: Sequence[Member], room: Mapping[NodeId, int]) -> Member:
+    """Who has the most room; of equals the idlest, and then the first by name."""
+    return min(members, key=lambda member: (-room[member.node], member.score, member.node))
 
 
 def _order(run: RunRecord) -> tuple[datetime, str]:

@@ -62,8 +62,6 @@ class Claim:
     """Pending, or missed."""
 
     cursor: JobCursor
-    has_more: bool = False
-    """There is more to decide when this is written."""
 
 
 def times(spec: WantedJob, after: datetime) -> Iterator[datetime]:
@@ -107,7 +105,6 @@ def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int
         record.spec.name,
         _runs(record.spec, wanted, dropped, now),
         JobCursor(upto=last, used=cursor.used if cursor else {}),
-        has_more or last < found[-1],
     )
 
 

@@ -162,6 +162,8 @@ class Shell:
             lines=len(self._lines),
             window=len(core.window),
             passed_on=core.passed_on,
+            waiting=core.elsewhere,
+            unreached={str(node): why for node, why in self._ways.trouble.items()},
             refused={why: count for why, count in core.rejections.items() if why not in by_sinks},
             sinks=tuple(works.status() for works in self._works.values()),
         )

@@ -45,6 +45,9 @@ class Ways:
         """Node → the address and the version of the map that a way is kept for."""
 
         self._open: dict[NodeId, Wire] = {}
+        self.trouble: dict[NodeId, str] = {}
+        """Homes that there is no way to, and why not."""
+
         self._shipped: set[tuple[NodeId, int]] = set()
         """Shipments that were sent on the ways that are open, by taker and version."""
 
@@ -61,6 +64,7 @@ class Ways:
             if homes.get(home) != address or kept_for != version:
                 task.cancel()
                 del self._keeping[home]
+                self.trouble.pop(home, None)
         for home, address in homes.items():
             if home not in self._keeping:
                 task = self._start(self._keep(home, address, version), name=f"way to {home}")
@@ -99,7 +103,7 @@ class Ways:
                 async with asyncio.timeout(CONNECT):
                     sock = await _connect(address)
             except (OSError, TimeoutError) as error:
-                log.debug("relay not reached", extra={"relay": node, "address": address, "why": str(error)})
+                self._fail(node, f"{address} is not reached: {error or 'no answer'}")
             else:
                 await self._use(node, sock, version)
             await asyncio.sleep(next(waits).total_seconds())
@@ -121,10 +125,18 @@ class Ways:
                 self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
                 self._core.peer_broke(peer)
 
+    def _fail(self, node: NodeId, why: str) -> None:
+        """Say once why there is no way."""
+        if self.trouble.get(node) != why:
+            self.trouble[node] = why
+            log.info("relay not reached", extra={"relay": node, "why": why})
+
     def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
         match record:
             case Ack() if node not in self._open:  # it has let us in
                 self._open[node] = wire
+                self.trouble.pop(node, None)
+                self._core.ship_again(node, self._clock.monotonic())
                 self.pass_on(self._core.peer(node))
             case Ack(sequence=sequence):
                 self._core.acked(self._core.peer(node), sequence)
@@ -133,7 +145,7 @@ class Ways:
                 shipments = self._core.shipments
                 self._core.shipments = [each for each in shipments if (each.taker, each.version) != (node, version)]
             case Refusal(why=why):
-                log.debug("relay refused", extra={"relay": node, "why": why})
+                self._fail(node, why)
 
 
 def _send(wire: Wire, batch: HandOver) -> None:

@@ -87,6 +87,7 @@ class Works:
             confirmed=self._confirmed,
             rejected=dict(self._rejected),
             waiting=self._outlet.waiting,
+            under_way=len(self._outlet.under_way),
             spool_messages=self._spool.unconfirmed if self._spool else 0,
             spool_bytes=self._spool.size if self._spool else 0,
             spool_limit=self._limit,

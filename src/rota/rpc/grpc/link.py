@@ -6,7 +6,7 @@ did not happen, and only what was sent can be Unknown.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -67,6 +67,9 @@ class GrpcLink:
         self._check = channel.unary_unary(*_method("Check", pb.CheckRequest, pb.CheckAnswer))
         self._report = channel.unary_unary(*_method("Report", pb.ReportRequest, pb.ReportAnswer))
         self._dispatch = channel.unary_unary(*_method("Dispatch", pb.DispatchRequest, pb.DispatchAnswer))
+        self._dispatch_many = channel.unary_unary(
+            *_method("DispatchMany", pb.DispatchManyRequest, pb.DispatchManyAnswer)
+        )
         self._control = channel.unary_unary(*_method("Control", pb.ControlRequest, pb.ControlAnswer))
         self._hand_over = channel.stream_stream(*_method("HandOver", pb.HandOverRequest, pb.HandOverAnswer))
         self._follow_log = channel.unary_stream(*_method("FollowLog", pb.FollowLogRequest, pb.LogChunk))
@@ -86,6 +89,14 @@ class GrpcLink:
         rules.check_start(start)
         request = wire.to_start(self._meant, start)
         return wire.from_dispatched(await self._call(self._dispatch, request, timeout or self._settings.dispatch))
+
+    async def dispatch_many(
+        self, starts: Sequence[Start], *, timeout: timedelta | None = None
+    ) -> list[Accepted | Refused]:
+        rules.check_starts(starts)
+        request = wire.to_starts(self._meant, starts)
+        answer = await self._call(self._dispatch_many, request, timeout or self._settings.dispatch)
+        return wire.from_all_dispatched(answer, len(starts))
 
     async def control(self, control: Control, *, timeout: timedelta | None = None) -> bool:
         rules.check_control(control)

@@ -101,6 +101,12 @@ class Answers:
         answer = await self._reception.dispatch(wire.from_whom(request), wire.from_start(request))
         return wire.to_dispatched(answer)
 
+    async def dispatch_many(self, request: pb.DispatchManyRequest) -> pb.DispatchManyAnswer:
+        """Start attempts that came together."""
+        starts = [wire.from_start(each) for each in request.starts]
+        answers = await self._reception.dispatch_many(wire.from_whom(request), starts)
+        return pb.DispatchManyAnswer(answers=[wire.to_dispatched(answer) for answer in answers])
+
     async def control(self, request: pb.ControlRequest) -> pb.ControlAnswer:
         """Do something to a task."""
         is_here = await self._reception.control(wire.from_whom(request), wire.from_control(request))
@@ -165,6 +171,7 @@ def _handlers(answers: Answers) -> grpc.GenericRpcHandler:
             "Check": unary(answers.check, pb.CheckRequest, pb.CheckAnswer),
             "Report": unary(answers.report, pb.ReportRequest, pb.ReportAnswer),
             "Dispatch": unary(answers.dispatch, pb.DispatchRequest, pb.DispatchAnswer),
+            "DispatchMany": unary(answers.dispatch_many, pb.DispatchManyRequest, pb.DispatchManyAnswer),
             "Control": unary(answers.control, pb.ControlRequest, pb.ControlAnswer),
             "HandOver": grpc.stream_stream_rpc_method_handler(
                 hand_over, pb.HandOverRequest.FromString, pb.HandOverAnswer.SerializeToString

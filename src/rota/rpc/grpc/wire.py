@@ -4,6 +4,7 @@
 at all, may send anything.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from rota.model.errors import Invalid
@@ -40,6 +41,7 @@ def from_whom(
     message: pb.CheckRequest
     | pb.ReportRequest
     | pb.DispatchRequest
+    | pb.DispatchManyRequest
     | pb.ControlRequest
     | pb.HandOverOpening
     | pb.FollowLogRequest,
@@ -153,6 +155,18 @@ def from_start(message: pb.DispatchRequest) -> Start:
         payload=message.payload,
         timeout=from_duration(message.timeout) if message.HasField("timeout") else None,
     )
+
+
+def to_starts(meant: Whom | None, starts: Sequence[Start]) -> pb.DispatchManyRequest:
+    """Starts that travel together."""
+    return pb.DispatchManyRequest(meant=to_whom(meant), starts=[to_start(None, start) for start in starts])
+
+
+def from_all_dispatched(message: pb.DispatchManyAnswer, count: int) -> list[Accepted | Refused]:
+    """What became of starts that travelled together."""
+    if len(message.answers) != count:
+        raise Invalid(f"{len(message.answers)} answers to {count} starts; do both nodes run the same Rota?")
+    return [from_dispatched(each) for each in message.answers]
 
 
 def to_dispatched(answer: Accepted | Refused) -> pb.DispatchAnswer:

@@ -128,6 +128,20 @@ class DispatchAnswer(_message.Message):
     refused: str
     def __init__(self, reservation: _Optional[str] = ..., refused: _Optional[str] = ...) -> None: ...
 
+class DispatchManyRequest(_message.Message):
+    __slots__ = ("meant", "starts")
+    MEANT_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    meant: Whom
+    starts: _containers.RepeatedCompositeFieldContainer[DispatchRequest]
+    def __init__(self, meant: _Optional[_Union[Whom, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[DispatchRequest, _Mapping]]] = ...) -> None: ...
+
+class DispatchManyAnswer(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[DispatchAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[DispatchAnswer, _Mapping]]] = ...) -> None: ...
+
 class ControlRequest(_message.Message):
     __slots__ = ("meant", "verb", "task", "attempt", "epoch", "why")
     MEANT_FIELD_NUMBER: _ClassVar[int]

@@ -6,8 +6,7 @@ call sys.exit) into one `Outcome`. A worker is never taken down by one of its ta
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -95,15 +94,15 @@ class Life:
         """It lives."""
         self._last = self._now()
 
-    @contextmanager
-    def emitting(self) -> Iterator[None]:
-        """It waits for somebody to take its messages."""
+    def __enter__(self) -> None:
+        """It begins to emit, and may wait for somebody to take its messages."""
+        # Not a generator with a decorator: that alone was a fifth of what `emit` costs.
         self._emitting += 1
-        try:
-            yield
-        finally:
-            self._emitting -= 1
-            self.sign()
+
+    def __exit__(self, *_: object) -> None:
+        """Its messages are taken, or it gave up."""
+        self._emitting -= 1
+        self._last = self._now()
 
     def complaint(self, start_within: float, silent_after: float) -> str:
         """Why it is to be taken for dead, or nothing."""
@@ -143,10 +142,10 @@ class WorkerDoor:
                 f'resource {self._order.kind}: it emits, and has no sink; declare one (sink="amqp://…"), '
                 "or set sink in [relay]"
             )
-        confirm = max((number for number, message in enumerate(messages, 1) if message.confirm), default=0)
+        confirm = max([number for number, message in enumerate(messages, 1) if message.confirm], default=0)
         now = self._offer.clock.wall()
         emissions = [self._emission(message, now) for message in messages]
-        with self._offer.life.emitting():
+        with self._offer.life:
             await self._offer.way_out.emit(emissions, confirm)
 
     def alive(self) -> None:

@@ -68,15 +68,17 @@ class FakeLink:
     def __init__(self, fleet: "Fleet", node: NodeId) -> None:
         self._fleet, self._node = fleet, node
 
-    async def dispatch(self, start: Start, *, timeout: timedelta | None = None) -> Accepted | Refused:
-        self._fleet.told.append((self._node, start.attempt.run))
+    async def dispatch_many(
+        self, starts: Sequence[Start], *, timeout: timedelta | None = None
+    ) -> list[Accepted | Refused]:
+        self._fleet.told += [(self._node, start.attempt.run) for start in starts]
         trouble = self._fleet.trouble.get(self._node)
         if isinstance(trouble, Unavailable):
             raise trouble
-        answer = self._fleet.nodes[self._node].part.dispatch(start)
+        answers = [self._fleet.nodes[self._node].part.dispatch(start) for start in starts]
         if trouble is not None:
             raise trouble
-        return answer
+        return answers
 
 
 class Member:

@@ -114,6 +114,13 @@ class TestRuns:
         assert len({*ids}) == 120
         assert len((await store.scan(keys.LIVE_RUNS)).entries) == 120
 
+    async def test_payloads_may_be_large_but_not_huge(self, store: Store) -> None:
+        await put(store)
+        ids = await verbs.run_now(store, "report", "me", payloads=["x" * 60_000] * 40)
+        assert len((await live(store, ids[-1])).payload) == 60_000
+        with pytest.raises(Invalid, match="more than 65536 bytes; hand large input over by reference"):
+            await verbs.run_now(store, "report", "me", payloads=["x" * 80_000])
+
     async def test_one_that_waits_is_interrupted_at_once_and_can_be_done_again(self, store: Store) -> None:
         await put(store)
         (id,) = await verbs.run_now(store, "report", "me", payloads=["x"])

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from rota.control.jobs.view import JobsView
 from rota.control.jobs.writing import Step, Writer
 from rota.model import keys
@@ -33,6 +35,14 @@ async def test_many_steps_go_in_few_commits() -> None:
         assert len(written) == 250
         assert await store.revision() == before + 3
         assert len((await store.scan(keys.LIVE_RUNS)).entries) == 250
+
+
+async def test_no_commit_is_larger_than_a_store_takes() -> None:
+    async with open_store("memory://") as store:
+        writing = await writer(store)
+        large = [msgspec.structs.replace(run(number), payload="x" * 60_000) for number in range(40)]
+        steps = [Step({keys.live_run(each.id): each}, ()) for each in large]
+        assert len(await writing.write(steps)) == 40
 
 
 async def test_one_that_was_overtaken_does_not_take_the_others_with_it() -> None:

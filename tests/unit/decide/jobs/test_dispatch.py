@@ -38,6 +38,7 @@ def where(plan):
         pytest.param([member("a", 2), member("b", 3)], 5, ["b", "a", "b", "a", "b"], id="each takes one less"),
         pytest.param([member("a", 5, barred="it is cordoned"), member("b", 1)], 1, ["b"], id="a barred one gets none"),
         pytest.param([member("a", 1)], 3, ["a"], id="no more than there is room"),
+        pytest.param([member("a", 1, spare=9), member("b", 2)], 5, ["b", "a", "b", "a", "a"], id="ahead only at last"),
         pytest.param([member("a", jobs=frozenset()), member("b", 1)], 1, ["b"], id="it must have the function"),
     ],
 )

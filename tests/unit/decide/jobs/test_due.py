@@ -39,7 +39,6 @@ def test_a_due_time_becomes_a_run_named_for_it():
     assert (run.id, run.state, run.cause) == ("report/20260301T010000.000Z", RunState.PENDING, Cause.SCHEDULE)
     assert (run.attempt, run.retries_left, run.lost_left) == (1, 2, 1)
     assert claim.cursor.upto == START + HOUR
-    assert not claim.has_more
 
 
 def test_what_the_cursor_has_passed_is_not_due_again():
@@ -101,7 +100,6 @@ def test_while_runs_wait_no_more_are_made():
     assert due(record, None, START + MINUTE, waiting=BACKLOG) is None
     claim = due(record, None, START + MINUTE, waiting=BACKLOG - 3)
     assert dues(claim) == [START + number * SECOND for number in (1, 2, 3)]
-    assert claim.has_more
     assert claim.cursor.upto == START + 3 * SECOND
 
 

@@ -192,6 +192,15 @@ class Relay:
         self._stop_waiting([shipment.giver], now)
         return True
 
+    def ship_again(self, taker: NodeId, now: Instant) -> None:
+        """A way to another relay is open, perhaps to a new life of it: what it was shipped it may have forgotten.
+
+        Without this one that was started again would wait for a shipment that its earlier life has taken.
+        """
+        is_taker = self.map is not None and taker in self.map.takers(self.node)
+        if is_taker and taker not in self._unfinished and all(each.taker != taker for each in self.shipments):
+            self._ship(taker, now)
+
     @property
     def is_moving(self) -> bool:
         """Is a planned move not finished here? The map should not change before, if it can wait."""
@@ -351,6 +360,11 @@ class Relay:
         """Messages in memory."""
         return sum(budget.messages for budget in self._budgets())
 
+    @property
+    def elsewhere(self) -> int:
+        """Messages in memory that other relays should get, or that are held back."""
+        return self._backroom.messages + sum(peer.budget.messages for peer in self.peers.values())
+
     def tallies(self) -> Mapping[tuple[str, str], Tally]:
         """What was counted of each resource."""
         return self.window.tallies
@@ -509,7 +523,7 @@ class Relay:
 
     def _ship(self, taker: NodeId, now: Instant) -> None:
         assert self.map is not None
-        del self._unfinished[taker]
+        self._unfinished.pop(taker, None)
         relay_map, floors, since = self.map, [], self.senders.since()
         for (kind, resource), place in self._places.items():
             if place.floor and place.home == taker:
