@@ -93,6 +93,9 @@ class _Move:
     why: str
     """What spoke for the node, or what is in the way."""
 
+    is_next: bool = False
+    """Does it only wait until nodes are given more tasks?"""
+
 
 def plan(
     view: FleetView,
@@ -129,7 +132,7 @@ def plan(
     return Plan(
         [change for change in changes if change.writes],
         _slots_taken(view, _arriving(moves)),
-        frozenset(name for name, move in moves.items() if move.to is None) if ramp else frozenset(),
+        frozenset(name for name, move in moves.items() if move.is_next),
         placement.failed,
     )
 
@@ -181,7 +184,8 @@ def _moves(
     there = [replace(each, ramp=ramp.get(each.id) if ramp else None) for each in _after(view, binds)]
     demands = [replace(demand_of(view, name, coverages[name], how, now), missing=1) for name in leaving]
     found = place(demands, there, how.policy, rules=how.rules)
-    moves = {each.key: _Move(leaving[each.key], None, each.why) for each in found.pending}
+    is_held_back = any(each.ramp is not None and each.ramp < each.slots - each.used for each in there)
+    moves = {each.key: _Move(leaving[each.key], None, each.why, is_held_back) for each in found.pending}
     return moves | {bind.key: _Move(leaving[bind.key], bind.node, bind.why) for bind in found.binds}
 
 
@@ -440,7 +444,7 @@ def _why_moving(coverage: Coverage, move: _Move | None) -> str:
         old = coverage.relieved[0]
         new = [hold.node for hold in coverage.keep if hold.assignment.relieves == old.node]
         return f"{old.node} keeps it until {new[0] if new else 'another node'} runs it"
-    if move is None:
+    if move is None or move.is_next:
         return ""
     if move.to is None:
         return f"{move.hold.node} is drained, and no other node takes it: {move.why}"

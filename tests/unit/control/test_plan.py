@@ -217,6 +217,7 @@ def test_the_ramp_holds_back_moves_and_never_what_is_missing() -> None:
     found = told.plan(ramp={NodeId("b"): 3})
     assert found.moved == {"b": 3}
     assert len(found.waiting) == 7
+    assert all(change.name not in found.waiting for change in found.changes), "nothing is written of those that wait"
     told.done(found)
     assert told.view.used[NodeId("b")] == 13
 
