@@ -1,7 +1,8 @@
 """Compare what the platform sent with what RabbitMQ got: `python check.py sent.jsonl`.
 
 A message must be there if a connection that it went to was still open a second later. What was sent less than a second
-before its last listener died may be there or not. A repeat is a message that is there again with the same id.
+before its last listener died may be there or not. A repeat is a message that is there again with the same id. What one
+task heard must be there in its order; a task that has just connected may be ahead of one that is slow.
 """
 
 import argparse
@@ -46,7 +47,7 @@ class Verdict:
     """Messages that came again under another id; there must be none."""
 
     disordered: int
-    """Messages that came first after a later one of their room."""
+    """Messages that came after a later one that the same task had sent."""
 
     @property
     def is_well(self) -> bool:
@@ -70,21 +71,21 @@ def heard(log: Iterable[str]) -> Iterator[tuple[Name, bool]]:
         yield name, any(ended.get(each, last) > at + LIVED for each in connections)
 
 
-def compare(log: Iterable[str], arrivals: Iterable[tuple[Name, str]]) -> Verdict:
-    """The verdict, from the platform's log and what arrived, with its id, in the order of the queue."""
+def compare(log: Iterable[str], arrivals: Iterable[tuple[Name, str, str]]) -> Verdict:
+    """The verdict, from the platform's log and what arrived, with its id and its node, in the order of the queue."""
     must = dict(heard(log))
     ids: dict[Name, str] = {}
-    newest: Counter[str] = Counter()
+    newest: Counter[tuple[str, str]] = Counter()
     repeats = renamed = disordered = 0
-    for name, id in arrivals:
+    for name, id, node in arrivals:
         room, number = name
         if name in ids:
             repeats += ids[name] == id
             renamed += ids[name] != id
             continue
         ids[name] = id
-        disordered += number < newest[room]
-        newest[room] = max(newest[room], number)
+        disordered += number < newest[room, node]
+        newest[room, node] = max(newest[room, node], number)
     return Verdict(
         sent=len(must),
         heard=sum(must.values()),
@@ -106,7 +107,7 @@ def make_queue(url: str) -> None:
         channel.queue_purge(EXCHANGE)
 
 
-def take(url: str) -> Iterator[tuple[Name, str]]:
+def take(url: str) -> Iterator[tuple[Name, str, str]]:
     """The messages of the queue, taken out of it, until none comes for a while."""
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
@@ -114,7 +115,8 @@ def take(url: str) -> Iterator[tuple[Name, str]]:
             if method is None:
                 return
             headers = properties.headers
-            yield (headers["rota-resource"], int(headers["rota-key"])), properties.message_id
+            name = headers["rota-resource"], int(headers["rota-key"])
+            yield name, properties.message_id, headers["rota-node"]
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ LOG = [
     sent(9.0, 1, 3, room="b"),
     ended(10.5, 3),
 ]
-ALL = [(("a", 1), "id-1"), (("a", 2), "id-2"), (("b", 1), "id-b")]
+ALL = [(("a", 1), "id-1", "n1"), (("a", 2), "id-2", "n1"), (("b", 1), "id-b", "n1")]
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,10 @@ def test_what_a_listener_took_to_its_grave_may_be_missing(check):
     [
         pytest.param(ALL[1:], 1, 0, 0, 0, id="one is lost"),
         pytest.param([*ALL, ALL[0]], 0, 1, 0, 0, id="one came again, under the same id"),
-        pytest.param([*ALL, (("a", 1), "other")], 0, 0, 1, 0, id="one came again, under another id"),
+        pytest.param([*ALL, (("a", 1), "other", "n2")], 0, 0, 1, 0, id="one came again, under another id"),
         pytest.param([ALL[1], ALL[0], ALL[2]], 0, 0, 0, 1, id="one came late"),
-        pytest.param([*ALL, (("a", 3), "id-3")], 0, 0, 0, 0, id="more than had to"),
+        pytest.param([ALL[1], (("a", 1), "id-1", "n2"), ALL[2]], 0, 0, 0, 0, id="another task was slower"),
+        pytest.param([*ALL, (("a", 3), "id-3", "n2")], 0, 0, 0, 0, id="more than had to"),
     ],
 )
 def test_each_fault_is_counted_for_itself(check, arrivals, lost, repeats, renamed, disordered):
