@@ -305,14 +305,14 @@ def live_run(run_id: str) -> Key:
 
 def run(run_id: str) -> Key:
     """A run that is over. The runs of a job are in the reverse order of their due times: the newest come first."""
-    job, _, moment = run_id.partition("/")
-    return f"{RUNS}{job}/{_mirrored(moment)}"
+    job, slash, moment = run_id.partition("/")
+    return f"{RUNS}{job}{slash}{_mirrored(moment)}"
 
 
 def run_of(key: Key) -> str:
     """The id of the run that is kept under a key."""
-    job, _, moment = key.removeprefix(RUNS).partition("/")
-    return f"{job}/{_mirrored(moment)}"
+    job, slash, moment = key.removeprefix(RUNS).partition("/")
+    return f"{job}{slash}{_mirrored(moment)}"
 
 
 def _mirrored(moment: str) -> str:
