@@ -403,7 +403,9 @@ class Crew:
                     witness.said(worker, message)
 
     def _silent(self, worker: Worker) -> None:
-        """Its channel ended: it has, or will at once."""
+        """Its channel ended: it has, or will at once. One that became a program closed it then, and works on."""
+        if worker.brief.attempt is not None and worker.brief.attempt.argv:
+            return
         asyncio.get_running_loop().call_later(STATUS_WAIT, self._gone_for_sure, worker)
 
     # Ends
