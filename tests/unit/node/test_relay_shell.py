@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -16,7 +17,7 @@ from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
 from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, pair
 from rota.node.relay.shell import Shell
-from rota.node.relay.wire import Opening, encode
+from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
 from rota.workloads.resources.relay.held import Emission
@@ -66,6 +67,10 @@ class Relay:
         self._parts.create_task(emitter.run())
         self._workers.append(emitter)
         return emitter
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have this done until the relay ends."""
+        self._parts.create_task(work)
 
     def close(self) -> None:
         self.shell.close()
@@ -245,3 +250,53 @@ async def test_a_relay_with_another_token_gets_nothing_through(tmp_path: Path, s
         assert found[0].status
         assert found[0].status.waiting == 1
         assert not found[0].status.is_idle
+
+
+class Stub:
+    """A home that lets another relay in and says only what it is told to."""
+
+    def __init__(self) -> None:
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
+        self.batches: list[Batch] = []
+        self.wire: Wire | None = None
+
+    async def admit(self) -> None:
+        """Let everybody in, the last one for good."""
+        self.door.setblocking(False)
+        while True:
+            sock, _ = await asyncio.get_running_loop().sock_accept(self.door)
+            self.wire = Wire(sock, self._heard, lambda: None)
+            self.wire.send(Ack(0))
+
+    def _heard(self, record: Any_) -> None:
+        if isinstance(record, Batch) and record.emissions:
+            self.batches.append(record)
+
+
+async def test_an_ack_that_comes_with_another_map_acks_nothing_of_what_goes_again(tmp_path: Path, sink: str) -> None:
+    home = Stub()
+    async with relays(tmp_path, A) as [relay]:
+        relay.background(home.admit())
+        members = {A: relay.address, B: home.address}
+        relay.shell.follow(Fleet(BOTH, members))
+        worker = relay.worker("1")
+        await worker.emit([emission(1, sink)], 0)
+        await eventually(lambda: home.batches)
+        await worker.emit([emission(2, sink)], 0)
+        await eventually(lambda: len(home.batches) == 2)
+        # In one turn of its loop the relay hears of another map, and the ack of the first message.
+        mine, agents = pair()
+        loop, line = asyncio.get_running_loop(), home.wire
+        assert line is not None
+        later = RelayMap(version=3, nodes=(A, B))
+        loop.add_reader(mine, lambda: (loop.remove_reader(mine), relay.shell.follow(Fleet(later, members))))
+        agents.send(b"!")
+        line.send(Ack(home.batches[0].sequence))
+        await eventually(lambda: home.wire is not line and len(home.batches) >= 3)
+        again = [one.message for batch in home.batches[2:] for one in batch.emissions]
+        assert worker.held == 2, "a message was acked that nobody has"
+        assert numbers(again) == [1, 2]
+        mine.close()
+        agents.close()
+        home.door.close()

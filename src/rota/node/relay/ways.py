@@ -65,6 +65,8 @@ class Ways:
                 task.cancel()
                 del self._keeping[home]
                 self.trouble.pop(home, None)
+                # At once: an ack that waits to be read stands for batches of before, and they are numbered afresh.
+                self._let_go(home)
         for home, address in homes.items():
             if home not in self._keeping:
                 task = self._start(self._keep(home, address, version), name=f"way to {home}")
@@ -121,9 +123,14 @@ class Ways:
         finally:
             wire.close()
             if self._open.get(node) is wire:
-                del self._open[node]
-                self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
-                self._core.peer_broke(peer)
+                self._let_go(node)
+
+    def _let_go(self, node: NodeId) -> None:
+        """The way to a relay is over: nothing more is heard on it, and what has no ack goes again."""
+        if (wire := self._open.pop(node, None)) is not None:
+            wire.close()
+            self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
+            self._core.peer_broke(self._core.peer(node))
 
     def _fail(self, node: NodeId, why: str) -> None:
         """Say once why there is no way."""
