@@ -33,13 +33,13 @@ THEIRS = next(name for name in map(str, range(100)) if BOTH.home("room", name) =
 class Relay:
     """A shell with a door, and an agent that writes down what it says."""
 
-    def __init__(self, node: NodeId, folder: Path, parts: asyncio.TaskGroup, token: str) -> None:
+    def __init__(self, node: NodeId, folder: Path, parts: asyncio.TaskGroup, token: str, window: int) -> None:
         self.node = node
         self.door = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
         self.status: RelayStatus | None = None
         brief = BeRelay(
-            node=node, address=self.address, folder=str(folder / node), token=token, spool_bytes=2**20, window=100,
+            node=node, address=self.address, folder=str(folder / node), token=token, spool_bytes=2**20, window=window,
             held_messages=1000, held_bytes=2**20,
         )  # fmt: skip
         self.shell = Shell(brief, self._say, parts, SYSTEM, SYSTEM.wall())
@@ -80,10 +80,12 @@ class Relay:
 
 
 @asynccontextmanager
-async def relays(folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None) -> AsyncIterator[list[Relay]]:
+async def relays(
+    folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None, window: int = 100
+) -> AsyncIterator[list[Relay]]:
     others = asyncio.all_tasks()
     async with asyncio.TaskGroup() as parts:
-        found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN)) for node in nodes]
+        found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN), window) for node in nodes]
         try:
             yield found
         finally:
@@ -215,6 +217,16 @@ async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the
     async with relays(tmp_path, A) as [relay]:
         await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
         assert numbers(broker(sink).messages) == list(range(20))
+
+
+async def test_a_spool_is_published_however_small_the_window_is(tmp_path: Path, sink: str) -> None:
+    broker(sink).stop()
+    async with relays(tmp_path, A, window=10) as [relay]:
+        tell(ALONE, [relay])
+        await asyncio.wait_for(relay.worker("1").emit([emission(number, sink) for number in range(300)], 300), 10)
+        broker(sink).start()
+        await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
+        assert numbers(broker(sink).messages) == list(range(300))
 
 
 @pytest.mark.parametrize(
