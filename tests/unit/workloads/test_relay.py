@@ -326,7 +326,7 @@ class TestOtherRelays:
         bench = Bench(BOTH)
         batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
         peer = bench.relay.peer(THERE)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [1, 2]
         assert bench.publish() == []
@@ -334,14 +334,24 @@ class TestOtherRelays:
         assert bench.a.acked == batch
         assert bench.relay.is_idle
 
+    def test_a_batch_for_a_peer_has_bounded_bytes(self) -> None:
+        bench = Bench(replace(BOTH, before=()))
+        peer = bench.relay.peer(THERE)
+        large = [message(number, THEIRS, payload=bytes(600_000)) for number in range(5)]
+        bench.hand(bench.a, *(Emission(one, SINK, 0, 1) for one in large))
+        counts = []
+        while (handed := bench.relay.hand_over(peer, 10, 2**20, T0)) is not None:
+            counts.append(len(handed.emissions))
+        assert counts == [2, 2, 1], "the one that reaches the bytes still goes in"
+
     def test_after_a_break_everything_goes_again_in_order(self) -> None:
         bench = Bench(BOTH)
         for number in range(4):
             bench.hand(bench.a, emission(number, THEIRS))
         peer = bench.relay.peer(THERE)
-        assert bench.relay.hand_over(peer, 2, T0) is not None
+        assert bench.relay.hand_over(peer, 2, 2**20, T0) is not None
         bench.relay.peer_broke(peer)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert (handed.sequence, numbers(each.message for each in handed.emissions)) == (1, [0, 1, 2, 3])
 
@@ -390,7 +400,7 @@ class TestMoves:
         assert bench.relay.is_moving
         assert bench.relay.shipments == []
         peer = bench.relay.peer(THERE)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [2]
         bench.confirm(begun)

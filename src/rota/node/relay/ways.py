@@ -16,7 +16,7 @@ from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model.config import split_address
 from rota.model.ids import NodeId
-from rota.node.relay.wire import BATCH, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
 from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.peers import HandOver, Peer
 
@@ -76,7 +76,7 @@ class Ways:
         """Hand over what there is for another relay, as long as it keeps up."""
         wire = self._open.get(peer.node)
         while wire is not None and wire.unsent < UNSENT:
-            batch = self._core.hand_over(peer, BATCH, self._clock.monotonic())
+            batch = self._core.hand_over(peer, BATCH, BATCH_BYTES, self._clock.monotonic())
             if batch is None:
                 return
             _send(wire, batch)

@@ -290,9 +290,9 @@ class Relay:
             peer = self.peers[node] = Peer(node, self._budget(), window=self.limits.window)
         return peer
 
-    def hand_over(self, peer: Peer, most: int, now: Instant) -> HandOver | None:
+    def hand_over(self, peer: Peer, most: int, most_bytes: int, now: Instant) -> HandOver | None:
         """The next batch for a peer, if there is something for it, and room."""
-        return peer.take(most, self.age(peer, now))
+        return peer.take(most, most_bytes, self.age(peer, now))
 
     def ping(self, peer: Peer, now: Instant) -> HandOver:
         """A batch without messages, for a peer that has got none for a second."""
