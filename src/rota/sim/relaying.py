@@ -360,7 +360,7 @@ class SimRelay:
         if known is None:
             return
         if line.is_open:
-            self.core.line_lost(line, self.now)
+            self.core.line_lost(line)
         if known[2] is not None and known[1].is_dead:
             self.core.host_gone(line.sender)
         self.pump()

@@ -203,6 +203,34 @@ async def test_a_line_that_is_replaced_hands_over_again_and_nothing_is_repeated(
         assert numbers(broker(sink).messages) == list(range(10))
 
 
+async def test_a_worker_that_has_not_said_what_it_holds_is_waited_for(tmp_path: Path) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        mine, theirs = pair()
+        relay.shell.take_worker("1", theirs)
+        assert not relay.shell.answer(AskRest(1)).is_idle
+        mine.send(encode(Opening(None)))
+        await eventually(lambda: relay.shell.answer(AskRest(2)).is_idle)
+        mine.close()
+
+
+async def test_a_worker_that_ended_with_two_lines_is_not_waited_for(tmp_path: Path) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        ends = []
+        for _ in range(2):
+            mine, theirs = pair()
+            relay.shell.take_worker("1", theirs)
+            mine.send(encode(Opening(3.0)))
+            ends.append(mine)
+        await eventually(lambda: relay.status and relay.status.lines == 2)
+        relay.shell.sender_gone("1")
+        for end in ends:
+            end.close()
+            await eventually(lambda: relay.status and relay.status.lines == len(ends) - 1 - ends.index(end))  # noqa: B023
+        assert relay.shell.answer(AskRest(1)).is_idle
+
+
 async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the_next_life(
     tmp_path: Path, sink: str
 ) -> None:

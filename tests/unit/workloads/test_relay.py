@@ -124,7 +124,7 @@ class TestFates:
     def test_what_a_lost_line_handed_over_is_published_all_the_same(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1))
-        bench.relay.line_lost(bench.a, T0)
+        bench.relay.line_lost(bench.a)
         again = bench.line("a")
         batch = bench.hand(again, emission(1))
         bench.confirm(bench.publish())
@@ -144,7 +144,7 @@ class TestFates:
         for number in range(100):
             line = bench.line(f"a{number}")
             bench.hand(line, emission(1))
-            bench.relay.line_lost(line, T0)
+            bench.relay.line_lost(line)
         assert len(bench.relay.window.reserved[message(1).id].batches) <= 17
 
 
@@ -155,47 +155,67 @@ class TestWindow:
         bench.confirm(bench.publish())
         return bench
 
-    def advance(self, bench: Bench, seconds: int) -> None:
+    def advance(self, bench: Bench, seconds: int, *speaking: Line) -> None:
+        """Let time pass; these have nothing, and say so."""
         for second in range(seconds):
+            for line in speaking:
+                bench.relay.took(line, line.last + 100, [], None, at(second))
             bench.relay.advance(at(second))
 
     def test_it_is_forgotten_after_a_while(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
-        self.advance(bench, 60)
+        self.advance(bench, 60, bench.a, bench.b)
         assert len(bench.relay.window) == 0
 
     def test_it_lasts_while_a_sender_holds_something_older(self) -> None:
         bench = self.settled()
         bench.relay.took(bench.b, 10, [], 5.0, T0)
-        self.advance(bench, 300)
+        self.advance(bench, 300, bench.a)
         assert len(bench.relay.window) == 1
+
+    def test_it_lasts_while_a_sender_says_nothing_for_it_may_be_frozen(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.b, 10, [], None, T0)
+        self.advance(bench, 300, bench.a)
+        assert len(bench.relay.window) == 1
+        bench.relay.line_lost(bench.b)
+        bench.relay.advance(at(301))
+        assert len(bench.relay.window) == 1, "what it may hold is as old as its last word, not as the break"
 
     def test_it_lasts_while_a_host_is_away_until_it_is_gone(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
-        bench.relay.line_lost(bench.b, T0)
-        self.advance(bench, 300)
+        bench.relay.line_lost(bench.b)
+        self.advance(bench, 300, bench.a)
         assert len(bench.relay.window) == 1
         bench.relay.host_gone("b")
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
+    def test_a_host_that_came_back_before_its_line_broke_is_not_away(self) -> None:
+        bench = self.settled()
+        again = bench.line("b")
+        bench.relay.line_lost(bench.b)
+        self.advance(bench, 60, bench.a, again)
+        assert bench.relay.senders.is_quiet_here
+        assert len(bench.relay.window) == 0
+
     def test_it_lasts_for_a_relay_that_has_not_come_yet(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
         bench.relay.members_are([HERE, THERE], T0)
-        self.advance(bench, 300)
+        self.advance(bench, 300, bench.a, bench.b)
         assert len(bench.relay.window) == 1
-        bench.line(THERE, is_peer=True)
+        late = Line(THERE, is_peer=True)
+        bench.relay.join(late, None, at(300))
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
-    def test_a_peer_is_told_how_old_what_our_hosts_hold_is(self) -> None:
+    def test_a_peer_is_told_how_old_what_our_hosts_hold_may_be(self) -> None:
         bench = Bench(BOTH)
-        assert bench.relay.ping(bench.relay.peer(THERE), T0).age is None
-        bench.relay.took(bench.a, 10, [], 40.0, T0)
-        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 42.0
+        bench.relay.took(bench.b, 10, [], None, at(1))
+        bench.relay.took(bench.a, 10, [], None, at(1))
+        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 1.0, "since their last word"
+        bench.relay.took(bench.a, 11, [], 40.0, at(1))
+        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 41.0
 
 
 class TestExclusive:

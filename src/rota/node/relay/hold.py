@@ -363,7 +363,7 @@ class RelayHold:
         pass
 
     def ended(self, worker: Worker, why: str) -> None:
-        if self.process is not None and worker.id in self.process.senders:
+        if self.process is not None and worker.brief.role in EMITTING:  # also if its line was lost before
             self.process.senders.discard(worker.id)
             self.process.send(SenderGone(str(worker.id)))
 
