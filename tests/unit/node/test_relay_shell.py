@@ -231,6 +231,19 @@ async def test_a_worker_that_ended_with_two_lines_is_not_waited_for(tmp_path: Pa
         assert relay.shell.answer(AskRest(1)).is_idle
 
 
+async def test_a_line_on_which_a_batch_is_missing_is_ended(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        mine, theirs = pair()
+        relay.shell.take_worker("1", theirs)
+        reader, writer = await asyncio.open_connection(sock=mine)
+        writer.write(encode(Opening(None)) + encode(Batch(1, None)) + encode(Batch(3, 0.0, (emission(3, sink),))))
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert b"batch 3 follows 1" in answer
+        assert broker(sink).messages == []
+        writer.close()
+
+
 async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the_next_life(
     tmp_path: Path, sink: str
 ) -> None:

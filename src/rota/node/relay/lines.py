@@ -142,6 +142,8 @@ class Lines:
         match record:
             case Opening() if line is None:
                 self._open(coming, record)
+            case Batch(sequence=sequence) if line is not None and sequence != line.last + 1:
+                coming.refuse(f"batch {sequence} follows {line.last}; an ack would stand for what never came")
             case Batch(sequence=sequence, emissions=emissions, age=age) if line is not None:
                 try:
                     self._core.took(line, sequence, emissions, age, self._clock.monotonic())
