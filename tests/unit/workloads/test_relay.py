@@ -280,6 +280,25 @@ class TestSpool:
         assert bench.a.acked == live
         assert bench.relay.is_idle
 
+    def test_room_comes_back_for_equal_messages_of_a_long_outage(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        [sent] = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        self.spooled(bench, 1)
+        for second in range(60):
+            for line in (bench.a, bench.b):
+                bench.relay.took(line, line.last + 100, [], None, at(second))
+            bench.relay.advance(at(second))
+        bench.relay.took(bench.a, bench.a.last + 1, [emission(1)], 0.0, at(60))
+        assert self.spooled(bench, 2) == [1], "the first was forgotten, so this is another"
+        bench.relay.sink_is(bench.outlet, True)
+        bench.confirm([sent])
+        bench.relay.was_read(bench.outlet, [(2, sent)], at(61))
+        bench.confirm(bench.publish())
+        assert bench.relay.is_idle
+        assert bench.relay.held == 0
+
     def test_confirmed_while_being_written_is_let_go_of(self) -> None:
         bench = Bench()
         batch = bench.hand(bench.a, emission(0))

@@ -134,7 +134,7 @@ class Outlet:
             self.unread += 1
             if held.is_confirmed:
                 self._spend(held, sequence)
-            elif held.emission.message.id not in self.under_way:
+            elif not self._is_under_way(held):  # an equal one may be
                 self.budget.free(held)
         return written
 
