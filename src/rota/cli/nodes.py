@@ -135,7 +135,8 @@ async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, 
             raise RotaError(
                 f"node {node}: {left} tasks were there at the deadline, and are stopped{await _stuck(store, node)}"
             )
-        stuck = await _stuck(store, node)
+        # All resources are read for this: only when it has come to a stop.
+        stuck = await _stuck(store, node) if left == shown[0] else ""
         if (left, stuck) != shown:
             click.echo(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
             shown = left, stuck

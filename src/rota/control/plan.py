@@ -181,12 +181,20 @@ def _moves(
     leaving = {name: each.leaving for name, each in coverages.items() if each.leaving and not each.missing}
     if not leaving:
         return {}
-    there = [replace(each, ramp=ramp.get(each.id) if ramp else None) for each in _after(view, binds)]
+    largest = max(view.resources[name].cost for name in leaving)
+    there = [replace(each, ramp=_at_once(ramp, each.id, largest)) for each in _after(view, binds)]
     demands = [replace(demand_of(view, name, coverages[name], how, now), missing=1) for name in leaving]
     found = place(demands, there, how.policy, rules=how.rules)
     is_held_back = any(each.ramp is not None and each.ramp < each.slots - each.used for each in there)
     moves = {each.key: _Move(leaving[each.key], None, each.why, is_held_back) for each in found.pending}
     return moves | {bind.key: _Move(leaving[bind.key], bind.node, bind.why) for bind in found.binds}
+
+
+def _at_once(ramp: Mapping[NodeId, int] | None, node: NodeId, largest: int) -> int | None:
+    """The slots a node may be given now; while it may be given any, a task that takes more goes too, on credit."""
+    if not ramp or node not in ramp:
+        return None
+    return max(ramp[node], largest) if ramp[node] > 0 else 0
 
 
 def _after(view: FleetView, binds: Sequence[Bind]) -> list[Place]:

@@ -211,7 +211,7 @@ class Supervisor:
             dirty |= self._waiting | self._overdue()
             better = self._shifts(ramp)
         found = plan(view, dirty, self._how, now, self._evicted(), better, ramp)
-        self._waiting = found.waiting
+        self._waiting = (self._waiting - dirty) | found.waiting
         self._ramp.spend(found.moved)
         for rule, why in found.failed.items():
             if (rule, why) not in self._failed:

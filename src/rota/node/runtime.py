@@ -120,6 +120,8 @@ class Runtime:
             loops.create_task(self.crew.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
             loops.create_task(self.attempts.run(), name="attempts")
+            if self.relay is not None:
+                loops.create_task(self.relay.watch(), name="relay")
 
     def _turn(self, progress: Callable[[], None]) -> None:
         progress()

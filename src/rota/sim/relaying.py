@@ -360,7 +360,7 @@ class SimRelay:
         if known is None:
             return
         if line.is_open:
-            self.core.line_lost(line, self.now)
+            self.core.line_lost(line)
         if known[2] is not None and known[1].is_dead:
             self.core.host_gone(line.sender)
         self.pump()
@@ -429,7 +429,7 @@ class SimRelay:
         if (way := self._ways.get(peer.node)) is None:
             return
         link, relay, line = way
-        while (batch := self.core.hand_over(peer, BATCH, self.now)) is not None:
+        while (batch := self.core.hand_over(peer, BATCH, LIMITS.bytes, self.now)) is not None:
             link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
 
     def peer_acked(self, node: NodeId, link: Link, sequence: int, is_stopped: bool) -> None:

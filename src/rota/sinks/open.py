@@ -28,7 +28,10 @@ EXTRAS = {"kafka": "kafka"}
 async def open_sink(text: str, outcomes: Outcomes) -> AsyncIterator[Sink]:
     """The sink at a URL, reached once and ready; closed in the end, without a flush."""
     url = urls.parse(text)
-    sink = await _adapter(url).open(url, outcomes)
+    try:
+        sink = await _adapter(url).open(url, outcomes)
+    except ValueError as error:  # a host or a path that the system does not even look for
+        raise Invalid(f"sink {url}: it cannot be reached like this ({error}); mend its URL") from error
     try:
         yield sink
     finally:

@@ -28,6 +28,9 @@ Call = Callable[[Coroutine[Any, Any, Any]], Any]
 
 _JSON = msgspec.json.Encoder()
 
+LARGEST_NAME = 16 * 1024
+"""Bytes of a message's key, and of its place in the sink."""
+
 
 class Stopping:
     """Was this work asked to stop? For code that is not async; async code is cancelled."""
@@ -82,7 +85,7 @@ class Message:
     ) -> None:
         object.__setattr__(self, "payload", _bytes(payload))
         object.__setattr__(self, "key", _key(key))
-        object.__setattr__(self, "to", to)
+        object.__setattr__(self, "to", _to(to))
         object.__setattr__(self, "confirm", confirm)
 
 
@@ -377,9 +380,7 @@ def _messages(items: Iterable[object], to: str | None, confirm: bool) -> list[Me
 
 def _bytes(payload: object) -> bytes:
     match payload:
-        case bytes():
-            return payload
-        case bytearray() | memoryview():
+        case bytes() | bytearray() | memoryview():
             return bytes(payload)
         case str():
             return payload.encode()
@@ -397,8 +398,27 @@ def _key(key: object) -> str | None:
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
     if key is None or isinstance(key, str):
-        return key
+        return _name("the key", key)
     raise Invalid(f"the key is {_shown(key)}; it must be a str or an int")
+
+
+def _to(to: object) -> str | None:
+    if to is None or isinstance(to, str):
+        return _name("to", to)
+    raise Invalid(f"to is {_shown(to)}; it must be a str: a routing key or a topic")
+
+
+def _name(what: str, name: str | None) -> str | None:
+    """A name that can be sent: one that cannot would take along what others have sent with it."""
+    if name is None:
+        return None
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise Invalid(f"{what} is {_shown(name)}, which UTF-8 cannot hold; send text without lone surrogates") from None
+    if size > LARGEST_NAME:
+        raise Invalid(f"{what} has {size} bytes; at most {LARGEST_NAME} are sent: shorten it, or hash it")
+    return str.__str__(name)  # parsers have strings of their own, which are more than text
 
 
 def _state(task: str, state: object) -> dict[str, Any]:

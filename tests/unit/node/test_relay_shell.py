@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -16,7 +17,7 @@ from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
 from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, pair
 from rota.node.relay.shell import Shell
-from rota.node.relay.wire import Opening, encode
+from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
 from rota.workloads.resources.relay.held import Emission
@@ -32,13 +33,13 @@ THEIRS = next(name for name in map(str, range(100)) if BOTH.home("room", name) =
 class Relay:
     """A shell with a door, and an agent that writes down what it says."""
 
-    def __init__(self, node: NodeId, folder: Path, parts: asyncio.TaskGroup, token: str) -> None:
+    def __init__(self, node: NodeId, folder: Path, parts: asyncio.TaskGroup, token: str, window: int) -> None:
         self.node = node
         self.door = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
         self.status: RelayStatus | None = None
         brief = BeRelay(
-            node=node, address=self.address, folder=str(folder / node), token=token, spool_bytes=2**20, window=100,
+            node=node, address=self.address, folder=str(folder / node), token=token, spool_bytes=2**20, window=window,
             held_messages=1000, held_bytes=2**20,
         )  # fmt: skip
         self.shell = Shell(brief, self._say, parts, SYSTEM, SYSTEM.wall())
@@ -67,6 +68,10 @@ class Relay:
         self._workers.append(emitter)
         return emitter
 
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have this done until the relay ends."""
+        self._parts.create_task(work)
+
     def close(self) -> None:
         self.shell.close()
         self.door.close()
@@ -75,10 +80,12 @@ class Relay:
 
 
 @asynccontextmanager
-async def relays(folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None) -> AsyncIterator[list[Relay]]:
+async def relays(
+    folder: Path, *nodes: NodeId, tokens: dict[NodeId, str] | None = None, window: int = 100
+) -> AsyncIterator[list[Relay]]:
     others = asyncio.all_tasks()
     async with asyncio.TaskGroup() as parts:
-        found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN)) for node in nodes]
+        found = [Relay(node, folder, parts, (tokens or {}).get(node, TOKEN), window) for node in nodes]
         try:
             yield found
         finally:
@@ -196,6 +203,47 @@ async def test_a_line_that_is_replaced_hands_over_again_and_nothing_is_repeated(
         assert numbers(broker(sink).messages) == list(range(10))
 
 
+async def test_a_worker_that_has_not_said_what_it_holds_is_waited_for(tmp_path: Path) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        mine, theirs = pair()
+        relay.shell.take_worker("1", theirs)
+        assert not relay.shell.answer(AskRest(1)).is_idle
+        mine.send(encode(Opening(None)))
+        await eventually(lambda: relay.shell.answer(AskRest(2)).is_idle)
+        mine.close()
+
+
+async def test_a_worker_that_ended_with_two_lines_is_not_waited_for(tmp_path: Path) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        ends = []
+        for _ in range(2):
+            mine, theirs = pair()
+            relay.shell.take_worker("1", theirs)
+            mine.send(encode(Opening(3.0)))
+            ends.append(mine)
+        await eventually(lambda: relay.status and relay.status.lines == 2)
+        relay.shell.sender_gone("1")
+        for end in ends:
+            end.close()
+            await eventually(lambda: relay.status and relay.status.lines == len(ends) - 1 - ends.index(end))  # noqa: B023
+        assert relay.shell.answer(AskRest(1)).is_idle
+
+
+async def test_a_line_on_which_a_batch_is_missing_is_ended(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        mine, theirs = pair()
+        relay.shell.take_worker("1", theirs)
+        reader, writer = await asyncio.open_connection(sock=mine)
+        writer.write(encode(Opening(None)) + encode(Batch(1, None)) + encode(Batch(3, 0.0, (emission(3, sink),))))
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert b"batch 3 follows 1" in answer
+        assert broker(sink).messages == []
+        writer.close()
+
+
 async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the_next_life(
     tmp_path: Path, sink: str
 ) -> None:
@@ -210,6 +258,16 @@ async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the
     async with relays(tmp_path, A) as [relay]:
         await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
         assert numbers(broker(sink).messages) == list(range(20))
+
+
+async def test_a_spool_is_published_however_small_the_window_is(tmp_path: Path, sink: str) -> None:
+    broker(sink).stop()
+    async with relays(tmp_path, A, window=10) as [relay]:
+        tell(ALONE, [relay])
+        await asyncio.wait_for(relay.worker("1").emit([emission(number, sink) for number in range(300)], 300), 10)
+        broker(sink).start()
+        await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
+        assert numbers(broker(sink).messages) == list(range(300))
 
 
 @pytest.mark.parametrize(
@@ -245,3 +303,53 @@ async def test_a_relay_with_another_token_gets_nothing_through(tmp_path: Path, s
         assert found[0].status
         assert found[0].status.waiting == 1
         assert not found[0].status.is_idle
+
+
+class Stub:
+    """A home that lets another relay in and says only what it is told to."""
+
+    def __init__(self) -> None:
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.door.getsockname()[1]}"
+        self.batches: list[Batch] = []
+        self.wire: Wire | None = None
+
+    async def admit(self) -> None:
+        """Let everybody in, the last one for good."""
+        self.door.setblocking(False)
+        while True:
+            sock, _ = await asyncio.get_running_loop().sock_accept(self.door)
+            self.wire = Wire(sock, self._heard, lambda: None)
+            self.wire.send(Ack(0))
+
+    def _heard(self, record: Any_) -> None:
+        if isinstance(record, Batch) and record.emissions:
+            self.batches.append(record)
+
+
+async def test_an_ack_that_comes_with_another_map_acks_nothing_of_what_goes_again(tmp_path: Path, sink: str) -> None:
+    home = Stub()
+    async with relays(tmp_path, A) as [relay]:
+        relay.background(home.admit())
+        members = {A: relay.address, B: home.address}
+        relay.shell.follow(Fleet(BOTH, members))
+        worker = relay.worker("1")
+        await worker.emit([emission(1, sink)], 0)
+        await eventually(lambda: home.batches)
+        await worker.emit([emission(2, sink)], 0)
+        await eventually(lambda: len(home.batches) == 2)
+        # In one turn of its loop the relay hears of another map, and the ack of the first message.
+        mine, agents = pair()
+        loop, line = asyncio.get_running_loop(), home.wire
+        assert line is not None
+        later = RelayMap(version=3, nodes=(A, B))
+        loop.add_reader(mine, lambda: (loop.remove_reader(mine), relay.shell.follow(Fleet(later, members))))
+        agents.send(b"!")
+        line.send(Ack(home.batches[0].sequence))
+        await eventually(lambda: home.wire is not line and len(home.batches) >= 3)
+        again = [one.message for batch in home.batches[2:] for one in batch.emissions]
+        assert worker.held == 2, "a message was acked that nobody has"
+        assert numbers(again) == [1, 2]
+        mine.close()
+        agents.close()
+        home.door.close()

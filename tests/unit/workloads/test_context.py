@@ -86,6 +86,34 @@ def test_what_is_no_key(key):
         Message(b"", key=key)
 
 
+class Found(str):
+    """Text as parsers give it."""
+
+
+class Blob(bytes):
+    """Bytes of a library's own."""
+
+
+def test_text_and_bytes_of_a_library_are_sent_as_plain_ones():
+    sent = Message(Blob(b"a"), key=Found("k"), to=Found("t"))
+    assert [type(part) for part in (sent.payload, sent.key, sent.to)] == [bytes, str, str]
+    assert sent == Message(b"a", key="k", to="t")
+
+
+@pytest.mark.parametrize("to", [b"topic", 5, ["a"]])
+def test_what_is_no_place(to):
+    with pytest.raises(Invalid, match="it must be a str"):
+        Message(b"", to=to)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a" * 20_000])
+def test_what_cannot_be_sent_is_refused_before_it_is_among_what_others_send(name):
+    with pytest.raises(Invalid, match=r"the key .*; send text|the key .*: shorten"):
+        Message(b"", key=name)
+    with pytest.raises(Invalid, match=r"to .*; send text|to .*: shorten"):
+        Message(b"", to=name)
+
+
 def test_equal_messages_are_equal_and_none_changes():
     assert Message("a", key=1, to="t") == Message(b"a", key="1", to="t")
     assert Message("a") != Message("a", confirm=True)

@@ -124,7 +124,7 @@ class TestFates:
     def test_what_a_lost_line_handed_over_is_published_all_the_same(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1))
-        bench.relay.line_lost(bench.a, T0)
+        bench.relay.line_lost(bench.a)
         again = bench.line("a")
         batch = bench.hand(again, emission(1))
         bench.confirm(bench.publish())
@@ -144,7 +144,7 @@ class TestFates:
         for number in range(100):
             line = bench.line(f"a{number}")
             bench.hand(line, emission(1))
-            bench.relay.line_lost(line, T0)
+            bench.relay.line_lost(line)
         assert len(bench.relay.window.reserved[message(1).id].batches) <= 17
 
 
@@ -155,47 +155,67 @@ class TestWindow:
         bench.confirm(bench.publish())
         return bench
 
-    def advance(self, bench: Bench, seconds: int) -> None:
+    def advance(self, bench: Bench, seconds: int, *speaking: Line) -> None:
+        """Let time pass; these have nothing, and say so."""
         for second in range(seconds):
+            for line in speaking:
+                bench.relay.took(line, line.last + 100, [], None, at(second))
             bench.relay.advance(at(second))
 
     def test_it_is_forgotten_after_a_while(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
-        self.advance(bench, 60)
+        self.advance(bench, 60, bench.a, bench.b)
         assert len(bench.relay.window) == 0
 
     def test_it_lasts_while_a_sender_holds_something_older(self) -> None:
         bench = self.settled()
         bench.relay.took(bench.b, 10, [], 5.0, T0)
-        self.advance(bench, 300)
+        self.advance(bench, 300, bench.a)
         assert len(bench.relay.window) == 1
+
+    def test_it_lasts_while_a_sender_says_nothing_for_it_may_be_frozen(self) -> None:
+        bench = self.settled()
+        bench.relay.took(bench.b, 10, [], None, T0)
+        self.advance(bench, 300, bench.a)
+        assert len(bench.relay.window) == 1
+        bench.relay.line_lost(bench.b)
+        bench.relay.advance(at(301))
+        assert len(bench.relay.window) == 1, "what it may hold is as old as its last word, not as the break"
 
     def test_it_lasts_while_a_host_is_away_until_it_is_gone(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
-        bench.relay.line_lost(bench.b, T0)
-        self.advance(bench, 300)
+        bench.relay.line_lost(bench.b)
+        self.advance(bench, 300, bench.a)
         assert len(bench.relay.window) == 1
         bench.relay.host_gone("b")
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
+    def test_a_host_that_came_back_before_its_line_broke_is_not_away(self) -> None:
+        bench = self.settled()
+        again = bench.line("b")
+        bench.relay.line_lost(bench.b)
+        self.advance(bench, 60, bench.a, again)
+        assert bench.relay.senders.is_quiet_here
+        assert len(bench.relay.window) == 0
+
     def test_it_lasts_for_a_relay_that_has_not_come_yet(self) -> None:
         bench = self.settled()
-        bench.relay.took(bench.a, 10, [], None, T0)
         bench.relay.members_are([HERE, THERE], T0)
-        self.advance(bench, 300)
+        self.advance(bench, 300, bench.a, bench.b)
         assert len(bench.relay.window) == 1
-        bench.line(THERE, is_peer=True)
+        late = Line(THERE, is_peer=True)
+        bench.relay.join(late, None, at(300))
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
-    def test_a_peer_is_told_how_old_what_our_hosts_hold_is(self) -> None:
+    def test_a_peer_is_told_how_old_what_our_hosts_hold_may_be(self) -> None:
         bench = Bench(BOTH)
-        assert bench.relay.ping(bench.relay.peer(THERE), T0).age is None
-        bench.relay.took(bench.a, 10, [], 40.0, T0)
-        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 42.0
+        bench.relay.took(bench.b, 10, [], None, at(1))
+        bench.relay.took(bench.a, 10, [], None, at(1))
+        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 1.0, "since their last word"
+        bench.relay.took(bench.a, 11, [], 40.0, at(1))
+        assert bench.relay.ping(bench.relay.peer(THERE), at(2)).age == 41.0
 
 
 class TestExclusive:
@@ -259,6 +279,25 @@ class TestSpool:
         bench.confirm([message(2, MINE), message(3, MINE)])
         assert bench.a.acked == live
         assert bench.relay.is_idle
+
+    def test_room_comes_back_for_equal_messages_of_a_long_outage(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        [sent] = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        self.spooled(bench, 1)
+        for second in range(60):
+            for line in (bench.a, bench.b):
+                bench.relay.took(line, line.last + 100, [], None, at(second))
+            bench.relay.advance(at(second))
+        bench.relay.took(bench.a, bench.a.last + 1, [emission(1)], 0.0, at(60))
+        assert self.spooled(bench, 2) == [1], "the first was forgotten, so this is another"
+        bench.relay.sink_is(bench.outlet, True)
+        bench.confirm([sent])
+        bench.relay.was_read(bench.outlet, [(2, sent)], at(61))
+        bench.confirm(bench.publish())
+        assert bench.relay.is_idle
+        assert bench.relay.held == 0
 
     def test_confirmed_while_being_written_is_let_go_of(self) -> None:
         bench = Bench()
@@ -326,7 +365,7 @@ class TestOtherRelays:
         bench = Bench(BOTH)
         batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
         peer = bench.relay.peer(THERE)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [1, 2]
         assert bench.publish() == []
@@ -334,14 +373,24 @@ class TestOtherRelays:
         assert bench.a.acked == batch
         assert bench.relay.is_idle
 
+    def test_a_batch_for_a_peer_has_bounded_bytes(self) -> None:
+        bench = Bench(replace(BOTH, before=()))
+        peer = bench.relay.peer(THERE)
+        large = [message(number, THEIRS, payload=bytes(600_000)) for number in range(5)]
+        bench.hand(bench.a, *(Emission(one, SINK, 0, 1) for one in large))
+        counts = []
+        while (handed := bench.relay.hand_over(peer, 10, 2**20, T0)) is not None:
+            counts.append(len(handed.emissions))
+        assert counts == [2, 2, 1], "the one that reaches the bytes still goes in"
+
     def test_after_a_break_everything_goes_again_in_order(self) -> None:
         bench = Bench(BOTH)
         for number in range(4):
             bench.hand(bench.a, emission(number, THEIRS))
         peer = bench.relay.peer(THERE)
-        assert bench.relay.hand_over(peer, 2, T0) is not None
+        assert bench.relay.hand_over(peer, 2, 2**20, T0) is not None
         bench.relay.peer_broke(peer)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert (handed.sequence, numbers(each.message for each in handed.emissions)) == (1, [0, 1, 2, 3])
 
@@ -390,7 +439,7 @@ class TestMoves:
         assert bench.relay.is_moving
         assert bench.relay.shipments == []
         peer = bench.relay.peer(THERE)
-        handed = bench.relay.hand_over(peer, 10, T0)
+        handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [2]
         bench.confirm(begun)

@@ -83,6 +83,9 @@ class _Levelling:
         for number, part in zip(opened, parts, strict=True):
             self._over[number] = fleet.places[number].used - part
             self._slack[number] = max(1.0, tolerance * part)
+        self._low = sum(fleet.bits[number] for number, over in self._over.items() if over < 0)
+        """Nodes that have less than their part: the only ones to move to."""
+
         self._moved: set[str] = set()
         self._misses = 0
 
@@ -130,9 +133,10 @@ class _Levelling:
         group, fleet = self._groups[alike], self._fleet
         if demand.tags or has_ties(demand):
             return None
-        nodes = (
-            group.fit & self._ties.allowed(group.needs) & fleet.with_room(demand.cost) & ~fleet.set_of(demand.holders)
-        )
+        nodes = group.fit & self._low
+        if not nodes:  # mostly so, where nodes differ in what they can have; there may be a thousand to look at else
+            return None
+        nodes &= self._ties.allowed(group.needs) & fleet.with_room(demand.cost) & ~fleet.set_of(demand.holders)
         nodes &= _no_worse(group, fleet.bits[source])
         low = [number for number in numbers(nodes) if self._is_better(source, number, demand.cost)]
         apart = [number for number in low if self._is_as_far_apart(source, number, demand)]
@@ -155,8 +159,10 @@ class _Levelling:
         cost, places = task.demand.cost, self._fleet.places
         was, low = places[source], places[target]
         why = f"rebalanced: {was.id} has {self._over[source]} more than its part, {low.id} {-self._over[target]} less"
-        self._over[source] -= cost
-        self._over[target] += cost
+        for number, more in ((source, -cost), (target, cost)):
+            self._over[number] += more
+            bit = self._fleet.bits[number]
+            self._low = self._low | bit if self._over[number] < 0 else self._low & ~bit
         self._fleet.take(target, cost)
         self._moved.add(task.demand.key)
         return Better(task.name, task.demand.key, was.id, low.id, why)

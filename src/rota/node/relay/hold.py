@@ -63,6 +63,12 @@ LOOK = 0.05
 GOODBYE = 1.0
 """Seconds the relay has to end once it was told to."""
 
+WATCH = 5.0
+"""Seconds between looks whether it still answers."""
+
+STRIKES = 6
+"""Questions in a row without an answer, each `ANSWER` late, after which it counts as frozen."""
+
 MISSED = 3.0
 """Seconds without a relay after which the fleet should not count on it."""
 
@@ -110,6 +116,9 @@ class RelayProcess:
         self.ended = asyncio.Event()
         self.senders: set[int] = set()
         """Workers that have a line to it."""
+
+        self.has_answered = False
+        """Has it ever answered a question?"""
 
         self._heard, self._has_ended = heard, ended
         self._asked: dict[int, asyncio.Future[RelayTold]] = {}
@@ -163,6 +172,7 @@ class RelayProcess:
 
     def _hear(self, message: Any) -> None:
         if isinstance(message, RelayTold):
+            self.has_answered = True
             if (asked := self._asked.get(message.number)) and not asked.done():
                 asked.set_result(message)
         else:
@@ -266,6 +276,25 @@ class RelayHold:
             self._seen = now
             self._connect_all(self.process)
 
+    async def watch(self) -> None:
+        """End a relay that does not answer any more, for ever; another loses nothing, and messages do not wait here.
+
+        Only one that has answered once: reading a large spool when it starts may take long.
+        """
+        strikes = 0
+        while True:
+            await asyncio.sleep(WATCH)
+            if (process := self.process) is None:
+                continue
+            try:
+                await process.ask(AskRest)
+                strikes = 0
+            except Unavailable:
+                strikes = strikes + 1 if process.has_answered else 0
+            if strikes >= STRIKES and process is self.process:
+                log.error("relay frozen", extra={"node": self.node, "pid": process.handle.pid})
+                process.kill()
+
     def kill(self) -> None:
         """End it now."""
         self._is_wanted = False
@@ -363,7 +392,7 @@ class RelayHold:
         pass
 
     def ended(self, worker: Worker, why: str) -> None:
-        if self.process is not None and worker.id in self.process.senders:
+        if self.process is not None and worker.brief.role in EMITTING:  # also if its line was lost before
             self.process.senders.discard(worker.id)
             self.process.send(SenderGone(str(worker.id)))
 

@@ -72,6 +72,11 @@ class Lines:
     def __len__(self) -> int:
         return len(self._by_line)
 
+    @property
+    def is_complete(self) -> bool:
+        """Has each worker that has a line said whether it holds messages?"""
+        return all(coming.is_peer or coming.line is not None for coming in self._comings)
+
     # Who comes and goes
 
     def take_worker(self, sender: str, sock: socket.socket) -> None:
@@ -87,7 +92,7 @@ class Lines:
 
     def sender_gone(self, sender: str) -> None:
         """A worker has ended. What it has sent is still read, but not for ever: a child of it may hold the line."""
-        lines = [coming for coming in self._comings if coming.sender == sender and not coming.is_peer]
+        lines = self._of_worker(sender)
         if not lines:
             self._core.host_gone(sender)
             return
@@ -119,6 +124,9 @@ class Lines:
         for coming in self._comings:
             coming.wire.close()
 
+    def _of_worker(self, sender: str) -> list[Coming]:
+        return [coming for coming in self._comings if coming.sender == sender and not coming.is_peer]
+
     def _peers(self) -> Iterator[Coming]:
         return iter([coming for coming in self._by_line.values() if coming.is_peer])
 
@@ -134,6 +142,8 @@ class Lines:
         match record:
             case Opening() if line is None:
                 self._open(coming, record)
+            case Batch(sequence=sequence) if line is not None and sequence != line.last + 1:
+                coming.refuse(f"batch {sequence} follows {line.last}; an ack would stand for what never came")
             case Batch(sequence=sequence, emissions=emissions, age=age) if line is not None:
                 try:
                     self._core.took(line, sequence, emissions, age, self._clock.monotonic())
@@ -151,8 +161,8 @@ class Lines:
         if coming.line is not None:
             self._by_line.pop(coming.line, None)
             if coming.line.is_open:
-                self._core.line_lost(coming.line, self._clock.monotonic())
-        if not coming.is_peer and coming.sender in self._gone:
+                self._core.line_lost(coming.line)
+        if not coming.is_peer and coming.sender in self._gone and not self._of_worker(coming.sender):
             self._gone.discard(coming.sender)
             self._core.host_gone(coming.sender)
         self._pump()

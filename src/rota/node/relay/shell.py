@@ -84,7 +84,7 @@ class Shell:
             case AskTallies(number=number, kind=kind, resource=resource):
                 return RelayTold(number, self._tallies(kind, resource))
             case AskRest(number=number):
-                is_quiet = self._core.senders.since_here() is None
+                is_quiet = self._core.senders.is_quiet_here and self._lines.is_complete
                 return RelayTold(
                     number, is_idle=self._core.is_idle and is_quiet, is_safe=self._core.is_safe and is_quiet
                 )

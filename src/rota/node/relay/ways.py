@@ -16,7 +16,7 @@ from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model.config import split_address
 from rota.model.ids import NodeId
-from rota.node.relay.wire import BATCH, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
 from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.peers import HandOver, Peer
 
@@ -65,6 +65,8 @@ class Ways:
                 task.cancel()
                 del self._keeping[home]
                 self.trouble.pop(home, None)
+                # At once: an ack that waits to be read stands for batches of before, and they are numbered afresh.
+                self._let_go(home)
         for home, address in homes.items():
             if home not in self._keeping:
                 task = self._start(self._keep(home, address, version), name=f"way to {home}")
@@ -74,7 +76,7 @@ class Ways:
         """Hand over what there is for another relay, as long as it keeps up."""
         wire = self._open.get(peer.node)
         while wire is not None and wire.unsent < UNSENT:
-            batch = self._core.hand_over(peer, BATCH, self._clock.monotonic())
+            batch = self._core.hand_over(peer, BATCH, BATCH_BYTES, self._clock.monotonic())
             if batch is None:
                 return
             _send(wire, batch)
@@ -121,9 +123,14 @@ class Ways:
         finally:
             wire.close()
             if self._open.get(node) is wire:
-                del self._open[node]
-                self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
-                self._core.peer_broke(peer)
+                self._let_go(node)
+
+    def _let_go(self, node: NodeId) -> None:
+        """The way to a relay is over: nothing more is heard on it, and what has no ack goes again."""
+        if (wire := self._open.pop(node, None)) is not None:
+            wire.close()
+            self._shipped = {(taker, number) for taker, number in self._shipped if taker != node}
+            self._core.peer_broke(self._core.peer(node))
 
     def _fail(self, node: NodeId, why: str) -> None:
         """Say once why there is no way."""

@@ -211,7 +211,8 @@ class Works:
             await asyncio.to_thread(spool.sync)
         if messages := outlet.to_spool(WRITE):
             await self._write(spool, messages)
-        if (most := outlet.to_read()) and most >= min(READ, outlet.unread):
+        # A small window never has so much room at a time that a trip would be worth it.
+        if (most := outlet.to_read()) and most >= min(READ, outlet.unread, (outlet.window + 1) // 2):
             back = await asyncio.to_thread(spool.read, most)
             self._core.was_read(outlet, back.messages, self._clock.monotonic())
             if back.lost:

@@ -129,15 +129,15 @@ class Relay:
         """
         if not line.is_open:
             return  # it came on a line that is over; its sender hands it over again
-        since = None if age is None else Instant(now - age)
-        batch = line.take(sequence, len(emissions), since)
+        batch = line.take(sequence, len(emissions))
+        line.hear(age, now)
         for emission in emissions:
-            self._route(emission, batch, now if since is None else since, now)
+            self._route(emission, batch, line.since, now)
         self._go_on(line)
 
-    def line_lost(self, line: Line, now: Instant) -> None:
+    def line_lost(self, line: Line) -> None:
         """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
-        self.senders.lost(line, now)
+        self.senders.lost(line)
 
     def host_gone(self, sender: str) -> None:
         """A host will not come back, and neither will what it held."""
@@ -171,7 +171,7 @@ class Relay:
             self.moves_cut_short += 1
         over = [line for line in self.senders.lines if line.is_peer]
         for line in over:
-            self.line_lost(line, now)
+            self.line_lost(line)
         self.map = relay_map
         self._expect_peers(now)
         self._waited_for = {giver: Instant(now + self.limits.hold) for giver in sorted(relay_map.givers(self.node))}
@@ -290,16 +290,16 @@ class Relay:
             peer = self.peers[node] = Peer(node, self._budget(), window=self.limits.window)
         return peer
 
-    def hand_over(self, peer: Peer, most: int, now: Instant) -> HandOver | None:
+    def hand_over(self, peer: Peer, most: int, most_bytes: int, now: Instant) -> HandOver | None:
         """The next batch for a peer, if there is something for it, and room."""
-        return peer.take(most, self.age(peer, now))
+        return peer.take(most, most_bytes, self.age(peer, now))
 
     def ping(self, peer: Peer, now: Instant) -> HandOver:
         """A batch without messages, for a peer that has got none for a second."""
         return peer.ping(self.age(peer, now))
 
     def age(self, peer: Peer, now: Instant) -> float | None:
-        """How old the oldest message is that a peer may still get from this node; None if it may get none."""
+        """How old the oldest message may be that a peer still gets from this node; None if it can get none."""
         since = earliest(self._held_here(), peer.since)
         return None if since is None else max(0.0, now - since)
 

@@ -96,7 +96,7 @@ class Line:
     """Somebody who hands messages over: a host worker of this node, or another node's relay."""
 
     __slots__ = (
-        "_batches", "acked", "behind", "blockers", "is_open", "is_peer", "is_touched", "last", "sender"
+        "_batches", "acked", "behind", "blockers", "heard", "is_open", "is_peer", "is_touched", "last", "sender"
     )  # fmt: skip
 
     def __init__(self, sender: str, *, is_peer: bool = False) -> None:
@@ -114,6 +114,9 @@ class Line:
         self.behind: Instant | None = None
         """Since when it may hold messages that we have not acked, as it said last; None if it holds none."""
 
+        self.heard = Instant(0.0)
+        """When it said so."""
+
         self._batches: deque[Batch] = deque()
 
     @property
@@ -126,11 +129,20 @@ class Line:
         """Batches that came and are not acked."""
         return len(self._batches)
 
-    def take(self, sequence: int, count: int, since: Instant | None) -> "Batch":
-        """A batch came, of so many messages; since when its sender may hold some without an ack."""
+    @property
+    def since(self) -> Instant:
+        """Since when it may hold messages: it may have emitted some after its last word, and stand still since."""
+        return self.heard if self.behind is None else self.behind
+
+    def hear(self, age: float | None, now: Instant) -> None:
+        """Its sender said how old the oldest message is that it holds without an ack; None: it holds none."""
+        self.behind, self.heard = None if age is None else Instant(now - age), now
+
+    def take(self, sequence: int, count: int) -> "Batch":
+        """A batch came, of so many messages."""
         if sequence <= self.last:
             raise Invalid(f"{self.sender}: batch {sequence} follows {self.last}; sequences must grow")
-        self.last, self.behind = sequence, since
+        self.last = sequence
         batch = Batch(self, sequence, count)
         self._batches.append(batch)
         return batch

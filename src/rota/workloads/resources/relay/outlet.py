@@ -40,7 +40,10 @@ class Outlet:
         """Numbers in the spool of messages that need not be kept there any more; whoever owns it takes them out."""
 
         self.is_touched = False
-        self._window, self._has_spool, self._near = window, has_spool, near
+        self.window = window
+        """Messages that may be under way."""
+
+        self._has_spool, self._near = has_spool, near
         self._queue: deque[Held] = deque()
         self._read: deque[Held] = deque()
         self._writing: list[Held] = []
@@ -85,7 +88,7 @@ class Outlet:
             return []
         is_behind = self._read or self.unread or self._writing
         source = self._read if is_behind else self._queue
-        room = min(most, self._window - len(self.under_way))
+        room = min(most, self.window - len(self.under_way))
         messages: list[Message] = []
         while source and len(messages) < room:
             held = source[0]
@@ -131,7 +134,7 @@ class Outlet:
             self.unread += 1
             if held.is_confirmed:
                 self._spend(held, sequence)
-            elif held.emission.message.id not in self.under_way:
+            elif not self._is_under_way(held):  # an equal one may be
                 self.budget.free(held)
         return written
 
@@ -150,7 +153,7 @@ class Outlet:
         """How many records the spool should read back now."""
         if not self.is_up:
             return 0
-        return max(0, min(self.unread, self._window - len(self.under_way) - len(self._read)))
+        return max(0, min(self.unread, self.window - len(self.under_way) - len(self._read)))
 
     def was_read(self, records: Sequence[tuple[int, Held]]) -> None:
         """The spool has read these back, in order; those that the sink has had already are passed over."""

@@ -6,6 +6,7 @@ breaks, everything without an ack goes again, in order, numbered afresh.
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 
 from rota.model.ids import Instant, NodeId
 from rota.workloads.resources.relay.held import Budget, Emission, Held
@@ -51,10 +52,14 @@ class Peer:
         self.budget.add(held)
         self._queue.append(held)
 
-    def take(self, most: int, age: float | None) -> HandOver | None:
-        """The next batch, if there is one and not too much is under way."""
-        count = min(most, self._window - self._sent, len(self._queue))
-        return self._hand_over(count, age) if count > 0 else None
+    def take(self, most: int, most_bytes: int, age: float | None) -> HandOver | None:
+        """The next batch, if there is one and not too much is under way; the one that reaches the bytes goes in."""
+        count = size = 0
+        for held in islice(self._queue, max(0, min(most, self._window - self._sent))):
+            count, size = count + 1, size + held.size
+            if size >= most_bytes:
+                break
+        return self._hand_over(count, age) if count else None
 
     def ping(self, age: float | None) -> HandOver:
         """A batch without messages."""

@@ -1,0 +1,55 @@
+"""The agent's hold on a real relay process, without a node around it."""
+
+import asyncio
+import os
+import signal
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.decide.restart import RestartPolicy
+from rota.kit.clock import SYSTEM
+from rota.model.config import RelayConfig
+from rota.model.ids import NodeId
+from rota.node.relay import hold
+from rota.node.relay.hold import RelayHold, RelayPlace
+from tests.kit.waiting import eventually
+
+
+def reaped(pid: int | None) -> int | None:
+    """How a child ended; None if it has not yet."""
+    assert pid is not None
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return status if found else None
+
+
+async def test_a_relay_that_is_frozen_is_killed_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("WATCH", 0.05), ("ANSWER", 0.5), ("STRIKES", 2)):
+        monkeypatch.setattr(hold, name, value)
+    app = rota.App("app")
+
+    @app.resource(sink="memory://")
+    async def room(task: rota.Task) -> None: ...
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        place = RelayPlace(config=RelayConfig(), folder=tmp_path, door=door, address="127.0.0.1:1", token="a-token")
+        found = RelayHold(NodeId("a"), place, RestartPolicy(), SYSTEM, lambda *_, **__: None, list)
+        found.serve(app.summary())
+        watching = asyncio.create_task(found.watch())
+        await eventually(lambda: found.status)
+        first = found.pid
+        assert first is not None
+        assert await found.drain(timedelta(seconds=10)), "it does not answer"
+        os.kill(first, signal.SIGSTOP)
+        await eventually(lambda: found.mend() or (found.pid not in (None, first)), within=20)
+        await eventually(lambda: reaped(first) == signal.SIGKILL)
+        await eventually(lambda: found.status)
+        last = found.pid
+        found.kill()
+        watching.cancel()
+        await eventually(lambda: reaped(last) is not None)
