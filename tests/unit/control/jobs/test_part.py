@@ -411,8 +411,8 @@ def test_a_job_that_goes_while_its_run_is_bound_ends_nobodys_part() -> None:
             if any(isinstance(write, Put) and write.key.startswith(keys.LIVE_RUNS) for write in writes):
                 fleet.store.commit = commit  # type: ignore[method-assign]
                 await verbs.delete_job(fleet.store, "hand")
-                while "hand" in view.jobs:
-                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.5)
+                assert "hand" not in view.jobs
             return revision
 
         (id,) = await verbs.run_now(fleet.store, "hand", "me")
