@@ -216,10 +216,11 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
 
 
 @needs(Access.OPERATE)
-async def delete_run(store: Store, run: str) -> None:
-    """Delete a run that is over."""
+async def delete_run(store: Store, logs: Logs, run: str) -> None:
+    """Delete a run that is over, and its output: a backfill may make a run of the same id."""
     await _run(store, run)
     await verbs.delete_run(store, run)
+    await logs.forget([run])
 
 
 # Output

@@ -171,7 +171,7 @@ async def test_due_times_to_come_are_shown_with_what_is_odd(store: Store) -> Non
 # Runs
 
 
-async def test_a_run_is_started_interrupted_and_done_again(store: Store) -> None:
+async def test_a_run_is_started_interrupted_and_done_again(store: Store, logs: Logs) -> None:
     await add(store)
     run = await job_operations.run_job(store, "backup", by="me", payload={"day": 1})
     assert (run.state, run.cause, run.by, run.payload) == (RunState.PENDING, Cause.MANUAL, "me", {"day": 1})
@@ -183,8 +183,10 @@ async def test_a_run_is_started_interrupted_and_done_again(store: Store) -> None
     again = await job_operations.restart_run(store, run.id, by="you")
     assert (again.of, again.payload, again.cause) == (run.id, {"day": 1}, Cause.RESTART)
     with pytest.raises(Invalid, match="is not over"):
-        await job_operations.delete_run(store, again.id)
-    await job_operations.delete_run(store, run.id)
+        await job_operations.delete_run(store, logs, again.id)
+    await logs.append([LogChunk(run.id, 1, 0, b"said\n", NOON, True)])
+    await job_operations.delete_run(store, logs, run.id)
+    assert await logs.read(run.id, 1) == b""
     with pytest.raises(NotFound, match="there is no run"):
         await job_operations.get_run(store, run.id)
 
