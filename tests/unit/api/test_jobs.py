@@ -168,6 +168,13 @@ async def test_due_times_to_come_are_shown_with_what_is_odd(store: Store) -> Non
         await job_operations.preview_job(store, "backup", count=0)
 
 
+@pytest.mark.parametrize("field", ["every", "jitter", "timeout"])
+async def test_a_duration_that_leaves_the_calendar_is_refused(store: Store, field: str) -> None:
+    timing = {} if field == "every" else {"cron": "0 3 * * *"}
+    with pytest.raises(Invalid, match=f"{field} is 9999999d; it must be 36500d or less"):
+        await job_operations.put_job(store, {"name": "a", "argv": ["x"], **timing, field: "9999999d"}, by="me")
+
+
 # Runs
 
 
