@@ -120,6 +120,14 @@ def floods(run):
 def binary(run): sys.stdout.buffer.write(bytes(range(256)) * 10)
 
 @app.job()
+def unblocks(run):
+    os.set_blocking(1, False)
+    try:
+        while True: os.write(1, bytes(65536))
+    except BlockingIOError:
+        pass
+
+@app.job()
 def told(run): print(run.payload, run.token, run.due, run.attempt)
 """
 
@@ -386,6 +394,14 @@ async def test_output_of_any_bytes_comes_back_as_it_was(tmp_path: Path) -> None:
         await runs.start("r", "binary")
         await runs.outcome("r")
         assert await runs.log("r") == bytes(range(256)) * 10
+
+
+@BOTH
+async def test_an_answer_waits_for_room_whatever_the_attempt_made_of_its_pipe(tmp_path: Path, mode: str) -> None:
+    async with runs_process(tmp_path, APP) as runs:
+        for number in range(5):
+            await runs.start(f"r{number}", "unblocks", mode=mode)
+            assert (await runs.outcome(f"r{number}")).state == RunState.SUCCEEDED
 
 
 @BOTH

@@ -285,6 +285,26 @@ async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, lo
         await job_operations.read_log(store, logs, run, offset=-1)
 
 
+async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
+    store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    run = await over(store, "a", NOON)
+    entry = await store.get(keys.run(run))
+    assert entry is not None
+    record = codec.decode(RunRecord, entry.value)
+    assert record.outcome is not None
+    said = replace(record, outcome=replace(record.outcome, log_bytes=8))
+    await store.commit(Put(entry.key, codec.encode(said)))
+    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+    assert not (await job_operations.read_log(store, logs, run)).is_whole, "the rest is still under way"
+    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+        assert (await anext(parts)).data == b"one\n"
+        await logs.append([LogChunk(run, 1, 4, b"two\n", NOON)])
+        assert [each.data async for each in parts] == [b"two\n"]
+    assert (await job_operations.read_log(store, logs, run)).is_whole
+
+
 async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_operations, "POLL", 0.01)
     await add(store)
