@@ -109,7 +109,7 @@ async def _interrupt(call: Call, request: pb.InterruptRunRequest) -> pb.Run:
 
 
 async def _forget(call: Call, request: pb.RunRequest) -> pb.RunDeleted:
-    await job_operations.delete_run(call.store, request.run)
+    await job_operations.delete_run(call.store, call.behind.present_logs(), request.run)
     return pb.RunDeleted(run=request.run)
 
 

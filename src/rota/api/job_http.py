@@ -110,7 +110,7 @@ async def _interrupt(call: Call) -> Response:
 
 
 async def _forget(call: Call) -> Response:
-    await job_operations.delete_run(call.store, _id(call))
+    await job_operations.delete_run(call.store, call.behind.present_logs(), _id(call))
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

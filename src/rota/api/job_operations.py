@@ -216,10 +216,11 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
 
 
 @needs(Access.OPERATE)
-async def delete_run(store: Store, run: str) -> None:
-    """Delete a run that is over."""
+async def delete_run(store: Store, logs: Logs, run: str) -> None:
+    """Delete a run that is over, and its output: a backfill may make a run of the same id."""
     await _run(store, run)
     await verbs.delete_run(store, run)
+    await logs.forget([run])
 
 
 # Output
@@ -234,13 +235,14 @@ async def read_log(store: Store, logs: Logs, run: str, *, attempt: int | None = 
     number = _attempt(record, attempt)
     is_whole = await logs.is_whole(run, number)
     data = await logs.read(run, number, offset)
+    end, size = offset + len(data), _log_bytes(record, number)
     return LogPart(
         run=run,
         attempt=number,
         offset=offset,
         data=data,
-        next=offset + len(data),
-        is_whole=len(data) < CHUNK and (is_whole or record.is_over),
+        next=end,
+        is_whole=len(data) < CHUNK and (is_whole or (size is not None and end >= size)),
     )
 
 
@@ -249,20 +251,20 @@ async def follow_log(
     store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0
 ) -> AsyncGenerator[LogPart, None]:
     """What an attempt of a run puts out, from an offset on, until it ends."""
-    quiet_since: int | None = None
+    quiet = 0
     while True:
         part = await read_log(store, logs, run, attempt=attempt, offset=offset)
         attempt, offset = part.attempt, part.next
         if part.data:
-            quiet_since = None
+            quiet = 0
             yield part
             continue
-        # What was under way when the run ended arrives within a second or two.
-        if part.is_whole and await logs.is_whole(run, part.attempt):
-            return
         if part.is_whole:
-            quiet_since = (quiet_since or 0) + 1
-            if quiet_since > 3 / POLL:
+            return
+        # What was under way when the run ended arrives within a second or two, unless its node was killed then.
+        if (await _run(store, run)).is_over:
+            quiet += 1
+            if quiet > 3 / POLL:
                 return
         await asyncio.sleep(POLL)
 
@@ -399,6 +401,13 @@ def _attempt(run: RunRecord, attempt: int | None) -> int:
     if not 1 <= attempt <= max(newest, run.attempt):
         raise NotFound(f"run {run.id} has no attempt {attempt}; it has had {newest}")
     return attempt
+
+
+def _log_bytes(run: RunRecord, attempt: int) -> int | None:
+    """How much an attempt that is over has put out; None if it is not over, or nobody knows."""
+    if run.is_over and attempt == run.attempt:
+        return run.outcome.log_bytes if run.outcome else 0
+    return next((each.outcome.log_bytes for each in run.earlier if each.attempt == attempt), None)
 
 
 def check_payload(payload: object) -> None:

@@ -23,6 +23,9 @@ from rota.store.logs.open import open_logs
 from rota.store.logs.port import Logs
 
 T = TypeVar("T")
+logs_option = click.option(
+    "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
+)
 run_argument = click.argument("run", metavar="RUN")
 
 
@@ -112,10 +115,11 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, store: str)
 
 @command.command()
 @run_argument
+@logs_option
 @options.store
-def rm(run: str, store: str) -> None:
-    """Delete a run that is over."""
-    on_store(store, lambda open: operations.delete_run(open, run))
+def rm(run: str, place: str | None, store: str) -> None:
+    """Delete a run that is over, with its output."""
+    _on_logs(store, place, lambda open, kept: operations.delete_run(open, kept, run))
     click.echo(f"deleted {run}")
 
 
@@ -123,9 +127,7 @@ def rm(run: str, store: str) -> None:
 @run_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
-@click.option(
-    "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
-)
+@logs_option
 @options.store
 def logs(run: str, follow: bool, attempt: int | None, place: str | None, store: str) -> None:
     """Print what a run has put out.

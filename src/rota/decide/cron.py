@@ -11,6 +11,7 @@ The parser is only asked about clocks that never change. It knows zones too, but
 and loses times where clocks change by half of one (Lord Howe) or in the middle of one (Chatham).
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -60,10 +61,11 @@ def normal(text: str) -> str:
 
 
 def due_times(expression: str, tz: str, after: datetime) -> Iterator[datetime]:
-    """The due times later than `after`, in UTC, for ever."""
+    """The due times later than `after`, in UTC, for as long as there are years."""
     minute, hour = expression.split()[-5:-3]
     rule = _whenever_shown if minute.startswith("*") or hour.startswith("*") else _first_shown
-    return rule(expression, ZoneInfo(tz), after.astimezone(UTC))
+    with contextlib.suppress(OverflowError):  # the calendar ends with the year 9999
+        yield from rule(expression, ZoneInfo(tz), after.astimezone(UTC))
 
 
 def _first_shown(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
@@ -120,6 +122,7 @@ def ticks(every: timedelta, after: datetime) -> Iterator[datetime]:
     """The due times of a period later than `after`: whole periods since 1970, so that every node counts the same."""
     start = datetime(1970, 1, 1, tzinfo=UTC)
     number = (after - start) // every + 1
-    while True:
-        yield start + number * every
-        number += 1
+    with contextlib.suppress(OverflowError):
+        while True:
+            yield start + number * every
+            number += 1

@@ -113,6 +113,7 @@ class _Desk:
             max(0.0, _used() - used),
             kernel.peak_memory(),
         )
+        os.set_blocking(self._output, True)  # a program that shares the pipe may have changed that
         os.write(self._output, encode(self._mark, answer))
 
     def _ask(self, attempt: Attempt) -> Listed:

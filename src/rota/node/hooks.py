@@ -71,14 +71,14 @@ async def _run(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
         "HOOK_SUBJECT": delivery.event.subject,
     }
     async with AsyncExitStack() as up:
-        told = kernel.scratch_file("hook")
-        up.callback(os.close, told)
-        os.write(told, content)
-        os.lseek(told, 0, os.SEEK_SET)
         try:
+            told = kernel.scratch_file("hook")
+            up.callback(os.close, told)
+            os.write(told, content)
+            os.lseek(told, 0, os.SEEK_SET)
             process = _start(hook.command, told, about)
-        except OSError as error:
-            return f"the command could not be started: {error.strerror}"
+        except (OSError, ValueError) as error:
+            return f"the command could not be started: {getattr(error, 'strerror', None) or error}"
         up.push_async_callback(_reap, process)
         try:
             ended = await _read(up, cast(IO[bytes], process.stdout))

@@ -1,7 +1,8 @@
 """The logs of the attempts that run here: taken in as they come, written down each second, read by whoever follows.
 
 What is not written down yet is in memory, and is lost with the node; that is at most what came in the last second or
-two. While the place where logs are kept is out of reach it stays there, within the bound of each log.
+two. While the place where logs are kept is out of reach it stays there, within the bound of each log; of attempts that
+are over, within a bound for all of them, and the oldest are given up beyond that.
 """
 
 import asyncio
@@ -22,6 +23,12 @@ EVERY = 1.0
 
 AT_ONCE = 1024 * 1024
 """Bytes that are written down in one go."""
+
+HELD = 64 * 1024 * 1024
+"""Bytes of logs of attempts that are over, which wait in memory for a place that is out of reach."""
+
+EACH = 1024
+"""Bytes that a log takes beside what is in it."""
 
 LogKey: TypeAlias = tuple[str, int]
 """A run and the number of the attempt."""
@@ -91,6 +98,7 @@ class RunLogs:
                     await kept.append(chunks)
                 except (Unavailable, Unknown) as error:
                     log.warning("logs not written down yet", extra={"runs": len(self._live), "why": str(error)})
+                    self._give_up_surplus()
                     return
                 except RotaError as error:
                     log.error("logs given up", extra={"chunks": len(chunks), "why": str(error)})
@@ -137,6 +145,20 @@ class RunLogs:
             for place, data in pieces:
                 is_last = live.is_closed and place + len(data) == live.size
                 yield LogChunk(*live.key, place, data, now, is_last)
+
+    def _give_up_surplus(self) -> None:
+        """An outage must not fill the memory: the oldest logs that are over go."""
+        over = [live for live in self._live.values() if live.is_closed]
+        held = sum(live.held + EACH for live in over)
+        given_up = 0
+        for live in over:
+            if held <= HELD:
+                break
+            held -= live.held + EACH
+            given_up += 1
+            del self._live[live.key]
+        if given_up:
+            log.error("logs given up", extra={"runs": given_up, "why": "they wait for too long"})
 
     def _forget(self, chunks: Iterable[LogChunk]) -> None:
         """What is written down need not be held; nor need a log that is closed and whole."""

@@ -164,6 +164,11 @@ class Bounded:
         while self.pieces and self.pieces[0][0] + len(self.pieces[0][1]) <= upto:
             self.pieces.popleft()
 
+    @property
+    def held(self) -> int:
+        """Bytes that are not written down, but for the end that is held back."""
+        return sum(len(data) for _, data in self.pieces) + len(self._open)
+
     def unwritten(self, place: int) -> bytes | None:
         """What stands at a place and is not written down; None if that is written down."""
         self._seal()

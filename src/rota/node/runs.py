@@ -625,6 +625,7 @@ class Runs:
     def _forget(self, running: _Running) -> bool:
         if self._running.pop(running.key, None) is None:
             return False
+        self._logs.close(running.key)  # also of one that never began: somebody may follow it
         self._load -= running.weight
         if not running.order.argv and not _needs_process(running.order):
             self._warm_load -= running.weight

@@ -19,6 +19,9 @@ from rota.model.errors import Invalid
 Duration = str | timedelta
 """A duration as users write it: "30s", "1h30m", or a timedelta."""
 
+LONGEST = timedelta(days=36500)
+"""The longest duration that anybody may ask for."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -81,6 +84,8 @@ class Check:
                 "longer than nothing" if least == timedelta(microseconds=1) else f"{durations.render(least)} or more"
             )
             self.fail(f"{option} is {shown}; it must be {bound}")
+        if value > LONGEST:  # added to a time it would leave the calendar
+            self.fail(f"{option} is {durations.render(value)}; it must be {durations.render(LONGEST)} or less")
         return value
 
     def duration_or_none(self, option: str, value: object) -> timedelta | None:

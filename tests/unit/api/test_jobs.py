@@ -168,10 +168,17 @@ async def test_due_times_to_come_are_shown_with_what_is_odd(store: Store) -> Non
         await job_operations.preview_job(store, "backup", count=0)
 
 
+@pytest.mark.parametrize("field", ["every", "jitter", "timeout"])
+async def test_a_duration_that_leaves_the_calendar_is_refused(store: Store, field: str) -> None:
+    timing = {} if field == "every" else {"cron": "0 3 * * *"}
+    with pytest.raises(Invalid, match=f"{field} is 9999999d; it must be 36500d or less"):
+        await job_operations.put_job(store, {"name": "a", "argv": ["x"], **timing, field: "9999999d"}, by="me")
+
+
 # Runs
 
 
-async def test_a_run_is_started_interrupted_and_done_again(store: Store) -> None:
+async def test_a_run_is_started_interrupted_and_done_again(store: Store, logs: Logs) -> None:
     await add(store)
     run = await job_operations.run_job(store, "backup", by="me", payload={"day": 1})
     assert (run.state, run.cause, run.by, run.payload) == (RunState.PENDING, Cause.MANUAL, "me", {"day": 1})
@@ -183,8 +190,10 @@ async def test_a_run_is_started_interrupted_and_done_again(store: Store) -> None
     again = await job_operations.restart_run(store, run.id, by="you")
     assert (again.of, again.payload, again.cause) == (run.id, {"day": 1}, Cause.RESTART)
     with pytest.raises(Invalid, match="is not over"):
-        await job_operations.delete_run(store, again.id)
-    await job_operations.delete_run(store, run.id)
+        await job_operations.delete_run(store, logs, again.id)
+    await logs.append([LogChunk(run.id, 1, 0, b"said\n", NOON, True)])
+    await job_operations.delete_run(store, logs, run.id)
+    assert await logs.read(run.id, 1) == b""
     with pytest.raises(NotFound, match="there is no run"):
         await job_operations.get_run(store, run.id)
 
@@ -274,6 +283,26 @@ async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, lo
         await job_operations.read_log(store, logs, run, attempt=7)
     with pytest.raises(Invalid, match="below zero"):
         await job_operations.read_log(store, logs, run, offset=-1)
+
+
+async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
+    store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    run = await over(store, "a", NOON)
+    entry = await store.get(keys.run(run))
+    assert entry is not None
+    record = codec.decode(RunRecord, entry.value)
+    assert record.outcome is not None
+    said = replace(record, outcome=replace(record.outcome, log_bytes=8))
+    await store.commit(Put(entry.key, codec.encode(said)))
+    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+    assert not (await job_operations.read_log(store, logs, run)).is_whole, "the rest is still under way"
+    async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
+        assert (await anext(parts)).data == b"one\n"
+        await logs.append([LogChunk(run, 1, 4, b"two\n", NOON)])
+        assert [each.data async for each in parts] == [b"two\n"]
+    assert (await job_operations.read_log(store, logs, run)).is_whole
 
 
 async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:

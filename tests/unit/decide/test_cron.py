@@ -110,3 +110,18 @@ def test_ticks_are_the_same_from_wherever_one_counts(every, after):
     assert after < one <= after + every
     assert two - one == three - two == every
     assert next(ticks(every, one)) == two
+
+
+@pytest.mark.parametrize("tz", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("expression", ["0 0 * * *", "* * * * *"])
+def test_the_calendar_ends_and_nothing_falls_over_it(expression: str, tz: str) -> None:
+    end = datetime(9999, 12, 30, tzinfo=UTC)
+    assert all(due > end for due in due_times(expression, tz, end))
+    assert list(due_times(expression, tz, datetime.max.replace(tzinfo=UTC))) == []
+
+
+@pytest.mark.parametrize("every", [timedelta(days=10**6), timedelta.max])
+def test_a_period_longer_than_the_calendar_is_never_due(every: timedelta) -> None:
+    after = datetime(9998, 1, 1, tzinfo=UTC)
+    assert [due for due in ticks(every, after) if due <= after] == []
+    assert list(ticks(timedelta.max, after)) == []

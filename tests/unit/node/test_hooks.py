@@ -1,5 +1,6 @@
 """Carrying deliveries out of the fleet: a real server is called, real commands are run."""
 
+import errno
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,3 +89,18 @@ async def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path
     assert await send(hook(command=("sh", "-c", script), timeout=0.5), delivery()) == "it took longer than 0.5 s"
     pid = int(child.read_text())
     await eventually(lambda: not psutil.pid_exists(pid) or not is_alive(psutil.Process(pid)), despite=(psutil.Error,))
+
+
+async def test_a_node_without_descriptors_fails_the_delivery_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(name: str) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("rota.node.hooks.kernel.scratch_file", none_left)
+    why = await send(hook(command=("true",)), delivery())
+    assert why == "the command could not be started: Too many open files"
+
+
+async def test_what_no_program_can_be_told_is_a_failure_too() -> None:
+    happened = event.make("run.failed", "a\0b", {}, node=NodeId("a"), at=NOW, number=7)
+    why = await send(hook(command=("true",)), Delivery(hook="pager", event=happened, due=NOW))
+    assert why == "the command could not be started: embedded null byte"

@@ -96,6 +96,27 @@ async def test_an_outage_loses_nothing(tmp_path: Path) -> None:
     keeping.cancel()
 
 
+async def test_a_long_outage_gives_up_the_oldest_logs_that_are_over_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rota.node.logs.HELD", 300_000)
+    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    keeping = asyncio.create_task(logs.keep(shelf))
+    await asyncio.sleep(0)
+    shelf.is_away = True
+    logs.take(("running", 1), b"x" * 100_000)
+    for number in range(10):
+        logs.take((f"over/{number}", 1), b"x" * 100_000)
+        logs.close((f"over/{number}", 1))
+        await logs.write_down()
+    shelf.is_away = False
+    await logs.write_down()
+    found = [number for number in range(10) if await shelf.is_whole(f"over/{number}", 1)]
+    assert found == [8, 9]
+    assert await shelf.read("running", 1)
+    keeping.cancel()
+
+
 async def test_a_follower_reads_what_is_kept_then_what_comes_and_ends_with_the_log(tmp_path: Path) -> None:
     logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))

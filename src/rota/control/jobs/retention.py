@@ -28,8 +28,8 @@ EVERY = 60.0
 
 PAGE = 1000
 BATCH = 100
-JOBS = 20
-"""Jobs that one visit looks at."""
+JOBS, RUNS = 1000, 50_000
+"""Jobs that one visit looks at, and runs of them after which it is enough."""
 
 
 LEFT = timedelta(days=1)
@@ -38,7 +38,7 @@ LEFT = timedelta(days=1)
 LOOK = 600.0
 """Seconds between looks for such output."""
 
-LOGS = 100
+LOGS = 1000
 """Runs whose output is forgotten at a time."""
 
 
@@ -67,10 +67,14 @@ async def keep_logs(store: Store, logs: Logs, config: JobsConfig) -> None:
 
 async def forget_left(store: Store, logs: Logs, before: datetime) -> list[str]:
     """Forget output that began before an instant, unless its run still lives; of which runs it was."""
-    old = await logs.older(before, LOGS)
-    left = [run for run in old if await store.get(keys.live_run(run)) is None]
-    await logs.forget(left)
-    return left
+    forgotten: list[str] = []
+    while True:
+        old = await logs.older(before, LOGS)
+        left = [run for run in old if await store.get(keys.live_run(run)) is None]
+        await logs.forget(left)
+        forgotten += left
+        if len(left) < LOGS:
+            return forgotten
 
 
 class OldRuns:
@@ -79,11 +83,15 @@ class OldRuns:
     def __init__(self, store: Store, *, most: int, keep: timedelta) -> None:
         self._store, self._most, self._keep = store, most, keep
         self._after: Key | None = None
+        self._seen = 0
 
     async def visit(self, now: datetime) -> list[str]:
         """Look at the next jobs; the ids of the runs that went."""
         gone: list[str] = []
+        self._seen = 0
         for _ in range(JOBS):
+            if self._seen >= RUNS:
+                break
             listing = await self._store.scan(keys.RUNS, after=self._after, limit=1)
             if not listing.entries:
                 self._after = None
@@ -102,6 +110,7 @@ class OldRuns:
             if not listing.more:
                 break
             after = found[-1]
+        self._seen += len(found)
         going = doomed(found, now, most=self._most, keep=self._keep)
         for start in range(0, len(going), BATCH):
             await self._store.commit(*(Delete(key) for key in going[start : start + BATCH]))

@@ -23,6 +23,7 @@ from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
 from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, WantedJob, job_of
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store
+from rota.store.records import understood
 
 TRIES = 5
 PAGE = 1000
@@ -203,8 +204,11 @@ async def _switch(store: Store, name: str, by: str, *, is_on: bool) -> None:
 async def _check_after(store: Store, wanted: WantedJob) -> None:
     if not wanted.after:
         return
-    entries = (await store.scan(keys.JOBS)).entries
-    after = {entry.key.removeprefix(keys.JOBS): codec.decode(JobRecord, entry.value).spec.after for entry in entries}
+    known = {
+        entry.key.removeprefix(keys.JOBS): understood(JobRecord, entry)
+        for entry in (await store.scan(keys.JOBS)).entries
+    }
+    after = {name: record.spec.after if record else () for name, record in known.items()}
     for other in wanted.after:
         if other not in after:
             raise Invalid(

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
-from rota.decide.jobs.due import new_run, times
+from rota.decide.jobs.due import decided, new_run, times
 from rota.model.errors import Invalid
 from rota.model.job import Cause, JobCursor, JobRecord, RunRecord, run_id
 
@@ -28,7 +28,7 @@ def backfill(
     spec = record.spec
     if not spec.is_timed:
         raise Invalid(f'job "{spec.name}" has no schedule, and so no due times to fill in; run it by hand')
-    end = min(last, now) if cursor is None or cursor.upto is None else min(last, cursor.upto)
+    end = min(last, decided(record, cursor))  # what is not decided yet becomes a run by itself, and would do so twice
     coming = takewhile(lambda due: due <= end, times(spec, first - timedelta(microseconds=1)))
     due_times = list(islice(coming, MOST + 1))
     if len(due_times) > MOST:

@@ -21,6 +21,7 @@ from rota.model.job import RunRecord, WantedJob
 
 UNKNOWN_JOB = "its job is gone"
 NOBODY = "no node takes part in jobs; start one with an app, or wait"
+NO_ROOM = "no executor is free any more"
 
 SET_BACK = timedelta(minutes=1)
 """If a run is so much younger than nothing, the store's clock was set back, and its waits mean nothing any more."""
@@ -75,6 +76,7 @@ def dispatch(
     """Nodes for these runs, given how many runs of each job are bound already."""
     free = {member.node: member.free for member in members}
     spare = {member.node: member.spare for member in members}
+    places = sum(max(0, member.free) + max(0, member.spare) for member in members if not member.barred)
     counts = Counter(bound)
     fitting: dict[str, list[Member] | str] = {}
     binds: list[Bind] = []
@@ -86,6 +88,9 @@ def dispatch(
             continue
         if job.concurrency is not None and counts[run.job] >= job.concurrency:
             waiting[run.id] = _limit(job)
+            continue
+        if binds and len(binds) == places:  # thousands may wait, and need not be held against each node
+            waiting[run.id] = NO_ROOM
             continue
         if run.job not in fitting:
             fitting[run.job] = _fitting(job, members)

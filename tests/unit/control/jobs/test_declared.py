@@ -55,6 +55,27 @@ def test_what_is_declared_is_written_now_and_when_it_changes_and_misfits_are_tol
     virtual.run(story())
 
 
+def test_a_job_that_a_newer_rota_wrote_stops_nobody() -> None:
+    async def story() -> None:
+        async with open_store("memory://", clock=CLOCK) as store:
+            await store.commit(Put(keys.job("odd"), b'{"v": 99}'))
+            told: list[tuple[str, str]] = []
+
+            def tell(kind: str, subject: str, **_: object) -> None:
+                told.append((kind, subject))
+
+            declared = SHOP, (command("a"), command("odd"))
+            keeping = asyncio.create_task(keep_declared_jobs(store, ME, lambda: declared, tell))
+            await asyncio.sleep(3)
+            assert not keeping.done()
+            assert await names(store) == ["a", "odd"]
+            assert told == [("job.refused", "odd")]
+            await Undeclared(store, tell).look()
+            keeping.cancel()
+
+    virtual.run(story())
+
+
 async def test_what_no_app_declares_any_more_goes_at_the_second_look() -> None:
     async with open_store("memory://") as store:
         for name in ("a", "b"):

@@ -19,7 +19,7 @@ from rota.model.link import Accepted, Refused, Start
 from rota.model.node import NodeStatus
 from rota.node.session import Session, in_session
 from rota.node.status import publish_status
-from rota.store import Delete, Store, open_store
+from rota.store import Delete, Put, Store, open_store
 from tests.kit.virtual_trials import CLOCK
 from tests.unit.node.test_session import TTL, identity
 
@@ -396,3 +396,64 @@ def test_a_run_nobody_owns_any_more_leaves_no_trace_when_its_outcome_comes() -> 
 
 def _status() -> NodeStatus:
     return NodeStatus(app="x", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0)
+
+
+def test_a_job_that_goes_while_its_run_is_bound_ends_nobodys_part() -> None:
+    async def story(fleet: Fleet) -> None:
+        a = fleet.start("a")
+        await fleet.put(name="hand", concurrency=None)
+        await asyncio.sleep(1)
+        commit, view = fleet.store.commit, a.part.view
+
+        async def slowly(*writes: Any, **options: Any) -> Any:
+            """The watch is quicker than the answer, and brings what came behind it."""
+            revision = await commit(*writes, **options)
+            if any(isinstance(write, Put) and write.key.startswith(keys.LIVE_RUNS) for write in writes):
+                fleet.store.commit = commit  # type: ignore[method-assign]
+                await verbs.delete_job(fleet.store, "hand")
+                await asyncio.sleep(0.5)
+                assert "hand" not in view.jobs
+            return revision
+
+        (id,) = await verbs.run_now(fleet.store, "hand", "me")
+        fleet.store.commit = slowly  # type: ignore[method-assign]
+        await asyncio.sleep(10)
+        assert a.task is not None
+        assert not a.task.done()
+        assert [(run.id, run.state) for run in await fleet.runs()] == [(id, RunState.SUCCEEDED)]
+        assert [order.run for order in a.runs.began] == [id], "it was bound before"
+
+    play(story)
+
+
+def test_a_node_whose_record_is_not_understood_is_not_taken_for_lost() -> None:
+    async def story(fleet: Fleet) -> None:
+        a, b = fleet.start("a", took=1000), fleet.start("b", executors=0)
+        await fleet.put(name="hand")
+        await verbs.run_now(fleet.store, "hand", "me")
+        await asyncio.sleep(1)
+        assert len(a.runs.began) == 1
+        await fleet.store.commit(Put(keys.node("a"), b'{"v": 99}'))  # as a newer Rota may write it
+        await asyncio.sleep(10)
+        assert b.task is not None
+        assert not b.task.done()
+        (run,) = await fleet.runs(keys.LIVE_RUNS)
+        assert (run.state, run.node, run.attempt) == (RunState.RUNNING, "a", 1)
+
+    play(story)
+
+
+def test_an_outcome_whose_run_is_not_understood_holds_up_no_others() -> None:
+    async def story(fleet: Fleet) -> None:
+        a = fleet.start("a", took=3)
+        await fleet.put(name="hand", concurrency=None)
+        odd, plain = await verbs.run_now(fleet.store, "hand", "me", payloads=[1, 2])
+        await asyncio.sleep(2)
+        assert len(a.runs.began) == 2
+        await fleet.store.commit(Put(keys.live_run(odd), b'{"v": 99}'))  # as a newer Rota may write it
+        await asyncio.sleep(10)
+        assert a.task is not None
+        assert not a.task.done()
+        assert [(run.id, run.state) for run in await fleet.runs()] == [(plain, RunState.SUCCEEDED)]
+
+    play(story)

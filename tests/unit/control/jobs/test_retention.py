@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota.control.jobs import retention
-from rota.control.jobs.retention import forget_left, keep_runs
+from rota.control.jobs.retention import OldRuns, forget_left, keep_runs
 from rota.model import keys
 from rota.model.config import JobsConfig
 from rota.model.job import run_id
@@ -48,3 +48,23 @@ async def test_output_that_was_left_goes_unless_its_run_still_lives(tmp_path: Pa
         assert await forget_left(store, logs, NOW + timedelta(hours=1)) == ["report/1"]
         assert await logs.read("report/1", 1) == b""
         assert await logs.read("report/2", 1) == b"said"
+
+
+async def test_all_output_that_was_left_goes_at_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "LOGS", 2)
+    async with open_store("memory://much-output") as store:
+        logs = FolderLogs(tmp_path)
+        runs = {f"report/{number}" for number in range(5)}
+        for run in runs:
+            await logs.append([LogChunk(run, 1, 0, b"said", NOW)])
+        assert set(await forget_left(store, logs, NOW + timedelta(hours=1))) == runs
+
+
+async def test_a_visit_looks_at_many_jobs_but_not_at_too_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "RUNS", 4)
+    async with open_store("memory://many-jobs") as store:
+        runs = [run_id(job, NOW - timedelta(minutes=number)) for job in "abc" for number in range(3)]
+        await store.commit(*(Put(keys.run(run), b"{}") for run in runs))
+        old = OldRuns(store, most=2, keep=timedelta(days=1))
+        assert await old.visit(NOW) == [runs[2], runs[5]], "four runs were seen, so the third job has to wait"
+        assert await old.visit(NOW) == [runs[8]]

@@ -1,5 +1,6 @@
 """Runs for due times that had none, and runs that go."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -30,9 +31,21 @@ def test_what_is_still_to_come_is_not_filled_in():
     assert [run.due for run in runs] == [START, START + HOUR]
 
 
+@pytest.mark.parametrize("cursor", [None, JobCursor()])
+def test_what_is_due_but_not_decided_is_left_to_whoever_decides_it(cursor):
+    runs = backfill(job(every=HOUR), cursor, START - HOUR, START + 5 * HOUR, (), START + 5 * HOUR)
+    assert [run.due for run in runs] == [START - HOUR, START]
+
+
+def test_what_was_due_while_it_was_disabled_can_be_filled_in():
+    enabled_again = replace(job(every=HOUR), since=START + 3 * HOUR)
+    runs = backfill(enabled_again, JobCursor(upto=START), START, START + 9 * HOUR, (run_id("a", START),), START)
+    assert [run.due for run in runs] == [START + HOUR, START + 2 * HOUR, START + 3 * HOUR]
+
+
 def test_too_many_at_a_time():
     with pytest.raises(Invalid, match="more than 1000 times"):
-        backfill(job(every=timedelta(seconds=1)), None, START, START + HOUR, (), START + HOUR)
+        backfill(job(every=timedelta(seconds=1)), None, START - HOUR, START, (), START + HOUR)
 
 
 def test_a_job_without_a_schedule():

@@ -49,7 +49,7 @@ def test_where_runs_go(members, runs, expected):
 def test_the_oldest_due_time_goes_first():
     plan = dispatch([run(2), run(0), run(1)], ANY, {}, [member("a", 2)])
     assert [bind.run.due for bind in plan.binds] == [NOW, NOW + timedelta(seconds=1)]
-    assert list(plan.waiting.values()) == ["no executor is free on a"]
+    assert list(plan.waiting.values()) == ["no executor is free any more"]
 
 
 @pytest.mark.parametrize(
