@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
 from rota.model import adapters
+from rota.model.errors import Invalid
 from rota.sinks import url as urls
 from rota.sinks.port import Outcomes, Sink
 
