@@ -325,6 +325,7 @@ def bad_specs_are_refused_before_anything_is_stored() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="rota-bad-") as found:
         folder = Path(found)
         url = f"sqlite:///{folder}/rota.db"
+        assert _stored(url) == 0  # and with that there is a store
         for what, words in BAD.items():
             said = rota("jobs", "add", "bad", "--store", url, *words, cwd=folder)
             yield Line(said.code != 0 and _stored(url) == 0, f"{what} is refused", _sentence(said.err))
