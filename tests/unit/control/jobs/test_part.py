@@ -396,3 +396,29 @@ def test_a_run_nobody_owns_any_more_leaves_no_trace_when_its_outcome_comes() -> 
 
 def _status() -> NodeStatus:
     return NodeStatus(app="x", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0)
+
+
+def test_an_outcome_that_a_session_was_writing_when_it_ended_is_told_by_the_next() -> None:
+    async def story(fleet: Fleet) -> None:
+        member = fleet.start("a", executors=1)
+        await asyncio.sleep(1)
+        await fleet.put(name="x")
+        order = RunOrder(run="x/gone", attempt=1, epoch=1, session=SessionId("before"), job="x")
+        asked = asyncio.Event()
+
+        async def ask(ended: Ended) -> bool:
+            asked.set()
+            await asyncio.Event().wait()
+            return True
+
+        member.part.owner._settle = ask
+        member.outcomes.add(Ended(order, SessionId("before"), Outcome(state=RunState.SUCCEEDED)))
+        await asked.wait()
+        assert not member.outcomes.waiting
+        assert member.task is not None
+        member.task.cancel()
+        await asyncio.gather(member.task, return_exceptions=True)
+        assert [each.order for each in member.outcomes.waiting] == [order]
+        assert member.outcomes.news.is_set(), "or else the next session would sleep on it"
+
+    play(story)
