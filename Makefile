@@ -30,7 +30,7 @@ check: setup     ## format, lint, types, import contract
 format: setup    ## format and sort imports
 	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: setup     ## measure store and sink beside bare drivers, services beside burst (never fails the build)
+bench: setup     ## measure store and sink beside bare drivers, services beside burst, jobs beside queues (never fails the build)
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m benchmarks
 
@@ -51,12 +51,14 @@ show-%: setup    ## run what an issue must show, e.g. make show-ground
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.$*
 
-lock: setup      ## renew requirements/dev.txt from pyproject.toml
+lock: setup      ## renew requirements/dev.txt from pyproject.toml, and peers.txt for the bench
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade --group dev --all-extras pyproject.toml -o requirements/dev.txt
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --upgrade requirements/peers.in -o requirements/peers.txt
 
 proto: setup     ## regenerate the checked-in protobuf code
 	@scripts/proto.sh
 
 clean:           ## remove what make made
-	@rm -rf .venv .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota
+	@rm -rf .venv .venv-peers .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota

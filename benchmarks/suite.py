@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import (
     emit_bench,
+    jobs_bench,
     placement_bench,
     relay_bench,
     scale_bench,
@@ -25,7 +26,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source", "jobs")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -42,10 +43,11 @@ ALONE = {
     "relay": relay_bench.rows,
     "emit": emit_bench.rows,
     "source": source_bench.rows,
+    "jobs": jobs_bench.rows,
 }
 """What needs no store."""
-NEEDS = {"sink": "rabbitmq", "emit": "rabbitmq"}
-"""What needs another server, which it starts itself."""
+NEEDS = {"sink": ("rabbitmq",), "emit": ("rabbitmq",), "jobs": ("rabbitmq", "postgresql")}
+"""What needs other servers, which it starts itself."""
 
 Say = Callable[[str], None]
 
@@ -66,7 +68,7 @@ def run(
             say(f"measuring {part}")
             try:
                 rows += ALONE[part](rounds)
-            except NoCompiler as error:
+            except (NoCompiler, obtain.ObtainError) as error:
                 say(f"{part} is left out: {error}")
     return rows
 
@@ -79,7 +81,7 @@ def _is_left_out(store: str, say: Say) -> bool:
 
 
 def _misses_server(part: str, say: Say) -> bool:
-    why = obtain.missing(NEEDS[part]) if part in NEEDS else None
+    why = next(filter(None, map(obtain.missing, NEEDS.get(part, ()))), None)
     if why:
         say(f"{part} is left out: {why}")
     return why is not None

@@ -287,6 +287,27 @@ async def test_law_3_a_watcher_there_before_and_one_that_comes_later_see_the_sam
     assert late.commits == early.commits
 
 
+async def test_law_3_many_watches_of_a_process_each_see_all_of_their_own(store: Store, other: Store) -> None:
+    start = await store.revision()
+    async with AsyncExitStack() as stack:
+        early = [await stack.enter_async_context(Recorder(store, f"/w/{number}/", start)) for number in range(6)]
+        whole = await stack.enter_async_context(Recorder(store, "/w/", start))
+        revisions: list[tuple[int, Revision]] = []
+        for number in range(60):
+            who = store if number % 3 else other
+            revisions.append((number % 6, await who.commit(Put(f"/w/{number % 6}/k", b"%d" % number))))
+            if number == 30:
+                await whole.reach(revisions[-1][1])
+        late = [await stack.enter_async_context(Recorder(store, f"/w/{number}/", start)) for number in range(6)]
+        last = await other.commit(*(Put(f"/w/{number}/last", b"") for number in range(6)))
+        for seen in (*early, *late, whole):
+            await seen.reach(last)
+    for number, (one, two) in enumerate(zip(early, late, strict=True)):
+        assert one.revisions == [*(revision for of, revision in revisions if of == number), last]
+        assert two.commits == one.commits
+    assert whole.revisions == [*(revision for _, revision in revisions), last]
+
+
 async def test_law_3_a_watch_goes_on_from_any_revision(store: Store) -> None:
     start = await store.revision()
     revisions = [await store.commit(Put(f"/w/{number}", b""), Put("/w/k", b"")) for number in range(8)]

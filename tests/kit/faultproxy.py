@@ -37,13 +37,13 @@ class Gate:
 
 
 class FaultProxy:
-    """A listener on `port` that hands every connection on to `target`, unless told otherwise."""
+    """A listener on `port` that hands every connection on to `target` on `host`, unless told otherwise."""
 
-    def __init__(self, target: int) -> None:
-        self.port = free_port()
+    def __init__(self, target: int, host: str = "127.0.0.1", port: int | None = None) -> None:
+        self.port = port or free_port()
         self.latency = 0.0
         """Seconds that bytes take, each way."""
-        self._target = target
+        self._target, self._host = target, host
         self._upward, self._downward = Gate(), Gate()
         self._listener: asyncio.Server | None = None
         self._links: set[asyncio.Task[None]] = set()
@@ -108,7 +108,7 @@ class FaultProxy:
 
     async def _carry(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         with self._end(to_client), suppress(OSError):
-            server, to_server = await asyncio.open_connection("127.0.0.1", self._target)
+            server, to_server = await asyncio.open_connection(self._host, self._target)
             with self._end(to_server):
                 await first_of(
                     self._pump(client, to_server, self._upward), self._pump(server, to_client, self._downward)

@@ -90,6 +90,9 @@ BACKENDS: Mapping[str, Backend] = {
     "kafka": JavaBackend("java", ("openjdk-17-jre-headless", "maven"), archives=jars.KAFKA),
 }
 
+FOR_BENCH: Mapping[str, Backend] = {"redis": Backend("redis-server", ("redis-server",))}
+"""What only peers in the bench need; no test asks for it."""
+
 
 class ObtainError(Exception):
     """A backend cannot be had; the message says why."""

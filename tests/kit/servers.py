@@ -413,6 +413,19 @@ class RabbitMQ(Server):
             raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}")
 
 
+class Redis(Server):
+    """A Redis that keeps nothing on disk; only the bench has one."""
+
+    def __init__(self, base: Path) -> None:
+        port = free_port()
+        program = obtain.FOR_BENCH["redis"].find()
+        argv = [program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", base]
+        super().__init__(argv, base, "redis", port)
+
+    def is_ready(self) -> bool:
+        return _listens(self.port)
+
+
 class Kafka(Server):
     """A Kafka of one node, broker and controller in one. Nobody makes a topic by asking for it.
 

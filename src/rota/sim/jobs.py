@@ -29,7 +29,7 @@ from rota.control.jobs import verbs
 from rota.control.jobs.owner import Outcomes
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import OldRuns
-from rota.control.jobs.writing import Step, Writer
+from rota.control.jobs.writing import Heed, Step, Writer
 from rota.decide.jobs.due import decided, times
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
@@ -179,9 +179,9 @@ class Careless(Writer):
 
     left_out: Key = ""
 
-    async def write(self, steps: Iterable[Step]) -> dict[Step, Revision]:
+    async def write(self, steps: Iterable[Step], heed: Heed = lambda _: None) -> dict[Step, Revision]:
         wanted = {step: _without(step, self.left_out) for step in steps}
-        written = await super().write(wanted.values())
+        written = await super().write(wanted.values(), heed)
         return {step: written[careless] for step, careless in wanted.items() if careless in written}
 
 

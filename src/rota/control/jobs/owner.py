@@ -331,6 +331,7 @@ class Owner:
                 log.debug("outcomes not written yet", extra={"why": str(error)})
             except BaseException:
                 queue.waiting.extendleft(reversed(batch))
+                queue.news.set()  # the next session has to know of them
                 raise
             else:
                 if not batch:

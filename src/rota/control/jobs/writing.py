@@ -7,7 +7,7 @@ overtaken is told to whoever asked, who looks again and decides again.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -41,6 +41,9 @@ class Step:
     """Whatever the one who asks wants to know it by."""
 
 
+Heed: TypeAlias = Callable[[Mapping[Step, Revision]], None]
+
+
 @dataclass(frozen=True, eq=False)
 class _Packed:
     """A step, ready to be sent."""
@@ -57,21 +60,27 @@ class Writer:
         self.store = store
         self._incarnation, self._view = incarnation, view
 
-    async def write(self, steps: Iterable[Step]) -> dict[Step, Revision]:
-        """The steps that were written, and at which revision; the others were overtaken, or nobody knows."""
+    async def write(self, steps: Iterable[Step], heed: Heed = lambda _: None) -> dict[Step, Revision]:
+        """The steps that were written, and at which revision; the others were overtaken, or nobody knows.
+
+        `heed` is called with those of each commit as soon as it is made: others may still be under way.
+        """
         written: dict[Step, Revision] = {}
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def one(batch: list[_Packed]) -> None:
             async with turns:
-                await self._write(batch, written)
+                done = await self._write(batch)
+                written.update(done)
+                heed(done)
 
         async with asyncio.TaskGroup() as commits:
             for batch in _batches(map(_packed, steps)):
                 commits.create_task(one(batch))
         return written
 
-    async def _write(self, batch: list[_Packed], written: dict[Step, Revision]) -> None:
+    async def _write(self, batch: list[_Packed]) -> dict[Step, Revision]:
+        """Those of a batch that were written."""
         while batch:
             try:
                 revision = await self._commit(batch)
@@ -79,18 +88,18 @@ class Writer:
                 left = [packed for packed in batch if not _touches(packed.step, conflict.keys)]
                 log.debug("overtaken", extra={"steps": len(batch) - len(left)})
                 if len(left) == len(batch):
-                    return
+                    break
                 batch = left
             except (Unavailable, Unknown) as error:
                 log.debug("not written", extra={"steps": len(batch), "why": str(error)})
-                return
+                break
             else:
                 for packed in batch:
-                    written[packed.step] = revision
                     for key, record in packed.step.writes.items():
                         if key.startswith(keys.JOBS_FOLLOWED) and not isinstance(record, JobSuccess):
                             self._view.wrote(key, record, revision)
-                return
+                return {packed.step: revision for packed in batch}
+        return {}
 
     async def _commit(self, batch: list[_Packed]) -> Revision:
         expect: dict[Key, Expect] = {self._incarnation.key: self._incarnation}

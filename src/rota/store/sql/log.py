@@ -25,10 +25,14 @@ from rota.store.sql import transactions
 from rota.store.sql.group import Committer
 from rota.store.sql.steps import Driver, Steps
 from rota.store.sql.sweep import Observer
+from rota.store.sql.tail import Tail
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+FEW = 2
+"""So many watches of a process read for themselves: they may want little of what there is."""
 
 
 class Pulse:
@@ -88,6 +92,8 @@ class LogStore:
         self._rewound: Rewound | None = None
         self._cleared = Revision(0)  # a process that has just begun looks through the whole log once
         self._committer = Committer(self._commit)
+        self._tail = Tail(partial(self._read_past, "/"), lambda: self._pulse.count)
+        self._watching = 0
         self._chores: list[asyncio.Task[None]] = []
 
     @property
@@ -121,15 +127,31 @@ class LogStore:
 
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
         rules.check_prefix(prefix)
-        while True:
-            beat = self._pulse.count
-            page = await persistently(partial(self._read, partial(transactions.tail, prefix, after), alone=True))
-            self._see(page.reached)
-            for commit in page.commits:
-                yield commit
-            after = page.reached
-            if page.is_last:
-                await self._pulse.past(beat)
+        self._watching += 1
+        try:
+            while True:
+                beat = self._pulse.count
+                page = await self._new_below(prefix, after, beat)
+                self._see(page.reached)
+                for commit in page.commits:
+                    yield commit
+                after = page.reached
+                if page.is_last:
+                    await self._pulse.past(beat)
+        finally:
+            self._watching -= 1
+
+    async def _new_below(self, prefix: Key, after: Revision, beat: int) -> transactions.Page:
+        """The next commits of a watch: from what was read for all, or read for this one."""
+        if self._watching > FEW and (page := await self._tail.past(after, prefix, beat)) is not None:
+            return page
+        page = await persistently(partial(self._read_past, prefix, after))
+        if page.is_last:
+            self._tail.begin(page.reached)
+        return page
+
+    async def _read_past(self, prefix: Key, after: Revision) -> transactions.Page:
+        return await self._read(partial(transactions.tail, prefix, after), alone=True)
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)

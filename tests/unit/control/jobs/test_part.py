@@ -457,3 +457,29 @@ def test_an_outcome_whose_run_is_not_understood_holds_up_no_others() -> None:
         assert [(run.id, run.state) for run in await fleet.runs()] == [(plain, RunState.SUCCEEDED)]
 
     play(story)
+
+
+def test_an_outcome_that_a_session_was_writing_when_it_ended_is_told_by_the_next() -> None:
+    async def story(fleet: Fleet) -> None:
+        member = fleet.start("a", executors=1)
+        await asyncio.sleep(1)
+        await fleet.put(name="x")
+        order = RunOrder(run="x/gone", attempt=1, epoch=1, session=SessionId("before"), job="x")
+        asked = asyncio.Event()
+
+        async def ask(ended: Ended) -> bool:
+            asked.set()
+            await asyncio.Event().wait()
+            return True
+
+        member.part.owner._settle = ask
+        member.outcomes.add(Ended(order, SessionId("before"), Outcome(state=RunState.SUCCEEDED)))
+        await asked.wait()
+        assert not member.outcomes.waiting
+        assert member.task is not None
+        member.task.cancel()
+        await asyncio.gather(member.task, return_exceptions=True)
+        assert [each.order for each in member.outcomes.waiting] == [order]
+        assert member.outcomes.news.is_set(), "or else the next session would sleep on it"
+
+    play(story)

@@ -74,3 +74,13 @@ async def test_what_was_written_is_in_the_view() -> None:
         writing = Writer(store, await incarnation.current(store, CLOCK), view)
         (revision,) = (await writing.write([step(1)])).values()
         assert view.live[run(1).id].modified == revision
+
+
+async def test_steps_are_told_of_as_soon_as_their_own_commit_is_made() -> None:
+    async with open_store("memory://") as store:
+        writing = await writer(store)
+        told: list[int] = []
+        await store.commit(Put(keys.live_run(run(120).id), b"{}"))
+        written = await writing.write((step(number) for number in range(250)), lambda done: told.append(len(done)))
+        assert told == [100, 99, 50]
+        assert len(written) == 249
