@@ -45,8 +45,8 @@ async def test_a_drained_node_gives_every_task_away_and_none_is_ever_without_a_r
         assert (await found.store.scan(keys.RELIEFS)).entries == ()
         done = ask(tmp_path, "nodes")
         assert "drained: new disk" in done.out
-        events = ask(tmp_path, "events", "--kind", "node.drained")
-        assert f"node {victim} is drained" in events.out
+        says = f"node {victim} is drained"
+        await eventually(lambda: says in ask(tmp_path, "events", "--kind", "node.drained").out, within=20)
 
 
 async def test_a_drain_says_what_is_in_the_way_and_its_deadline_counts(tmp_path: Path) -> None:

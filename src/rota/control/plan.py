@@ -185,8 +185,16 @@ def _moves(
     there = [replace(each, ramp=_at_once(ramp, each.id, largest)) for each in _after(view, binds)]
     demands = [replace(demand_of(view, name, coverages[name], how, now), missing=1) for name in leaving]
     found = place(demands, there, how.policy, rules=how.rules)
-    is_held_back = any(each.ramp is not None and each.ramp < each.slots - each.used for each in there)
-    moves = {each.key: _Move(leaving[each.key], None, each.why, is_held_back) for each in found.pending}
+    waiting = {each.key for each in found.pending}
+    # Who would find a node if the ramp were not there only waits; the others are told what is really in the way.
+    free = place(
+        [each for each in demands if each.key in waiting],
+        _after(view, [*binds, *found.binds]),
+        how.policy,
+        rules=how.rules,
+    )
+    stuck = {each.key: each.why for each in free.pending}
+    moves = {key: _Move(leaving[key], None, stuck.get(key, ""), key not in stuck) for key in sorted(waiting)}
     return moves | {bind.key: _Move(leaving[bind.key], bind.node, bind.why) for bind in found.binds}
 
 

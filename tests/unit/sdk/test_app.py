@@ -298,7 +298,7 @@ def test_jobs_take_one_argument(app):
         (
             lambda app: app.job(zzz=1)(no_argument),
             'job "no_argument": there is no option zzz=; there are after, concurrency, cron, every, jitter, labels, '
-            "misfire, name, process, retries, timeout, tz",
+            "misfire, name, on_lost, process, retries, timeout, tz",
         ),
         (lambda app: app.stream(sink="memory://")(no_argument), 'stream "no_argument": source= is missing; add it'),
         (lambda app: app.service("logic"), 'service "logic": port= is missing; add it'),
