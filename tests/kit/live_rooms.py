@@ -58,6 +58,14 @@ class LiveRooms:
 
         await eventually(running, within=within, despite=(Unavailable,))  # a node may be slow while it starts so much
 
+    async def until_said(self, count: int) -> None:
+        """The platform has said so much more."""
+        goal = self._said() + count
+        await eventually(lambda: self._said() >= goal, within=60)
+
+    def _said(self) -> int:
+        return self.log.read_bytes().count(b"\n") if self.log.exists() else 0
+
     def kill_a_worker(self) -> int:
         """One of those that hold connections; its pid."""
         victim = random.choice(self._called("rota: host"))
