@@ -224,11 +224,12 @@ class RelayScenario:
             machine.restart()
 
     async def _freeze(self, length: float) -> None:
-        """A process stands still, for less time than it takes to be left out."""
+        """A process stands still; a relay for less time than it takes to be left out."""
         machine = self._world.random.choice(self._world.machines)
         if machine.is_up:
             machine.freeze()
-            await asyncio.sleep(min(length, LEASE / 2))
+            is_relay = machine in self._fleet.relays.values()
+            await asyncio.sleep(min(length, LEASE / 2) if is_relay else length)
             if machine.process.group.is_frozen and not machine.process.is_dead:
                 machine.thaw()
 

@@ -30,7 +30,7 @@ def test_nothing_acked_is_lost_whatever_happens() -> None:
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_missing_safeguard_is_found(broken: str) -> None:
-    found = (violation for seed in range(100) for violation in run_seed(seed, "relay", broken).violations)
+    found = (violation for seed in range(200) for violation in run_seed(seed, "relay", broken).violations)
     assert any(FOUND[broken] in violation for violation in found)
 
 
