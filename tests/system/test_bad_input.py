@@ -97,7 +97,7 @@ def test_schema_newer_than_the_code(folder: Path, database: Path) -> None:
     connection.close()
     code, line = refused(folder, "status", "--store", "sqlite:///old.db")
     assert code == 2
-    assert "has schema 999, this Rota knows 1 and older; upgrade Rota on this machine" in line
+    assert "has schema 999, this Rota knows 2 and older; upgrade Rota on this machine" in line
 
 
 def test_not_a_database(folder: Path) -> None:

@@ -156,7 +156,7 @@ async def test_tables_for_people(url: str) -> None:
         first, second = nodes.out.splitlines()[1:]
         assert first.split()[:3] == ["n1", "*", "both"]
         assert first.split()[4:] == ["online", "4/10", "1", "room", "zone=a"]
-        assert second.split()[3:] == ["online", "0/10", "0", "disk", "zone=a"]
+        assert second.split()[3:] == ["online", "0/10", "0", "cordoned:", "disk", "zone=a"]
     (node, _) = told(url, "nodes")["nodes"]
     assert (node["id"], node["leads"], node["used"], node["cordon"]) == ("n1", True, 4, None)
     shown = call(url, "resources", "get", "room", "2").out.splitlines()
@@ -176,6 +176,8 @@ async def test_cordon_and_why(url: str) -> None:
         "room/1: 1 of 2 tasks are placed, on n1; n2 is full",
         "  on n1: most free",
         "  not on n2: full",
+        "  not on n1: all its slots are taken (25 of 10)",
+        "  would go on n1, if you give it 16 more slots",
     ]
     assert call(url, "nodes", "cordon", "n1", "--why", "disk").out.startswith("node n1 is cordoned since ")
     first, *held = call(url, "why", "n1").out.splitlines()

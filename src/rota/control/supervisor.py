@@ -110,7 +110,9 @@ class Supervisor:
         """The revision that the balance was last looked at."""
 
         self._waiting: frozenset[str] = frozenset()
+        self._began = clock.wall()
         self._draining: set[NodeId] = set()
+        self._drained: set[NodeId] = set()
         self._failed: set[tuple[str, str]] = set()
         self._ramp = Ramp(config.ramp)
         self._budget = Pace(config.rebalance, timedelta(minutes=1), clock.monotonic())
@@ -138,12 +140,13 @@ class Supervisor:
                 self._news.set()
 
     def _tell_drained(self) -> None:
-        """Tell of nodes that have given their last task away."""
+        """Tell of nodes that have given their last task away, unless that was before this term."""
         view = self._view
-        drained = {node for node in self._draining if node in view.drains and not view.on_node.get(node)}
-        for node in sorted(drained):
-            self._tell("node.drained", node, tasks=view.drains[node].tasks)
-        self._draining = {node for node in view.drains if view.on_node.get(node)}
+        drained = {node for node in view.drains if not view.on_node.get(node)}
+        for node in sorted(drained - self._drained):
+            if node in self._draining or view.drains[node].since >= self._began:
+                self._tell("node.drained", node, tasks=view.drains[node].tasks)
+        self._drained, self._draining = drained, view.drains.keys() - drained
 
     def _overdue(self) -> set[str]:
         """Resources with tasks on nodes whose drain has taken too long."""
