@@ -89,6 +89,7 @@ class RunsProcess:
         if self._process.returncode is None:
             self._process.stdin.close()  # type: ignore[union-attr]
             await asyncio.wait_for(self._process.wait(), 30)
+        await asyncio.wait([self._reading], timeout=10)  # what it said last is still to be read
         self._reading.cancel()
 
     def _outcome(self, run: str) -> "asyncio.Future[Outcome]":
