@@ -164,9 +164,6 @@ class _Host:
             _say("answer", await self._do(verb, rest))
         await runtime.drain()
         await runtime.kill()
-        for _ in range(100):  # the last of their processes may be ending
-            if runtime.attempts.running():
-                await asyncio.sleep(0.05)
         await runtime.logs.write_down()
         for task in working:
             task.cancel()

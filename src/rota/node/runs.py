@@ -130,6 +130,7 @@ class Runs:
         self._told = _Told()
         self._gives_soon = False
         self._is_busy = asyncio.Event()
+        self._rest = asyncio.Event()
         self._may_act = False
         self._alarm: asyncio.TimerHandle | None = None
         self._stop_at: Instant | None = None
@@ -249,6 +250,15 @@ class Runs:
             self.look()
             if not self._running and not self._dying:
                 self._is_busy.clear()
+                self._rest.set()
+
+    async def over(self) -> None:
+        """Return when the last attempt is over, with all of its processes, and that is told."""
+        while self._running or self._dying:
+            self._rest.clear()
+            self._is_busy.set()
+            await self._rest.wait()
+        await asyncio.sleep(0)  # outcomes are told a turn later
 
     def look(self) -> None:
         """End what has had its time, and free what waits behind something long."""

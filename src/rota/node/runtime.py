@@ -170,6 +170,7 @@ class Runtime:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, ends - self._clock.monotonic())):
                 await self.crew.until(lambda: not self.crew.workers)
+                await self.attempts.over()  # what their workers left behind ends, too, before they are told
         await self.services.leave(GOODBYE)
         if self.relay is not None:
             await self.relay.leave(max(HAND_OVER, ends - self._clock.monotonic()))
