@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -453,6 +454,49 @@ async def test_attempts_end_before_the_lease_does_if_the_agent_is_frozen(
         os.kill(runs.pid, signal.SIGSTOP)
         try:
             await eventually(lambda: is_gone(worker))
+        finally:
+            os.kill(runs.pid, signal.SIGCONT)
+
+
+async def _pids(folder: Path, count: int) -> list[int]:
+    file = folder / "pids"
+    found = await eventually(lambda: file.exists() and len(said := file.read_text().split()) == count and said)
+    return [int(pid) for pid in found]
+
+
+@pytest.mark.parametrize("portable", ["", "1"])
+async def test_a_program_that_closes_what_it_does_not_know_ends_before_the_lease_does(
+    tmp_path: Path, portable: str
+) -> None:
+    script = "import os, time; os.closerange(3, 512); print(os.getpid(), file=open('pids', 'w')); time.sleep(600)"
+    async with runs_process(tmp_path, APP, ROTA_PORTABLE=portable) as runs:
+        assert await runs.start("r", "closes", argv=[sys.executable, "-c", script], cwd=str(tmp_path)) == ""
+        (pid,) = await _pids(tmp_path, 1)
+        await runs.ask("lease", 1.0)
+        os.kill(runs.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: is_gone(pid))
+        finally:
+            os.kill(runs.pid, signal.SIGCONT)
+
+
+async def test_a_program_that_closes_what_it_does_not_know_ends_with_the_agent(tmp_path: Path) -> None:
+    script = "import os, time; os.closerange(3, 512); print(os.getpid(), file=open('pids', 'w')); time.sleep(600)"
+    async with runs_process(tmp_path, APP) as runs:
+        assert await runs.start("r", "closes", argv=[sys.executable, "-c", script], cwd=str(tmp_path)) == ""
+        (pid,) = await _pids(tmp_path, 1)
+        os.kill(runs.pid, signal.SIGKILL)
+        await eventually(lambda: is_gone(pid))
+
+
+async def test_a_whole_tree_ends_before_the_lease_does_if_the_agent_is_frozen(tmp_path: Path) -> None:
+    async with runs_process(tmp_path, APP) as runs:
+        assert await runs.start("r", "tree", argv=["sh", "-c", TREE], cwd=str(tmp_path)) == ""
+        pids = await _pids(tmp_path, 4)
+        await runs.ask("lease", 1.0)
+        os.kill(runs.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: all(map(is_gone, pids)))
         finally:
             os.kill(runs.pid, signal.SIGCONT)
 

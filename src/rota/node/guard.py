@@ -6,9 +6,13 @@ forked before any of the app's code runs, holds nothing but three things, and do
 - the lifeline to the agent, where the kernel does not watch that by itself;
 - the deadline of work that nobody else may do at the same time, in a page of memory that the worker writes, or the
   agent for all its runs, and that the guard reads;
-- a pipe from the worker: when it closes, the worker has ended, and the guard does too.
+- a pipe from the worker: when it closes and the worker has ended, the guard does too. A program may close the pipe and
+  go on, as it may close all it does not know; then the guard looks for the worker itself.
+
+What left the group, for a session of its own for instance, is ended with it, as long as it descends from the worker.
 """
 
+import contextlib
 import mmap
 import os
 import select
@@ -20,6 +24,7 @@ from typing import NoReturn, Self
 import setproctitle
 
 from rota.kit.clock import SYSTEM
+from rota.node import kernel
 
 LOOK_MS = 100
 _DEADLINE = struct.Struct("d")
@@ -83,14 +88,37 @@ def _be_guard(title: str, page: Page, worker: int, lifeline: int | None) -> NoRe
         poll = select.poll()
         for fd in watched:
             poll.register(fd, select.POLLIN)
+        has_hung_up = False
         while True:
-            gone = [fd for fd, _ in poll.poll(LOOK_MS)]
+            gone = {fd for fd, _ in poll.poll(LOOK_MS)}
             if worker in gone:
+                poll.unregister(worker)
+                has_hung_up = True
+            if has_hung_up and not _is_there(os.getpgrp()):
                 os._exit(0)
-            if gone or (page.dead_by and SYSTEM.monotonic() >= page.dead_by):
-                os.killpg(os.getpgrp(), signal.SIGKILL)
+            if gone - {worker} or (page.dead_by and SYSTEM.monotonic() >= page.dead_by):
+                _end_all(os.getpgrp())
     finally:
         os._exit(1)
+
+
+def _is_there(leader: int) -> bool:
+    """Has the worker not been reaped? Its number means nobody else as long as we are in its group."""
+    try:
+        os.kill(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs as somebody else by now
+        pass
+    return True
+
+
+def _end_all(leader: int) -> NoReturn:
+    """End the worker and all that descends from it; last its group, to which this process belongs."""
+    with contextlib.suppress(OSError):
+        kernel.end(each.pid for each in kernel.kin_of(leader) if each.pid != os.getpid())
+    os.killpg(leader, signal.SIGKILL)
+    os._exit(1)
 
 
 def _close_all_but(keep: list[int]) -> None:
