@@ -1,6 +1,7 @@
 """What only some systems can do, and the ways that work everywhere; both are tried here with real processes."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -140,9 +141,11 @@ async def test_kin_are_found_in_other_groups_and_sessions_and_never_mistaken() -
 
 
 def test_what_a_child_used_is_told() -> None:
-    code = "import resource, sys; held = bytearray(50_000_000); sum(range(2_000_000)); sys.exit(3)"
+    code = "import sys; held = bytearray(50_000_000); sum(range(2_000_000)); sys.exit(3)"
     pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
+    # Until it executes its program a child shares its parent's memory, and the kernel counts that as the child's peak.
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + 200_000_000
     ended = kernel._ended(*os.wait4(pid, 0))
     assert (ended.pid, os.waitstatus_to_exitcode(ended.status)) == (pid, 3)
     assert 0 < ended.cpu_seconds < 30
-    assert 50_000_000 < ended.peak_memory < 500_000_000
+    assert 50_000_000 < ended.peak_memory < most
