@@ -54,6 +54,7 @@ from rota.model.resource import (
     WantedResource,
     record_of,
 )
+from rota.model.stream import KIND as STREAM
 from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
@@ -156,6 +157,7 @@ async def update_resource(
     store: Store, kind: str, id: str, changes: Mapping[str, object], *, version: int | None = None
 ) -> ResourceView:
     """Change some fields of a resource; Conflict if it is not at `version` any more."""
+    _leave_to_its_stream(kind, id)
 
     async def attempt() -> ResourceView | None:
         entry, record = await _resource(store, kind, id)
@@ -180,6 +182,7 @@ async def update_resource(
 @needs(Access.OPERATE)
 async def delete_resource(store: Store, kind: str, id: str, *, version: int | None = None) -> ResourceView:
     """Delete a resource, and return it as it was. The leader stops its tasks."""
+    _leave_to_its_stream(kind, id)
 
     async def attempt() -> ResourceView | None:
         entry, record = await _resource(store, kind, id)
@@ -193,9 +196,10 @@ async def delete_resource(store: Store, kind: str, id: str, *, version: int | No
 
 @needs(Access.VIEW)
 async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
-    """The kinds of resources that apps of this fleet have declared, by name."""
+    """The kinds of resources that apps of this fleet have declared, by name; not those that stand for streams."""
     entries = (await store.scan(keys.KINDS)).entries
-    return tuple(kind for entry in entries if (kind := understood(KindRecord, entry)))
+    kinds = [kind for entry in entries if (kind := understood(KindRecord, entry))]
+    return tuple(kind for kind in kinds if not kind.name.startswith(STREAM))
 
 
 # Nodes
@@ -416,6 +420,13 @@ def check_wait(wait: timedelta | None) -> None:
 
 
 # Making a resource
+
+
+def _leave_to_its_stream(kind: str, id: str) -> None:
+    """Invalid for what stands for a group of a stream: the leader changes and deletes it."""
+    if kind.startswith(STREAM):
+        stream = kind.removeprefix(STREAM)
+        raise Invalid(f'{kind}/{id} stands for a group of stream "{stream}", which looks after it; leave it alone')
 
 
 async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str | None) -> ResourceView:

@@ -31,6 +31,7 @@ from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
 from rota.control.rules import load_rules
 from rota.control.sources import query_sources
+from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import Access, Gate, known
@@ -59,7 +60,7 @@ from rota.node.relay.fleet import join_relays
 from rota.node.relay.hold import RelayPlace
 from rota.node.runtime import Runtime
 from rota.node.session import Identity, Session, in_session
-from rota.node.status import publish_kinds, publish_status
+from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
@@ -154,6 +155,7 @@ class _Node:
                 relay=place,
                 jobs=settings.jobs,
             )
+            state.runtime.crew.letters = str(folder.path / "dead-letters")
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
@@ -255,6 +257,8 @@ class _Node:
                     )
                 finally:
                     state.store = state.logs = None
+                    if state.runtime is not None:
+                        state.runtime.lending.store = None
                     await state.watches.close()
                     for part in writing:
                         part.cancel()
@@ -288,6 +292,8 @@ class _Node:
                     )
                     parts.create_task(answers, name="queries")
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
+                    parts.create_task(publish_streams(store, session, runtime.streams), name="streams")
+                    runtime.lending.store, runtime.lending.lease = store, session.keeper.lease
                     parts.create_task(runtime.saves.write(store, node.id), name="saves")
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
                     if runtime.relay is not None:
@@ -304,6 +310,7 @@ class _Node:
         finally:
             state.session = state.peers = state.duties = state.jobs = None
             if state.runtime is not None:
+                state.runtime.lending.lease = None
                 state.runtime.end_session()
 
     async def _lead(self, term: Term) -> None:
@@ -326,6 +333,7 @@ class _Node:
                 duties.create_task(query_sources(term, self._clock), name="sources")
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
                 duties.create_task(declared, name="declared")
+                duties.create_task(keep_streams(term, self._clock, state.journal.tell), name="streams")
                 duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")

@@ -37,7 +37,7 @@ from rota.model.resource import (
     SyncRequest,
     Trouble,
 )
-from rota.model.stream import Group, StreamTaskStatus
+from rota.model.stream import Group, SkipRecord, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes
 
 R = TypeVar("R")
 
@@ -75,8 +75,12 @@ VERSIONS: Mapping[type, int] = {
     Roster: 1,
     RunRecord: 1,
     SavedState: 1,
+    SkipRecord: 1,
     SlotsSet: 1,
+    StreamRecord: 1,
+    StreamStatus: 1,
     StreamTaskStatus: 1,
+    StreamWishes: 1,
     Strikes: 1,
     SyncRequest: 1,
     Trouble: 1,

@@ -211,6 +211,30 @@ KINDS: Mapping[str, Kind] = {
         "What a worker's tasks emitted last may be lost, unless another replica emitted it too.",
         {"count": "how many messages"},
     ),
+    "stream.state": Kind(
+        Severity.INFO,
+        "stream {subject} is {state}",
+        "A stream came into another state.",
+        {"state": "the new one", **_WHY},
+    ),
+    "stream.given_up": Kind(
+        Severity.WARNING,
+        "group {group} of stream {subject} is given up; its records are read again",
+        "A group could not publish: what it read is read again from the committed offsets, by another.",
+        {"group": "which", **_WHY},
+    ),
+    "stream.dismissed": Kind(
+        Severity.WARNING,
+        "task {slot} of group {group} of stream {subject} is replaced",
+        "A stream task failed, or did not answer in time.",
+        {"group": "its group", "slot": "which of the group's", **_WHY},
+    ),
+    "stream.moved": Kind(
+        Severity.WARNING,
+        "the offsets of stream {subject} were set anew",
+        "The source was made anew, and `vanished` of the stream says where to go on.",
+        {"policy": "the stream's `vanished`", **_WHY},
+    ),
     "sink.down": Kind(
         Severity.WARNING,
         "sink {subject} takes no messages; they are kept on disk",

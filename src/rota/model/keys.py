@@ -83,6 +83,18 @@ SLOTS: Key = "/slots/"
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
+STREAMS: Key = "/streams/"
+"""Streams as the nodes' apps declare them."""
+
+STREAM_WISHES: Key = "/stream-wishes/"
+"""What people want of each stream beyond its declaration."""
+
+STREAM_STATUS: Key = "/stream-status/"
+"""How each stream is; written by the leader together with its groups."""
+
+STREAM_SKIPS: Key = "/stream-skips/"
+"""Records that each stream left out because its source has them no more: one key per stream, partition and offset."""
+
 STREAM_OFFSETS: Key = "/stream-offsets/"
 """Up to where each partition of a stream is in its output: one key per stream and partition."""
 
@@ -94,6 +106,7 @@ STREAM_TASKS: Key = "/stream-tasks/"
 
 MANIFESTS: Key = "/stream-manifests/"
 """What was published of each stream: one key per publish, in the order of time."""
+
 RELAY: Key = "/relay/"
 """Everything about relays."""
 
@@ -246,6 +259,16 @@ def assignment(node_id: NodeId, task_id: str) -> Key:
 def assignments(node_id: NodeId) -> Key:
     """Where the tasks of one node are; each key ends in the task's id."""
     return f"{ASSIGNMENTS}{node_id}/"
+
+
+def stream_prefixes(stream: str) -> tuple[Key, ...]:
+    """What the tasks of a stream read and write in the store."""
+    return tuple(f"{each}{stream}/" for each in (STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_SKIPS, MANIFESTS))
+
+
+def stream_skip(stream: str, partition: int, offset: int) -> Key:
+    """Records that a stream left out, from this offset on."""
+    return f"{STREAM_SKIPS}{stream}/{partition:06d}/{offset:020d}"
 
 
 def stream_offsets(stream: str) -> Key:

@@ -114,7 +114,7 @@ class ResourceRecord:
 
     created: datetime
     origin: str = "api"
-    """Who added it: `api`, `source` or `config`."""
+    """Who added it: `api`, `source`, `config` or `stream`."""
 
     spec: dict[str, Any] = field(default_factory=dict)
     priority: int = 0

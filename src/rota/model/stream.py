@@ -8,8 +8,118 @@ are all there is: a new leader goes on from them, wherever the one before it sto
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from rota.model.ids import NodeId, Revision
+
+KIND = "stream:"
+"""How the kinds of resources begin that stand for streams: each group is a resource of its stream's kind."""
+
+
+def kind_of(stream: str) -> str:
+    """The kind whose resources are the groups of a stream."""
+    return KIND + stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRecord:
+    """A stream, as an app declares it."""
+
+    name: str
+    app: str
+    digest: str
+    """Of where it reads and where it goes: a group that goes by another is ended."""
+
+    spec: dict[str, Any]
+    """The declaration (`workloads.streams.spec`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamWishes:
+    """What people want of a stream beyond its declaration."""
+
+    is_suspended: bool = False
+    """What reads ends and publishes, and nothing new begins."""
+
+    is_terminated: bool = False
+    """The same for good, whoever declares it."""
+
+    tasks: int | None = None
+    """Task groups, if not as it is declared."""
+
+    hand_off: tuple[int, ...] = ()
+    """Numbers of groups that are to end now; the leader takes out those that do."""
+
+
+class StreamState(StrEnum):
+    """How a stream is."""
+
+    PENDING = "pending"
+    """It has not been looked at as a whole yet."""
+
+    RUNNING = "running"
+    IDLE = "idle"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    UNHEALTHY_SUPERVISOR = "unhealthy supervisor"
+    """The leader cannot reach its source or its output, again and again."""
+
+    UNHEALTHY_TASKS = "unhealthy tasks"
+    """Its tasks fail, again and again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamError:
+    """Something that went wrong with a stream."""
+
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStatus:
+    """How a stream is, as the leader sees it. Every commit of its groups expects and writes this."""
+
+    stream: str
+    state: StreamState = StreamState.PENDING
+    detail: str = ""
+    """What is special about it now, in words."""
+
+    since: datetime
+    generation: int = 0
+    """The highest that any of its groups ever had."""
+
+    identity: str | None = None
+    """Which source it reads, so that one made anew is noticed."""
+
+    phases: dict[str, int] = field(default_factory=dict)
+    """Phase → how many groups are in it."""
+
+    committed: dict[int, int] = field(default_factory=dict)
+    """Partition → up to where it is in the output."""
+
+    latest: dict[int, int] = field(default_factory=dict)
+    """Partition → where the source ends."""
+
+    lag: int = 0
+    """Records that are in the source and not in the output."""
+
+    errors: tuple[StreamError, ...] = ()
+    """The last few, the newest last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkipRecord:
+    """A stream went on at `offset`, and left records of a partition out that its source has no more."""
+
+    stream: str
+    partition: int
+    first: int
+    last: int
+    offset: int
+    policy: str
+    why: str
+    at: datetime
 
 
 class Phase(StrEnum):

@@ -104,6 +104,9 @@ class Crew:
         self.emitting = Emitting()
         """How workers hand messages over to the relay."""
 
+        self.letters = ""
+        """The folder for records that streams could not read."""
+
         self.is_excused: Callable[[Worker], bool] = lambda worker: False
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
 
@@ -332,6 +335,7 @@ class Crew:
             deadline=self._deadline,
             beat=self._vigil.beat,
             emitting=self.emitting,
+            letters=self.letters,
         )
 
     def _drain(self, worker: Worker, why: str) -> None:

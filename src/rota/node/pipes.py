@@ -121,6 +121,8 @@ class Brief(msgspec.Struct, frozen=True):
     """Until when exclusive work may go on, if nothing later is said."""
 
     emitting: Emitting = Emitting()
+    letters: str = ""
+    """The folder for records that streams could not read."""
 
 
 class Fork(Message, frozen=True):
@@ -243,6 +245,18 @@ class Listed(Message, frozen=True):
     attempt: int
     error: str = ""
     result: bytes = b""
+
+
+class AskStore(Message, frozen=True):
+    """From a worker that the store is lent to: a question (`store.lent`)."""
+
+    frame: bytes
+
+
+class StoreSaid(Message, frozen=True):
+    """To such a worker: an answer."""
+
+    frame: bytes
 
 
 class Finish(Message, frozen=True):
@@ -441,7 +455,8 @@ class RelayIs(Message, frozen=True):
 
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
-    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | Deadline | Finish | Serve | Listen | Withdraw
+    | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
+    | Serve | Listen | Withdraw
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
     | LineLost | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
 )  # fmt: skip

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from rota.decide.crew import Pool
 from rota.model.config import RuntimeConfig
+from rota.model.stream import KIND
 from rota.node.pipes import Order
 from rota.workloads.services.routing import ByWorker
 from rota.workloads.summary import AppSummary, ServiceSummary
@@ -96,20 +97,23 @@ def _of_service(service: ServiceSummary, config: RuntimeConfig, sizes: Mapping[t
 
 def kinds_alone(app: AppSummary) -> set[str]:
     """The kinds whose tasks each have a process of their own; so has every exclusive task."""
-    return {kind.name for kind in app.resources if kind.runs_alone}
+    return {kind.name for kind in app.kinds if kind.runs_alone}
 
 
 def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) -> Iterator[Post]:
-    kinds = {kind.name: kind for kind in app.resources}
+    kinds = {kind.name: kind for kind in app.kinds}
     alone = kinds_alone(app)
     for order in orders:
         if order.is_exclusive or order.kind in alone:
+            is_stream = order.kind.startswith(KIND)
             pool = Pool(
                 f"task:{order.task}",
                 1,
-                breaks_first=order.is_exclusive,
+                # Two of a stream would say different things of one task.
+                breaks_first=order.is_exclusive or is_stream,
                 version=order.epoch,
                 needs_lease=order.is_exclusive,
             )
             is_async = order.kind in kinds and kinds[order.kind].is_async
-            yield Post(pool, "task", order=order, drain=config.grace, has_loop=is_async)
+            role = "stream" if is_stream else "task"
+            yield Post(pool, role, order=order, drain=config.grace, has_loop=is_async)

@@ -26,10 +26,12 @@ from rota.model.job import WantedJob
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
+from rota.model.stream import StreamRecord
 from rota.node import kernel, posts
 from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
+from rota.node.lending import Lending
 from rota.node.loaders import Target
 from rota.node.logs import RunLogs
 from rota.node.pipes import Deadline, Loaded, Order
@@ -42,6 +44,7 @@ from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
 from rota.workloads.jobs.wanted import wanted
+from rota.workloads.streams.spec import declared
 from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
@@ -83,6 +86,8 @@ class Runtime:
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
         self.logs = RunLogs(jobs.log_bytes, clock)
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
+        self.lending = Lending()
+        self.crew.witnesses.append(self.lending)
         self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
         self.relay: RelayHold | None = None
         """What takes emitted messages to their sinks; None if this node has no place for it."""
@@ -202,14 +207,19 @@ class Runtime:
             pools=self._pools(),
             tasks_ordered=len(self.tasks.orders),
             tasks_running=len(self.tasks.running()),
-            kinds=sorted(kind.name for kind in app.app.resources) if app else [],
+            kinds=sorted(kind.name for kind in app.app.kinds) if app else [],
             jobs=sorted(job.name for job in self.jobs()),
         )
 
     def kinds(self) -> list[KindRecord]:
-        """The kinds of resources that the app declares."""
+        """The kinds of resources that the app declares, and those that its streams are placed by."""
         app = self.generations.app
-        return [_kind(app.app.name, kind) for kind in app.app.resources] if app else []
+        return [_kind(app.app.name, kind) for kind in app.app.kinds] if app else []
+
+    def streams(self) -> list[StreamRecord]:
+        """The streams that the app declares."""
+        app = self.generations.app
+        return [declared(app.app.name, spec) for spec in app.app.streams] if app else []
 
     def jobs(self) -> list[WantedJob]:
         """The jobs that the app declares."""

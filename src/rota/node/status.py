@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
+from rota.model.ids import Key
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
+from rota.model.stream import StreamRecord
 from rota.node.session import Session
 from rota.store.port import Absent, At, Put, Store
 
@@ -28,19 +30,33 @@ async def publish_kinds(store: Store, session: Session, kinds: Callable[[], list
         if now != written:
             try:
                 for kind in now:
-                    await _write_kind(store, session, kind)
+                    await _write(store, session, keys.kind(kind.name), codec.encode(kind))
                 written = now
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("kinds not written", extra={"node": session.node.id, "why": str(error)})
         await asyncio.sleep(PACE)
 
 
-async def _write_kind(store: Store, session: Session, kind: KindRecord) -> None:
-    key, value = keys.kind(kind.name), codec.encode(kind)
+async def _write(store: Store, session: Session, key: Key, value: bytes) -> None:
     entry = await store.get(key)
     if entry is None or entry.value != value:
         seen = At(key, entry.modified) if entry else Absent(key)
         await store.commit(Put(key, value), expect=[seen, session.incarnation])
+
+
+async def publish_streams(store: Store, session: Session, streams: Callable[[], list[StreamRecord]]) -> None:
+    """Write the streams that the app declares, where the store says something else, for ever."""
+    written: list[StreamRecord] = []
+    while True:
+        now = streams()
+        if now != written:
+            try:
+                for stream in now:
+                    await _write(store, session, keys.STREAMS + stream.name, codec.encode(stream))
+                written = now
+            except (Conflict, Unavailable, Unknown) as error:
+                log.debug("streams not written", extra={"node": session.node.id, "why": str(error)})
+        await asyncio.sleep(PACE)
 
 
 async def publish_status(store: Store, session: Session, status: Callable[[], NodeStatus]) -> None:

@@ -26,11 +26,13 @@ from rota.node.pipes import Brief, Pipe, StartFailed
 from rota.node.program import become_program
 from rota.node.service import be_service_worker
 from rota.node.stacks import SIGNAL
+from rota.node.streaming import be_stream
 from rota.sdk.app import App
 
 BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
     "host": be_host,
     "task": be_alone,
+    "stream": be_stream,
 }
 """What each role does that needs nothing else; imported before the fork, which none pays for."""
 

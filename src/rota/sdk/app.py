@@ -6,7 +6,7 @@ something declared further down (`after=`) is checked by `check`, which `load` a
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from rota.decide.jobs.circle import circle
@@ -266,6 +266,16 @@ class App:
         completion_timeout: Duration = "30m",
         start: Literal["earliest", "latest"] = "latest",
         vanished: Literal["halt", "earliest", "latest"] = "halt",
+        checkpoint_rows: int = 5_000_000,
+        checkpoint_bytes: int = 256 * 1024 * 1024,
+        checkpoint_every: Duration | None = None,
+        late: Duration | None = None,
+        early: Duration | None = None,
+        late_start: str | datetime | None = None,
+        max_errors: int | None = None,
+        idle_after: Duration | None = None,
+        at_a_time: int | None = None,
+        batch: int = 2000,
         labels: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, R]], Stream[P, R]]:
         """Decorates a function that makes rows of a batch of records."""
@@ -279,6 +289,16 @@ class App:
             "completion_timeout": completion_timeout,
             "start": start,
             "vanished": vanished,
+            "checkpoint_rows": checkpoint_rows,
+            "checkpoint_bytes": checkpoint_bytes,
+            "checkpoint_every": checkpoint_every,
+            "late": late,
+            "early": early,
+            "late_start": late_start,
+            "max_errors": max_errors,
+            "idle_after": idle_after,
+            "at_a_time": at_a_time,
+            "batch": batch,
             "labels": labels,
         }
         return lambda function: _register("stream", self.streams, Stream(function, options))

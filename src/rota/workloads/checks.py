@@ -8,7 +8,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -91,6 +91,19 @@ class Check:
     def duration_or_none(self, option: str, value: object) -> timedelta | None:
         """A duration, or None for none."""
         return None if value is None else self.duration(option, value)
+
+    def moment_or_none(self, option: str, value: object) -> datetime | None:
+        """A time with its zone, or None for none."""
+        if isinstance(value, str):
+            try:
+                value = datetime.fromisoformat(value)
+            except ValueError:
+                self.fail(f'{option} is {_show(value)}; write a time like "2026-01-31T12:00+00:00"')
+        if value is not None and not isinstance(value, datetime):
+            self.fail(f'{option} is {_show(value)}; write a time like "2026-01-31T12:00+00:00", or an aware datetime')
+        if value is not None and value.tzinfo is None:
+            self.fail(f'{option} is {value.isoformat()}, which is not the same everywhere; add its zone, like "+00:00"')
+        return value
 
     def choice(self, option: str, value: object, choices: Sequence[str]) -> str:
         """One of a few words."""

@@ -12,11 +12,15 @@ import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.resource import NO_AFFINITY, Affinity
+from rota.model.stream import kind_of
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import Rule
 from rota.workloads.streams.spec import StreamSpec
+
+PATIENCE = timedelta(seconds=30)
+"""Of a stream's kind. The leader goes by what the tasks say themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +102,27 @@ class AppSummary:
     jobs: tuple[JobSpec, ...] = ()
     commands: tuple[CommandSpec, ...] = ()
     streams: tuple[StreamSpec, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[ResourceSummary, ...]:
+        """What the leader places tasks of: kinds of resources, and streams, whose groups are resources too."""
+        return (*self.resources, *map(_kind_of_stream, self.streams))
+
+
+def _kind_of_stream(stream: StreamSpec) -> ResourceSummary:
+    return ResourceSummary(
+        name=kind_of(stream.name),
+        replicas=stream.replicas,
+        exclusive=False,
+        is_async=stream.is_async,
+        runs_alone=True,
+        silent_after=PATIENCE,
+        start_within=PATIENCE,
+        sink=None,
+        labels=stream.labels,
+        source_every=None,
+        source_timeout=None,
+    )
 
 
 def encode(summary: AppSummary) -> bytes:

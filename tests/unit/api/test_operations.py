@@ -221,6 +221,18 @@ async def test_a_fleet_without_kinds_says_so() -> None:
             await create(store)
 
 
+async def test_what_stands_for_a_group_of_a_stream_is_left_to_it(store: Store) -> None:
+    await declare(store, "stream:clicks")
+    assert [kind.name for kind in await operations.list_kinds(store)] == ["room"]
+    says = 'stream:clicks/g stands for a group of stream "clicks"'
+    with pytest.raises(Invalid, match="use letters, digits"):
+        await operations.create_resource(store, HandClock(), {"kind": "stream:clicks", "id": "g"})
+    with pytest.raises(Invalid, match=says):
+        await operations.update_resource(store, "stream:clicks", "g", {"replicas": 2})
+    with pytest.raises(Invalid, match=says):
+        await operations.delete_resource(store, "stream:clicks", "g")
+
+
 async def test_an_exclusive_kind_has_one_task(store: Store) -> None:
     await declare(store, "lock", exclusive=True)
     with pytest.raises(Invalid, match="its kind is exclusive"):

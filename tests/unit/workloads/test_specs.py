@@ -1,15 +1,18 @@
 """What a user may declare, and what is said about what they may not."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rota.model import codec
 from rota.model.errors import Invalid
+from rota.model.stream import StreamRecord
 from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.spec import HandlerSpec, ServiceSpec
-from rota.workloads.streams.spec import StreamSpec
+from rota.workloads.streams.spec import StreamSpec, declared, spec_of
 
 BAD_NAMES = ["", "a b", "-a", ".a", "ä", "a/b", "x" * 64, "a:b", "a\n", "_a"]
 GOOD_NAMES = ["a", "A9", "daily_report", "a.b-c", "x" * 63, "0"]
@@ -139,6 +142,10 @@ def test_a_name_is_a_str(make):
         (stream, {"sink": "postgresql://h/db"}, "sink", "postgresql://h/db"),
         (stream, {"start": "earliest"}, "start", "earliest"),
         (stream, {"tasks": 2, "replicas": 2}, "tasks", 2),
+        (stream, {"checkpoint_every": "10m"}, "checkpoint_every", timedelta(minutes=10)),
+        (stream, {"late_start": "2026-01-31T12:00+00:00"}, "late_start", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        (stream, {"max_errors": 0}, "max_errors", 0),
+        (stream, {}, "idle_after", None),
     ],
 )
 def test_what_is_right(make, options, field, value):
@@ -290,6 +297,16 @@ def test_what_is_right(make, options, field, value):
         (command, {"cwd": ""}, 'command "backup": cwd is ""; it must be a str that is not empty'),
         (stream, {"tasks": 0}, 'stream "clicks": tasks is 0; it must be 1 or more'),
         (stream, {"replicas": 0}, 'stream "clicks": replicas is 0; it must be 1 or more'),
+        (stream, {"max_errors": -1}, 'stream "clicks": max_errors is -1; it must be 0 or more'),
+        (stream, {"at_a_time": 0}, 'stream "clicks": at_a_time is 0; it must be 1 or more'),
+        (stream, {"late_start": "soon"}, 'stream "clicks": late_start is "soon"; write a time like "2026-'),
+        (stream, {"late_start": 3}, 'stream "clicks": late_start is 3; write a time like "2026-'),
+        (stream, {"late_start": "2026-01-31T12:00"}, "which is not the same everywhere; add its zone"),
+        (
+            stream,
+            {"late": "1h", "late_start": "2026-01-31T12:00+00:00"},
+            'stream "clicks": late and late_start both say what is too old; give one of them',
+        ),
         (stream, {"duration": "1"}, 'stream "clicks": duration: "1" is not a duration'),
         (stream, {"source": "parquet:///x"}, 'stream "clicks": source parquet://… has a scheme nobody here knows; use'),
         (stream, {"source": None}, 'stream "clicks": source is None; it must be a URL, like kafka://…'),
@@ -314,3 +331,18 @@ def test_a_secret_is_never_shown():
             maker(**{option: "htp://user:secret@host"})
         assert "secret" not in str(told.value)
     assert "secret" not in repr(service(admin="admin.sock", admin_password="secret"))
+
+
+def test_a_streams_digest_is_of_where_it_reads_and_goes_and_of_nothing_else():
+    one = stream(duration="1h", replicas=1)
+    assert stream(duration="2h", replicas=2, tasks=3).digest == one.digest
+    assert stream(source="log:///elsewhere").digest != one.digest
+    assert stream(sink="parquet:///elsewhere").digest != one.digest
+
+
+def test_a_streams_declaration_comes_back_from_the_store_as_it_was():
+    spec = stream(late_start="2026-01-31T12:00+00:00", checkpoint_every="10m", labels={"disk": "ssd"})
+    record = codec.decode(StreamRecord, codec.encode(declared("shop", spec)))
+    assert spec_of(record) == spec
+    with pytest.raises(Invalid, match="its declaration is not understood"):
+        spec_of(replace(record, spec={"name": 1}))

@@ -84,6 +84,13 @@ def test_jobs_commands_and_streams_are_their_specs():
     assert made.streams == (app.streams["clicks"].spec,)
 
 
+def test_a_stream_is_a_kind_that_runs_alone():
+    made = everything().summary()
+    assert made.kinds[:-1] == made.resources
+    kind = made.kinds[-1]
+    assert (kind.name, kind.replicas, kind.runs_alone, kind.exclusive) == ("stream:clicks", 2, True, False)
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"name":1,"start":"fork"}'])
 def test_what_is_no_summary(data):
     with pytest.raises(Invalid, match="no summary of an app"):

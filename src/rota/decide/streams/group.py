@@ -83,9 +83,9 @@ def oldest_start(members: Sequence[Member]) -> datetime | None:
     return min(begun, default=None)
 
 
-def is_overdue(group: Group, tuning: Tuning, now: datetime) -> bool:
+def is_overdue(group: Group, patience: timedelta, now: datetime) -> bool:
     """Has it been publishing for too long, with nothing to show for it?"""
-    return group.phase is Phase.PUBLISHING and now - (group.progressed or group.since) > tuning.completion_timeout
+    return group.phase is Phase.PUBLISHING and now - (group.progressed or group.since) > patience
 
 
 # Reading

@@ -56,6 +56,9 @@ class Aims:
     hand_off: frozenset[int] = frozenset()
     """Numbers of groups that somebody wants to end now."""
 
+    generation: int = 0
+    """The highest that any group ever had: so that no group is taken for one before it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -77,7 +80,7 @@ def plan(
     """The groups as they should be now. `members`: group → its tasks. Every partition has a committed offset."""
     published = tuple(group.id for group in groups if chain.is_published(group, committed))
     left = {group.id: group for group in groups if group.id not in published}
-    given_up = _given_up(list(left.values()), committed, aims.tuning, now)
+    given_up = _given_up(aims, list(left.values()), committed, now)
     left = {id: _given_time(group, groups, published, now) for id, group in left.items() if id not in given_up}
     left = _advanced(aims, left, members, now)
     left = _begun(left, committed, now)
@@ -93,15 +96,20 @@ def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ..
     return {number: tuple(each) for number, each in sorted(found.items())}
 
 
-def _given_up(groups: Sequence[Group], committed: Offsets, tuning: Tuning, now: datetime) -> dict[str, str]:
+def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: datetime) -> dict[str, str]:
     found = chain.broken(groups, committed)
     for group in groups:
         is_first = not any(group in chain.followers(each, groups) for each in groups)  # others wait for it
-        if group.id not in found and is_first and is_overdue(group, tuning, now):
+        if group.id not in found and is_first and is_overdue(group, _patience(aims, group), now):
             found[group.id] = "it did not publish in time, and made no progress"
             after = chain.followers(group, groups)
             found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}
     return found
+
+
+def _patience(aims: Aims, group: Group) -> timedelta:
+    """How long it may publish without progress; one of another declaration has perhaps nobody left who can."""
+    return aims.tuning.completion_timeout if group.spec == aims.spec else aims.tuning.status_timeout
 
 
 def _given_time(group: Group, groups: Collection[Group], published: Collection[str], now: datetime) -> Group:
@@ -200,7 +208,7 @@ def _with_new_ones(
         ]
         if any(each.phase is Phase.STANDBY for each in held):
             continue
-        generation = 1 + max((each.generation for each in found.values()), default=0)
+        generation = 1 + max((aims.generation, *(each.generation for each in found.values())))
         if not held:
             starts = chain.starts(partitions, found.values(), committed)
             if starts is not None:

@@ -15,6 +15,8 @@ from rota.model.ids import Revision
 from rota.model.manifest import Offsets, Range
 from rota.model.stream import Group, Phase, TaskState
 
+GROUP_GONE = "its group is gone: published by others, or given up"
+
 
 class Next(StrEnum):
     """What a task has to do."""
@@ -68,7 +70,7 @@ class Progress:
     def heard(self, group: Group | None) -> None:
         """The group's record changed; None: there is no such group any more."""
         if group is None:
-            self.error = self.error or "its group is gone: published by others, or given up"
+            self.error = self.error or GROUP_GONE
             return
         self.group = group
         dismissal = group.dismissed.get(self.slot)

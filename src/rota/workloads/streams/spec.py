@@ -1,12 +1,20 @@
 """What a user declares of a stream: from where, to where, and by how many. Pure."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from hashlib import sha1
 from typing import Self
 
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.model.stream import StreamRecord
 from rota.workloads.checks import Check
 
 KIND = "stream"
+DIGEST = 15
+"""Hexadecimal digits of a declaration's short name."""
+
 SOURCES = ("kafka", "log", "memory")
 SINKS = ("parquet", "postgresql", "mysql", "sqlite", "memory")
 
@@ -40,6 +48,34 @@ class StreamSpec:
     """What a node must be labelled with to run such a task."""
 
     is_async: bool
+    checkpoint_rows: int = 5_000_000
+    checkpoint_bytes: int = 256 * 1024 * 1024
+    checkpoint_every: timedelta | None = None
+    """What a group reads is published in parts, whenever a task has so many rows or bytes, or reads for so long."""
+
+    late: timedelta | None = None
+    early: timedelta | None = None
+    """Records that are so much older than their group, or newer than its end, are not taken."""
+
+    late_start: datetime | None = None
+    """Records from before this are not taken."""
+
+    max_errors: int | None = None
+    """A task that cannot read more records than this fails; None: it never does for that."""
+
+    idle_after: timedelta | None = None
+    """When nothing came for so long, no new groups are made until something does; None: they always are."""
+
+    at_a_time: int | None = None
+    """How many groups may publish at the same time before others are left to read on; None: all."""
+
+    batch: int = 2000
+    """Records that the function is given at a time, at most."""
+
+    @property
+    def digest(self) -> str:
+        """A short name of where it reads and where it goes; all else may change under way."""
+        return sha1(f"{self.source}\n{self.sink}".encode(), usedforsecurity=False).hexdigest()[:DIGEST]
 
     @classmethod
     def parse(
@@ -55,10 +91,22 @@ class StreamSpec:
         start: object = "latest",
         vanished: object = "halt",
         labels: object = None,
+        checkpoint_rows: object = 5_000_000,
+        checkpoint_bytes: object = 256 * 1024 * 1024,
+        checkpoint_every: object = None,
+        late: object = None,
+        early: object = None,
+        late_start: object = None,
+        max_errors: object = None,
+        idle_after: object = None,
+        at_a_time: object = None,
+        batch: object = 2000,
         is_async: bool,
     ) -> Self:
         """The declaration, checked."""
         check = Check(KIND, name)
+        if late is not None and late_start is not None:
+            check.fail("late and late_start both say what is too old; give one of them")
         return cls(
             name=check.name(name),
             source=check.url("source", source, SOURCES),
@@ -70,5 +118,30 @@ class StreamSpec:
             start=check.choice("start", start, ("earliest", "latest")),
             vanished=check.choice("vanished", vanished, ("halt", "earliest", "latest")),
             labels=check.labels("labels", labels),
+            checkpoint_rows=check.count("checkpoint_rows", checkpoint_rows),
+            checkpoint_bytes=check.count("checkpoint_bytes", checkpoint_bytes),
+            checkpoint_every=check.duration_or_none("checkpoint_every", checkpoint_every),
+            late=check.duration_or_none("late", late),
+            early=check.duration_or_none("early", early),
+            late_start=check.moment_or_none("late_start", late_start),
+            max_errors=None if max_errors is None else check.count("max_errors", max_errors, least=0),
+            idle_after=check.duration_or_none("idle_after", idle_after),
+            at_a_time=None if at_a_time is None else check.count("at_a_time", at_a_time),
+            batch=check.count("batch", batch),
             is_async=is_async,
         )
+
+
+def declared(app: str, spec: StreamSpec) -> StreamRecord:
+    """A declaration as the store keeps it."""
+    return StreamRecord(name=spec.name, app=app, digest=spec.digest, spec=msgspec.to_builtins(spec))
+
+
+def spec_of(record: StreamRecord) -> StreamSpec:
+    """The declaration in a record; Invalid if a newer Rota wrote what nobody here understands."""
+    try:
+        return msgspec.convert(record.spec, type=StreamSpec)
+    except msgspec.ValidationError as error:
+        raise Invalid(
+            f'stream "{record.name}": its declaration is not understood ({error}); update this node'
+        ) from None

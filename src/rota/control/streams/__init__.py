@@ -1,0 +1,1 @@
+"""Streams: what the leader does for each of them."""

@@ -1,0 +1,129 @@
+"""The account of a stream: what a leader has seen of it, and the status that says so."""
+
+import logging
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from rota.control.streams.outside import Outside
+from rota.decide.streams.chain import in_order
+from rota.decide.streams.health import Health, Quiet, state
+from rota.decide.streams.plan import Plan
+from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamWishes
+
+log = logging.getLogger(__name__)
+
+ERRORS = 10
+"""How many of the last errors are shown."""
+
+LONGEST = 500
+"""Characters of an error that is shown."""
+
+UNWELL = (StreamState.PENDING, StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
+"""States that the last error explains."""
+
+
+class Account:
+    """What is known of one stream."""
+
+    def __init__(self, stream: str, outside: Outside) -> None:
+        self.said: StreamStatus | None = None
+        """The status that was written last."""
+
+        self.committed: dict[int, int] = {}
+        self.waits = ""
+        """Why some of it waits for somebody, if so."""
+
+        self.is_idle = False
+        self._stream, self._outside = stream, outside
+        self._health, self._quiet = Health(), Quiet()
+        self._errors: list[StreamError] = []
+
+    @property
+    def generation(self) -> int:
+        """The highest that any group ever had."""
+        return self.said.generation if self.said else 0
+
+    @property
+    def is_made_anew(self) -> bool:
+        """Is the source another one than the stream has read?"""
+        known, now = self.said.identity if self.said else None, self._outside.identity
+        return None not in (known, now) and known != now
+
+    @property
+    def lag(self) -> int:
+        """Records that are in the source and not in the output."""
+        bounds = self._outside.bounds
+        return sum(max(0, bounds[each].end - at) for each, at in self.committed.items() if each in bounds)
+
+    def read(self, said: StreamStatus | None) -> None:
+        """Go by the status in the store."""
+        self.said = said
+        if said is not None and not self._errors:
+            self._errors = list(said.errors)
+
+    def adopt_source(self, now: datetime) -> None:
+        """From now on it is the source that is there."""
+        self.said = replace(self._before(now), identity=self._outside.identity)
+
+    def looked(self, *, is_good: bool) -> None:
+        """Source and output were looked at."""
+        self._health = self._health.looked(is_good=is_good)
+
+    def look_for_quiet(self, idle_after: timedelta | None, now: datetime) -> None:
+        """See whether anything comes."""
+        self._quiet.look(self._latest(), self.lag, now)
+        self.is_idle = self._quiet.is_idle(idle_after, now)
+
+    def planned(self, before: dict[str, Group], found: Plan, now: datetime) -> None:
+        """Note what went wrong and what went well."""
+        failures = [f"group {id} is given up: {why}" for id, why in found.given_up.items()]
+        failures += [f"task {group.id}#{slot}: {why}" for group, slot, why in dismissals(before, found)]
+        for why in failures:
+            self.failed(why, now)
+        agreed = [id for id, group in found.groups.items() if id in before and group.ends != before[id].ends]
+        self._health = self._health.tasked(failures=len(failures), successes=len(agreed) + len(found.published))
+
+    def failed(self, why: str, now: datetime) -> None:
+        """Note an error; one that is the last one already only gets its time."""
+        why = why[:LONGEST]
+        if self._errors and self._errors[-1].why == why:
+            self._errors.pop()
+        else:
+            log.warning("stream has trouble", extra={"stream": self._stream, "why": why})
+        self._errors = [*self._errors[-(ERRORS - 1) :], StreamError(at=now, why=why)]
+
+    def status(self, wishes: StreamWishes, groups: Collection[Group], now: datetime) -> StreamStatus:
+        """How it is now."""
+        before, found = self._before(now), state(self._health, wishes, is_idle=self.is_idle)
+        error = self._errors[-1].why if self._errors and found in UNWELL else ""
+        return StreamStatus(
+            stream=self._stream,
+            state=found,
+            detail=self.waits or error,
+            since=before.since if before.state is found else now,
+            generation=max((before.generation, *(group.generation for group in groups))),
+            identity=before.identity or self._outside.identity,
+            phases=dict(Counter(group.phase.value for group in in_order(groups))),
+            committed=self.committed or before.committed,
+            latest=self._latest() or before.latest,
+            lag=self.lag,
+            errors=tuple(self._errors),
+        )
+
+    def _before(self, now: datetime) -> StreamStatus:
+        return self.said or StreamStatus(stream=self._stream, since=now)
+
+    def _latest(self) -> dict[int, int]:
+        return {each: bounds.end for each, bounds in self._outside.bounds.items()}
+
+
+def dismissals(before: dict[str, Group], found: Plan) -> list[tuple[Group, int, str]]:
+    """The tasks that a plan dismisses, and why."""
+    return [
+        (group, slot, dismissal.why)
+        for id, group in found.groups.items()
+        for slot, dismissal in group.dismissed.items()
+        if id not in before or before[id].dismissed.get(slot) != dismissal
+    ]

@@ -1,0 +1,81 @@
+"""Every declared stream has a loop of its own while this node leads: one that fails leaves the others alone."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import timedelta
+from random import random
+
+from rota.control.streams.placed import Placements
+from rota.control.streams.stream import StreamKeeper
+from rota.control.term import Term
+from rota.kit.backoff import delays
+from rota.kit.clock import Clock
+from rota.model import keys
+from rota.model.errors import TermOver
+from rota.model.stream import StreamRecord
+from rota.store.follow import follow_all
+from rota.store.port import Entry
+from rota.store.records import understood
+
+log = logging.getLogger(__name__)
+
+AGAIN = timedelta(seconds=1), timedelta(seconds=30)
+"""Shortest and longest wait until a loop that failed begins anew."""
+
+
+async def keep_streams(term: Term, clock: Clock, tell: Callable[..., None]) -> None:
+    """Keep the declared streams going until the term ends."""
+    async with asyncio.TaskGroup() as parts:
+        await _Streams(term, clock, tell, parts).run()
+
+
+class _Streams:
+    def __init__(self, term: Term, clock: Clock, tell: Callable[..., None], parts: asyncio.TaskGroup) -> None:
+        self._term, self._clock, self._tell, self._parts = term, clock, tell, parts
+        self._records: dict[str, StreamRecord] = {}
+        self._loops: dict[str, asyncio.Task[None]] = {}
+        self._placements: Placements | None = None
+
+    async def run(self) -> None:
+        async with aclosing(follow_all(self._term.store, keys.STREAMS)) as coming:
+            async for news in coming:
+                if news.is_whole:
+                    here = {change.key.removeprefix(keys.STREAMS) for change in news.changes}
+                    for name in self._records.keys() - here:
+                        self._see(name, None)
+                for change in news.changes:
+                    self._see(change.key.removeprefix(keys.STREAMS), change.entry)
+
+    def _see(self, name: str, entry: Entry | None) -> None:
+        record = understood(StreamRecord, entry, log)
+        if record is None:
+            self._records.pop(name, None)
+            if (loop := self._loops.pop(name, None)) is not None:
+                loop.cancel()
+            return
+        self._records[name] = record
+        if name not in self._loops:
+            self._loops[name] = self._parts.create_task(self._keep(name), name=f"stream {name}")
+
+    async def _keep(self, name: str) -> None:
+        waits = delays(*AGAIN, random)
+        while True:
+            keeper = StreamKeeper(
+                self._term, name, lambda: self._records[name], self._placed(), self._clock, self._tell
+            )
+            try:
+                await keeper.run()
+            except* TermOver:
+                raise
+            except* Exception:  # whatever it is, the other streams go on
+                log.exception("stream failed", extra={"stream": name})
+            await asyncio.sleep(next(waits).total_seconds())
+
+    def _placed(self) -> Placements:
+        """The placed tasks; followed from when there is a stream."""
+        if self._placements is None:
+            self._placements = Placements(self._clock)
+            self._parts.create_task(self._placements.follow(self._term.store), name="placed stream tasks")
+        return self._placements

@@ -1,0 +1,66 @@
+"""What a stream has outside the fleet: its source, and its output. Opened as its declaration says, and looked at."""
+
+from contextlib import AsyncExitStack
+
+from rota.committers.open import open_committer
+from rota.committers.port import Committer
+from rota.sources.open import open_source
+from rota.sources.port import Bounds, Source
+from rota.store.port import Store
+from rota.workloads.streams.spec import StreamSpec
+
+
+class Outside:
+    """Source and output of one stream."""
+
+    def __init__(self, store: Store) -> None:
+        self.partitions: tuple[int, ...] = ()
+        self.bounds: dict[int, Bounds] = {}
+        self.identity: str | None = None
+        """What the source said when it was last looked at."""
+
+        self._store = store
+        self._up = AsyncExitStack()
+        self._digest = ""
+        self._source: Source | None = None
+        self._committer: Committer | None = None
+
+    async def look(self, spec: StreamSpec) -> None:
+        """See what the source has."""
+        await self._adopt(spec)
+        if self._source is None:
+            self._source = await self._up.enter_async_context(open_source(spec.source))
+        self.identity = await self._source.identity()
+        partitions = await self._source.partitions()
+        self.bounds = await self._source.bounds(partitions)
+        self.partitions = partitions
+
+    async def output(self, spec: StreamSpec) -> Committer:
+        """The output, reached."""
+        await self._adopt(spec)
+        if self._committer is None:
+            self._committer = await self._up.enter_async_context(open_committer(spec.sink, spec.name, self._store))
+        return self._committer
+
+    async def close(self) -> None:
+        """Let go of both."""
+        self._source = self._committer = None
+        await self._up.aclose()
+
+    async def _adopt(self, spec: StreamSpec) -> None:
+        """Go by this declaration: what another one had opened is closed."""
+        if spec.digest != self._digest:
+            await self.close()
+            self._digest, self.partitions, self.bounds, self.identity = spec.digest, (), {}, None
+
+    def starts(self, spec: StreamSpec, committed: dict[int, int]) -> dict[int, int]:
+        """Where partitions begin that have no committed offset: as declared, and those that came later at their start.
+
+        Records that came between would be lost otherwise: a partition is only noticed some time after it was made.
+        """
+        is_new, begins_at_end = not committed, spec.start == "latest"
+        return {
+            partition: bounds.end if is_new and begins_at_end else bounds.start
+            for partition, bounds in self.bounds.items()
+            if partition not in committed
+        }

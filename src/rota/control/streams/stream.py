@@ -1,0 +1,318 @@
+"""One stream, kept going for as long as this node leads.
+
+A turn looks at the source and the output, asks `decide.streams` what the groups should be, and writes what changed. The
+supervisor places what stands for a group in the store, and the tasks say how they are: nobody is called, and nothing is
+kept here that is not in the store, so a leader may die between any two turns.
+
+Every commit expects and writes the stream's status. Of two commits only one can therefore go by what was read; one of
+unknown outcome, however late it arrives, is refused once another was written.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
+
+from rota.committers.port import Committer
+from rota.control.streams.account import Account, dismissals
+from rota.control.streams.outside import Outside
+from rota.control.streams.placed import Placements
+from rota.control.streams.writing import changes
+from rota.control.term import Term
+from rota.decide.streams.group import Member, Tuning
+from rota.decide.streams.plan import Aims, Plan, plan
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.errors import Conflict, RotaError, TermOver, Unavailable, Unknown
+from rota.model.ids import Instant, Key
+from rota.model.resource import ResourceRecord
+from rota.model.stream import Group, Phase, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes, kind_of
+from rota.store.follow import follow, follow_all
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
+from rota.store.records import understood
+from rota.workloads.streams.spec import StreamSpec, spec_of
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between turns when nothing is heard, and between statuses when only figures change."""
+
+SPACING = 0.05
+"""Seconds between turns, however much is heard."""
+
+LOOK = 5.0
+"""Seconds between looks at the source."""
+
+SWEEP = 60.0
+"""Seconds between looks for what dead tasks left."""
+
+RETRY = 0.5
+"""Seconds to wait for a store that is away."""
+
+Tell = Callable[..., None]
+
+
+class StreamKeeper:
+    """One stream of one term."""
+
+    def __init__(
+        self,
+        term: Term,
+        name: str,
+        record: Callable[[], StreamRecord],
+        placements: Placements,
+        clock: Clock,
+        tell: Tell,
+    ) -> None:
+        self._term, self._name, self._record, self._placements = term, name, record, placements
+        self._clock, self._tell = clock, tell
+        self._outside = Outside(term.store)
+        self._account = Account(name, self._outside)
+        self._bell = placements.bell(name)
+        self._groups: dict[str, Group] = {}
+        self._placed_by: dict[str, int | None] = {}
+        """Replicas of each group's resource, as they are written."""
+
+        self._status: Entry | None = None
+        self._wishes: Entry | None = None
+        self._wished = StreamWishes()
+        self._tasks: dict[Key, StreamTaskStatus] = {}
+        self._are_tasks_known = asyncio.Event()
+        self._are_wishes_known = asyncio.Event()
+        self._looked: Instant | None = None
+        self._swept = self._told = clock.monotonic()
+
+    async def run(self) -> None:
+        """Turn for ever."""
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self._follow_tasks(), name="stream tasks")
+                parts.create_task(self._follow_wishes(), name="wishes")
+                await self._load()
+                for known in (self._are_tasks_known, self._are_wishes_known, self._placements.is_known):
+                    await known.wait()  # or those would be taken for silent that were not heard yet
+                while True:
+                    heard = self._bell.count
+                    await self._turn(self._clock.wall())
+                    await asyncio.sleep(SPACING)
+                    await self._bell.wait(heard, TICK)
+        finally:
+            await self._outside.close()
+
+    # What the store says
+
+    async def _load(self) -> None:
+        """Read the groups, and the status that guards them."""
+        while True:
+            try:
+                status = await self._term.store.get(keys.STREAM_STATUS + self._name)
+                groups = (await self._term.store.scan(f"{keys.STREAM_GROUPS}{self._name}/")).entries
+                await self._load_resources()
+                break
+            except (Unavailable, Unknown) as error:
+                log.debug("stream not read yet", extra={"stream": self._name, "why": str(error)})
+                await asyncio.sleep(RETRY)
+        self._status = status
+        self._account.read(understood(StreamStatus, status, log))
+        self._groups = {group.id: group for entry in groups if (group := codec.decode(Group, entry.value))}
+
+    async def _load_resources(self) -> None:
+        entries = (await self._term.store.scan(f"{keys.RESOURCES}{kind_of(self._name)}/")).entries
+        records = [record for entry in entries if (record := understood(ResourceRecord, entry, log))]
+        self._placed_by = {record.id: record.replicas for record in records}
+
+    async def _follow_tasks(self) -> None:
+        async with aclosing(follow_all(self._term.store, f"{keys.STREAM_TASKS}{self._name}/")) as coming:
+            async for news in coming:
+                if news.is_whole:
+                    self._tasks.clear()
+                for change in news.changes:
+                    if (status := understood(StreamTaskStatus, change.entry, log)) is not None:
+                        self._tasks[change.key] = status
+                    else:
+                        self._tasks.pop(change.key, None)
+                self._are_tasks_known.set()
+                self._bell.ring()
+
+    async def _follow_wishes(self) -> None:
+        async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
+            async for entry in coming:
+                self._wishes, self._wished = entry, understood(StreamWishes, entry, log) or StreamWishes()
+                self._are_wishes_known.set()
+                self._bell.ring()
+
+    # A turn
+
+    async def _turn(self, now: datetime) -> None:
+        """Look, plan, write."""
+        try:
+            spec = spec_of(self._record())
+            await self._look(spec, now)
+            output = await self._outside.output(spec)
+            await self._see(output, spec, now)
+            if self._account.committed:
+                found = plan(
+                    self._aims(spec, now),
+                    list(self._groups.values()),
+                    self._members(),
+                    self._account.committed,
+                    now,
+                )
+                await self._write(found, spec, now)
+            await self._sweep(output)
+        except TermOver:
+            raise
+        except RotaError as error:
+            self._account.looked(is_good=False)
+            self._account.failed(str(error), now)
+        if self._clock.monotonic() - self._told >= TICK:
+            await self._commit([], now)
+
+    async def _look(self, spec: StreamSpec, now: datetime) -> None:
+        """See what the source has, every so often; what is not seen is taken to be as it was."""
+        since = self._clock.monotonic()
+        if self._looked is not None and since - self._looked < LOOK:
+            return
+        self._looked = since
+        try:
+            await self._outside.look(spec)
+            self._account.looked(is_good=True)
+        except RotaError as error:
+            self._account.looked(is_good=False)
+            contact = "lost contact with the source" if self._outside.partitions else "unable to connect to the source"
+            self._account.failed(f"{contact}: {error}", now)
+
+    async def _see(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
+        """See up to where the output is; begin what is new, and begin anew what is another source."""
+        account, bounds = self._account, self._outside.bounds
+        account.committed = await output.committed()
+        if starts := self._outside.starts(spec, account.committed):
+            account.committed = await output.begin(starts)
+        if account.is_made_anew and spec.vanished != "halt":
+            is_latest = spec.vanished == "latest"
+            offsets = {each: bound.end if is_latest else bound.start for each, bound in bounds.items()}
+            await output.move(offsets, {each: account.committed[each] for each in offsets})
+            account.committed |= offsets
+            account.adopt_source(now)
+            self._tell("stream.moved", self._name, why="the source was made anew", policy=spec.vanished)
+
+    def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
+        account, wished = self._account, self._wished
+        account.look_for_quiet(spec.idle_after, now)
+        gone = {} if account.is_made_anew else self._gone(spec)
+        account.waits = next((f"partition {each} waits: {why}" for each, why in gone.items()), "")
+        if account.is_made_anew:
+            account.waits = "the source was made anew; reset the offsets to go on"
+        known = self._outside.partitions or tuple(account.committed)
+        return Aims(
+            stream=self._name,
+            spec=spec.digest,
+            tasks=wished.tasks or spec.tasks,
+            partitions=[each for each in known if each in account.committed and each not in gone],
+            tuning=Tuning(duration=spec.duration, completion_timeout=spec.completion_timeout),
+            at_a_time=spec.at_a_time,
+            late=spec.late,
+            early=spec.early,
+            late_start=spec.late_start,
+            is_stopping=wished.is_suspended or wished.is_terminated or account.is_made_anew,
+            is_idle=account.is_idle,
+            hand_off=frozenset(wished.hand_off),
+            generation=account.generation,
+        )
+
+    def _gone(self, spec: StreamSpec) -> dict[int, str]:
+        """Partitions that nobody can read on, and nobody reads: somebody has to say where to go on."""
+        if spec.vanished != "halt":
+            return {}
+        held = {partition for group in self._groups.values() for partition in group.partitions}
+        found = {}
+        for partition, bounds in self._outside.bounds.items():
+            at = self._account.committed.get(partition, bounds.start)
+            if partition not in held and not bounds.start <= at <= bounds.end:
+                found[partition] = f"it is committed up to {at}, and has offsets from {bounds.start} to {bounds.end}"
+        return found
+
+    def _members(self) -> dict[str, list[Member]]:
+        """Each group's tasks, with what they say."""
+        found: defaultdict[str, list[Member]] = defaultdict(list)
+        for each in self._placements.of(self._name):
+            status = self._tasks.get(keys.stream_task(self._name, each.group, each.slot, each.epoch))
+            found[each.group].append(
+                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=each.since, status=status)
+            )
+        return found
+
+    # Writing
+
+    async def _write(self, found: Plan, spec: StreamSpec, now: datetime) -> None:
+        """Write what a plan changes, and tell of it."""
+        before = self._groups
+        said: defaultdict[str, list[Key]] = defaultdict(list)
+        for key, status in self._tasks.items():
+            said[status.group].append(key)
+        writes = changes(before, found, spec.replicas, self._placed_by, said)
+        if not writes:
+            return
+        self._account.planned(before, found, now)
+        self._groups = found.groups
+        self._placed_by = dict.fromkeys(found.groups, spec.replicas)
+        writes[0] += self._handed_off(before, found)
+        for some in writes:
+            if not await self._commit(some, now):
+                return
+        for id, why in found.given_up.items():
+            self._tell("stream.given_up", self._name, group=id, why=why)
+        for group, slot, why in dismissals(before, found):
+            self._tell("stream.dismissed", self._name, group=group.id, slot=slot, why=why)
+
+    def _handed_off(self, before: dict[str, Group], found: Plan) -> list[Write]:
+        """Take out the wishes that are being fulfilled."""
+        ending = {
+            group.number
+            for id, group in found.groups.items()
+            if id in before
+            and before[id].phase is Phase.READING
+            and (group.is_final or group.phase is Phase.PUBLISHING)
+        }
+        if self._wishes is None or not ending.intersection(self._wished.hand_off):
+            return []
+        left = tuple(each for each in self._wished.hand_off if each not in ending)
+        return [Put(self._wishes.key, codec.encode(replace(self._wished, hand_off=left)))]
+
+    async def _commit(self, writes: list[Write], now: datetime) -> bool:
+        """Write as leader, with the status; if that was not to be, False, and everything is read again."""
+        self._told = self._clock.monotonic()
+        status, said = self._account.status(self._wished, self._groups.values(), now), self._account.said
+        if not writes and status == said:
+            return True
+        key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
+        expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
+        if self._wishes is not None and any(write.key == self._wishes.key for write in writes):
+            expect.append(At(self._wishes.key, self._wishes.modified))
+        try:
+            revision = await self._term.commit(*writes, Put(key, value), expect=expect)
+        except (Conflict, Unavailable, Unknown) as error:
+            log.debug("stream not written", extra={"stream": self._name, "why": str(error)})
+            await asyncio.sleep(RETRY)
+            await self._load()
+            return False
+        self._status, self._account.said = Entry(key, value, revision, revision), status
+        if said is None or said.state is not status.state:
+            self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
+        return True
+
+    async def _sweep(self, output: Committer) -> None:
+        """Clear away what dead tasks left, every so often; put back what somebody else took away."""
+        since = self._clock.monotonic()
+        if since - self._swept < SWEEP:
+            return
+        self._swept = since
+        await output.sweep()
+        here = {(each.group, each.slot, each.epoch) for each in self._placements.of(self._name)}
+        old = [key for key, each in self._tasks.items() if (each.group, each.slot, each.epoch) not in here]
+        for start in range(0, len(old), 100):
+            await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
+        await self._load_resources()

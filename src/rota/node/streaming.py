@@ -1,0 +1,203 @@
+"""A stream worker: one stream task in a process of its own.
+
+It opens the stream's source and output, and borrows the agent's store through their channel (`store.lent`). What it
+does is `workloads.streams.run`. A task that is done, or whose group is gone, waits to be stopped: that is the leader's
+next step. One that fails or was dismissed says so, and its node gives it back.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import random
+
+import msgspec
+
+from rota.committers.open import open_committer
+from rota.committers.port import Committer
+from rota.kit.backoff import delays
+from rota.kit.clock import SYSTEM
+from rota.model import codec, keys
+from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
+from rota.model.ids import NodeId, Revision
+from rota.model.stream import KIND, SkipRecord
+from rota.node.guard import Guard
+from rota.node.letters import Letters
+from rota.node.pipes import (
+    AskStore,
+    Beat,
+    Brief,
+    Channel,
+    Finish,
+    Order,
+    Registered,
+    StopTask,
+    StoreSaid,
+    TaskEnded,
+    TaskSilent,
+    TaskStarted,
+)
+from rota.sdk.app import App
+from rota.sdk.declared import Stream
+from rota.sources.open import open_source
+from rota.sources.port import Source, Vanished
+from rota.store.lent import OWN, LentStore
+from rota.store.port import Put
+from rota.workloads.streams.progress import GROUP_GONE
+from rota.workloads.streams.run import PATIENCE, Assigned, Limits, StreamTask
+from rota.workloads.streams.spec import StreamSpec
+from rota.workloads.streams.transform import Transform
+from rota.workloads.streams.vanished import Skip, decide
+
+
+def be_stream(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
+    """Run the one stream task of this worker to its end."""
+    assert brief.order is not None
+    asyncio.run(Streaming(app, brief, brief.order).run(sock))
+
+
+class Streaming:
+    """One stream task, and the agent beside it."""
+
+    def __init__(self, app: App, brief: Brief, order: Order) -> None:
+        self._app, self._brief, self._order = app, brief, order
+        self._stream = order.kind.removeprefix(KIND)
+        self._store = LentStore(lambda frame: self._channel.send(AskStore(frame)))
+        self._over = asyncio.Event()
+        self._skips: set[asyncio.Task[None]] = set()
+
+    async def run(self, sock: socket.socket) -> None:
+        """Live until the agent says that it is over, or is gone."""
+        self._channel = Channel(sock, self._heard, self._lost)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
+        self._channel.send(Registered())
+        async with asyncio.TaskGroup() as parts:
+            running = [
+                parts.create_task(self._beat(), name="beat"),
+                parts.create_task(self._work(), name="stream task"),
+            ]
+            await self._over.wait()
+            for part in running:
+                part.cancel()
+        self._channel.send(TaskEnded(self._order.task, self._order.epoch, was_asked=True))
+        self._channel.close()
+
+    def _heard(self, message: object) -> None:
+        match message:
+            case StoreSaid(frame=frame):
+                self._store.heard(frame)
+            case StopTask() | Finish():
+                self._over.set()
+
+    def _lost(self) -> None:
+        self._store.lost()
+        self._over.set()
+
+    async def _beat(self) -> None:
+        while True:
+            self._channel.send(Beat())
+            await asyncio.sleep(self._brief.beat)
+
+    async def _work(self) -> None:
+        """Run the task; if it cannot go on, have it given back."""
+        order = self._order
+        try:
+            error = await self._run(self._declared())
+        except RotaError as failed:
+            error = str(failed)
+        if error and error != GROUP_GONE:
+            self._channel.send(TaskSilent(order.task, order.epoch, error))
+
+    def _declared(self) -> Stream[..., object]:
+        """The stream as this worker's app has it; Invalid if the group goes by another declaration."""
+        stream = self._app.streams.get(self._stream)
+        if stream is None:
+            raise Invalid(f'this node\'s app has no stream "{self._stream}"; reload it')
+        if msgspec.json.decode(self._order.spec).get("digest") != stream.spec.digest:
+            raise Invalid(f'this node\'s app declares stream "{self._stream}" otherwise than its group; reload it')
+        return stream
+
+    async def _run(self, stream: Stream[..., object]) -> str:
+        """Why it failed, or nothing."""
+        order, spec = self._order, stream.spec
+        assigned = Assigned(
+            stream=self._stream,
+            group=order.resource,
+            slot=order.slot,
+            epoch=Revision(order.epoch),
+            node=NodeId(self._brief.node),
+        )
+        async with self._opened(spec) as (source, committer):
+            self._channel.send(TaskStarted(order.task, order.epoch))
+            task = StreamTask(
+                assigned,
+                Transform(stream.function, spec.max_errors),
+                self._store,
+                source,
+                committer,
+                SYSTEM,
+                limits=Limits(
+                    rows=spec.checkpoint_rows,
+                    bytes=spec.checkpoint_bytes,
+                    time=spec.checkpoint_every,
+                    batch=spec.batch,
+                ),
+                lease=OWN,
+                put_aside=Letters(Path(self._brief.letters), self._stream).put_aside,
+                vanished=partial(self._go_on, spec.vanished),
+            )
+            return await task.run()
+
+    @asynccontextmanager
+    async def _opened(self, spec: StreamSpec) -> AsyncIterator[tuple[Source, Committer]]:
+        """Source and output, however often it takes to reach them."""
+        waits = delays(*PATIENCE, random)
+        async with AsyncExitStack() as up:
+            while True:
+                try:
+                    source = await up.enter_async_context(open_source(spec.source))
+                    output = open_committer(spec.sink, self._stream, self._store)
+                    committer = await up.enter_async_context(output)
+                    break
+                except (Unavailable, Unknown):
+                    await up.aclose()
+                await asyncio.sleep(next(waits).total_seconds())
+            yield source, committer
+
+    def _go_on(self, policy: str, lost: Vanished) -> int | None:
+        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody."""
+        # One that was made anew is the leader's to deal with: all groups are about the one before it.
+        verdict = decide(lost, policy, SYSTEM.wall(), is_anew=False)
+        if not isinstance(verdict, Skip):
+            return None
+        self._note(
+            SkipRecord(
+                stream=self._stream,
+                partition=verdict.partition,
+                first=verdict.gap.first,
+                last=verdict.gap.last,
+                offset=verdict.offset,
+                policy=policy,
+                why=verdict.why,
+                at=verdict.at,
+            )
+        )
+        return verdict.offset
+
+    def _note(self, skip: SkipRecord) -> None:
+        task = asyncio.create_task(self._keep(skip), name="skip")
+        self._skips.add(task)
+        task.add_done_callback(self._skips.discard)
+
+    async def _keep(self, skip: SkipRecord) -> None:
+        waits = delays(*PATIENCE, random)
+        put = Put(keys.stream_skip(skip.stream, skip.partition, skip.first), codec.encode(skip))
+        while True:
+            with contextlib.suppress(Unavailable, Unknown):
+                await self._store.commit(put)
+                return
+            await asyncio.sleep(next(waits).total_seconds())

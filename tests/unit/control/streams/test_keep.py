@@ -1,0 +1,273 @@
+"""The leader's hand on streams, in virtual time, with real tasks on a source and an output in memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rota.model import codec, keys
+from rota.model.stream import Phase, StreamRecord, StreamState
+from rota.sources.port import NewRecord
+from rota.store import Put, Store
+from tests.unit.control.streams.trial import Node, Trial
+from tests.unit.control.test_leader import leader, play
+
+
+def run(story: Callable[[Trial, Node], Awaitable[None]], *, is_led: bool = True) -> Trial:
+    """A story about one stream on a fleet of one node that leads."""
+    kept: list[Trial] = []
+
+    async def whole(store: Store, node: Node) -> None:
+        trial = Trial(store)
+        kept.append(trial)
+        working = asyncio.create_task(trial.work())
+        if is_led:
+            node("a", trial.lead)
+        await story(trial, node)
+        working.cancel()
+
+    play(whole)
+    return kept[0]
+
+
+def test_a_declared_stream_is_read_and_published_group_by_group() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 30)
+        trial.grow(1, 20)
+        await trial.declare(tasks=2, replicas=2, duration="20s")
+        await asyncio.sleep(5)
+        assert [group.partitions for group in await trial.groups()] == [(0,), (1,)]
+        assert [resource.replicas for resource in await trial.resources()] == [2, 2]
+        assert {resource.id for resource in await trial.resources()} == {group.id for group in await trial.groups()}
+        assert len(await trial.statuses()) == 4
+        assert await trial.rows() == []
+        trial.grow(0, 5)
+        await asyncio.sleep(50)
+        assert await trial.rows() == trial.appended()
+        status = await trial.status()
+        assert status.state is StreamState.RUNNING
+        assert status.committed == {0: 35, 1: 20}
+        assert (status.lag, status.errors) == (0, ())
+        assert status.generation >= 4
+
+    told = run(story).told
+    assert ("stream.state", "clicks", {"state": "running", "why": None}) in told
+    assert not [each for each in told if each[0] in ("stream.given_up", "stream.dismissed")]
+
+
+def test_a_new_leader_goes_on_where_the_one_before_it_stopped() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        nodes = {name: node(name, trial.lead) for name in "abc"}
+        await trial.declare(tasks=2, replicas=2, duration="5s", checkpoint_every="1s")
+        for _ in range(8):
+            trial.grow(0, 7)
+            trial.grow(1, 3)
+            await asyncio.sleep(2.3)
+            if (first := await leader(trial.store)) and len(nodes) > 1:
+                nodes.pop(first).cancel()
+        await asyncio.sleep(20)
+        assert await trial.rows() == trial.appended()
+
+    run(story, is_led=False)
+
+
+def test_a_task_that_dies_is_replaced_and_nothing_is_lost_or_doubled() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(replicas=2, duration="6s")
+        for _ in range(6):
+            trial.grow(0, 11)
+            await asyncio.sleep(2.7)
+            name = sorted(trial.running)[0]
+            await trial.end(name)
+            await trial.place(name)
+        await asyncio.sleep(20)
+        assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_a_task_that_says_nothing_is_dismissed_with_the_reason() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.has_hands = False
+        await trial.declare()
+        await asyncio.sleep(2)
+        (group,) = await trial.groups()
+        await trial.place(f"{group.id}#0")
+        await trial.end(f"{group.id}#0")
+        await asyncio.sleep(40)
+        (group,) = await trial.groups()
+        assert group.dismissed[0].why == "failed to return status, killing task"
+        assert "failed to return status" in (await trial.status()).errors[-1].why
+
+    told = run(story).told
+    assert [fields["why"] for kind, _, fields in told if kind == "stream.dismissed"] == [
+        "failed to return status, killing task"
+    ]
+
+
+def test_a_suspended_stream_ends_in_order_and_goes_on_when_it_may() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="1h")
+        await asyncio.sleep(3)
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(3)
+        assert (await trial.status()).state is StreamState.SUSPENDED
+        assert (await trial.groups(), await trial.resources()) == ([], [])
+        assert await trial.rows() == trial.appended()
+        trial.grow(0, 10)
+        await trial.wish()
+        await asyncio.sleep(3)
+        assert (await trial.status()).state is StreamState.RUNNING
+        await trial.wish(is_terminated=True)
+        await asyncio.sleep(3)
+        assert (await trial.status()).state is StreamState.STOPPING
+        assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_a_group_that_is_handed_off_ends_now_and_the_wish_is_taken_out() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        trial.grow(1, 10)
+        await trial.declare(tasks=2, duration="1h")
+        await asyncio.sleep(3)
+        await trial.wish(hand_off=(1,))
+        await asyncio.sleep(3)
+        assert await trial.rows() == [(1, at) for at in range(10)]
+        assert (await trial.wishes()).hand_off == ()
+        assert [(group.number, group.generation) for group in await trial.groups()] == [(0, 1), (1, 3)]
+
+    run(story)
+
+
+def test_more_groups_are_made_when_somebody_wants_them_and_only_the_changed_ones_end() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.topic.grow(4)
+        await trial.declare(tasks=2, duration="1h")
+        await asyncio.sleep(3)
+        await trial.wish(tasks=3)
+        await asyncio.sleep(5)
+        assert [group.partitions for group in await trial.groups()] == [(0, 3), (1,), (2,)]
+
+    run(story)
+
+
+def test_a_source_that_is_away_makes_the_stream_unhealthy_and_it_mends_by_itself() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.topic.is_up = False
+        await trial.declare()
+        other = Trial(trial.store, "other")
+        working = asyncio.create_task(other.work())
+        other.grow(0, 5)
+        await other.declare(duration="2s")
+        await asyncio.sleep(30)
+        status = await trial.status()
+        assert status.state is StreamState.UNHEALTHY_SUPERVISOR
+        assert "unable to connect to the source" in status.detail
+        assert await other.rows() == other.appended(), "one that cannot go on does not hold up the others"
+        trial.topic.is_up = True
+        trial.grow(0, 5)
+        await asyncio.sleep(60)
+        assert (await trial.status()).state is StreamState.RUNNING
+        assert await trial.rows() == trial.appended()
+        working.cancel()
+
+    run(story)
+
+
+def test_a_declaration_that_nobody_understands_is_told_and_leaves_the_others_alone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        strange = StreamRecord(name="strange", app="shop", digest="d", spec={"name": 3})
+        await trial.store.commit(Put(keys.STREAMS + "strange", codec.encode(strange)))
+        trial.grow(0, 5)
+        await trial.declare(duration="2s")
+        await asyncio.sleep(20)
+        assert await trial.rows() == trial.appended()
+        assert "update this node" in (await Trial(trial.store, "strange").status()).errors[-1].why
+
+    run(story)
+
+
+def test_a_partition_that_comes_later_begins_at_its_first_record() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 5)
+        await trial.declare(start="latest", duration="5s")
+        await asyncio.sleep(3)
+        trial.topic.grow(3)
+        trial.topic.append(2, [NewRecord(value=b"{}")] * 4, 0)
+        trial.grow(0, 1)
+        await asyncio.sleep(30)
+        assert await trial.rows() == [(0, 5), *((2, at) for at in range(4))]
+
+    run(story)
+
+
+def test_a_source_that_was_made_anew_halts_the_stream_or_begins_it_anew() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="3s")
+        await asyncio.sleep(15)
+        assert (await trial.status()).committed == {0: 10, 1: 0}
+        trial.topic.make_anew(2)
+        trial.grow(0, 4)
+        await asyncio.sleep(30)
+        status = await trial.status()
+        assert "made anew" in status.detail
+        assert status.committed == {0: 10, 1: 0}
+        assert await trial.groups() == []
+        await trial.declare(duration="3s", vanished="earliest")
+        await asyncio.sleep(30)
+        assert (await trial.status()).committed == {0: 4, 1: 0}
+        assert len(await trial.rows()) == 14
+
+    told = run(story).told
+    assert [kind for kind, _, _ in told].count("stream.moved") == 1
+
+
+def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.output.begin({0: 0, 1: 0})
+        trial.topic.delete(0, 5)
+        trial.grow(1, 3)
+        await trial.declare(duration="2s")
+        await asyncio.sleep(15)
+        assert await trial.rows() == [(1, 0), (1, 1), (1, 2)]
+        assert (await trial.status()).detail.startswith("partition 0 waits: it is committed up to 0, and has offsets")
+
+    run(story)
+
+
+def test_nothing_new_is_made_for_an_idle_stream_until_something_comes() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 3)
+        await trial.declare(duration="2s", idle_after="20s")
+        await asyncio.sleep(60)
+        status = await trial.status()
+        assert (status.state, await trial.groups()) == (StreamState.IDLE, [])
+        trial.grow(0, 3)
+        await asyncio.sleep(20)
+        assert (await trial.status()).state is StreamState.RUNNING
+        assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_another_declaration_ends_the_groups_of_the_one_before() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 3)
+        await trial.declare(duration="1h")
+        await asyncio.sleep(3)
+        (before,) = await trial.groups()
+        await trial.declare(duration="2h", replicas=2)
+        await asyncio.sleep(3)
+        (same,) = await trial.groups()
+        assert same == before, "what the leader alone goes by changes under way"
+        assert [each.replicas for each in await trial.resources()] == [2]
+        await trial.declare(duration="1h", sink=f"memory://{trial.space}?")
+        await asyncio.sleep(5)
+        (after,) = await trial.groups()
+        assert (after.phase, after.starts) == (Phase.READING, {0: 3, 1: 0})
+        assert await trial.rows() == trial.appended()
+
+    run(story)

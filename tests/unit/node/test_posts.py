@@ -1,0 +1,27 @@
+"""Which workers a node has for the tasks that it is to run."""
+
+from rota import App, Batch
+from rota.model.config import RuntimeConfig
+from rota.node.pipes import Order
+from rota.node.posts import canaries, posts
+from rota.workloads.summary import AppSummary
+
+
+def shop() -> AppSummary:
+    app = App("shop")
+
+    @app.stream(source="log:///a", sink="parquet:///b")
+    def clicks(batch: Batch) -> list[dict[str, object]]:
+        return []
+
+    return app.summary()
+
+
+def test_a_stream_task_has_a_worker_of_its_own_and_never_two() -> None:
+    order = Order("stream:clicks/g#0", 7, "stream:clicks", "g", 0)
+    wanted = posts(shop(), [order], 2, RuntimeConfig())
+    assert list(wanted) == ["task:stream:clicks/g#0"], "there is nothing for a host worker, nor for executors"
+    post = wanted["task:stream:clicks/g#0"]
+    assert (post.role, post.order, post.has_loop) == ("stream", order, False)
+    assert (post.pool.count, post.pool.version, post.pool.breaks_first, post.pool.needs_lease) == (1, 7, True, False)
+    assert canaries(wanted, 2, RuntimeConfig()) == {}
