@@ -161,6 +161,8 @@ class StreamKeeper:
                     self._account.committed,
                     now,
                 )
+                if found.published:  # who published may have died before it was visible: nobody looks after it then
+                    await output.sweep()
                 await self._write(found, spec, now)
             await self._sweep(output)
         except TermOver:

@@ -3,6 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from rota.committers.memory import MemoryCommitter
+from rota.committers.port import Swept
 from rota.model import codec, keys
 from rota.model.stream import Phase, StreamRecord, StreamState
 from rota.sources.port import NewRecord
@@ -51,6 +55,27 @@ def test_a_declared_stream_is_read_and_published_group_by_group() -> None:
     told = run(story).told
     assert ("stream.state", "clicks", {"state": "running", "why": None}) in told
     assert not [each for each in told if each[0] in ("stream.given_up", "stream.dismissed")]
+
+
+def test_what_a_group_published_is_put_in_sight_before_the_group_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[list[Phase]] = []
+
+    async def story(trial: Trial, node: Node) -> None:
+        async def sweep(output: MemoryCommitter) -> Swept:
+            swept.append([group.phase for group in await trial.groups()])
+            return Swept()
+
+        monkeypatch.setattr(MemoryCommitter, "sweep", sweep)
+        trial.grow(0, 3)
+        await trial.declare(duration="5s")
+        await asyncio.sleep(2)
+        assert swept == []
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(3)
+        assert await trial.groups() == []
+
+    run(story)
+    assert swept == [[Phase.PUBLISHING]]
 
 
 def test_a_new_leader_goes_on_where_the_one_before_it_stopped() -> None:
