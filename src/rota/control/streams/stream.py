@@ -83,6 +83,9 @@ class StreamKeeper:
         self._are_tasks_known = asyncio.Event()
         self._are_wishes_known = asyncio.Event()
         self._looked: Instant | None = None
+        self._before_look: dict[int, int] = {}
+        """Up to where the output was when the source was last looked at."""
+
         self._swept = self._told = clock.monotonic()
 
     async def run(self) -> None:
@@ -150,9 +153,10 @@ class StreamKeeper:
         """Look, plan, write."""
         try:
             spec = spec_of(self._record())
-            await self._look(spec, now)
             output = await self._outside.output(spec)
-            await self._see(output, spec, now)
+            self._account.committed = await output.committed()
+            await self._look(spec, now)
+            await self._begin(output, spec, now)
             if self._account.committed:
                 found = plan(
                     self._aims(spec, now),
@@ -179,18 +183,19 @@ class StreamKeeper:
         if self._looked is not None and since - self._looked < LOOK:
             return
         self._looked = since
+        committed = self._account.committed
         try:
             await self._outside.look(spec)
+            self._before_look = committed
             self._account.looked(is_good=True)
         except RotaError as error:
             self._account.looked(is_good=False)
             contact = "lost contact with the source" if self._outside.partitions else "unable to connect to the source"
             self._account.failed(f"{contact}: {error}", now)
 
-    async def _see(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
-        """See up to where the output is; begin what is new, and begin anew what is another source."""
+    async def _begin(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
+        """Begin what is new, and begin anew what is another source."""
         account, bounds = self._account, self._outside.bounds
-        account.committed = await output.committed()
         if starts := self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
         if account.is_made_anew and spec.vanished != "halt":
@@ -233,7 +238,9 @@ class StreamKeeper:
         found = {}
         for partition, bounds in self._outside.bounds.items():
             at = self._account.committed.get(partition, bounds.start)
-            if partition not in held and not bounds.start <= at <= bounds.end:
+            # What was published since the look is past an end that was the end then, and nothing is amiss.
+            is_past = min(at, self._before_look.get(partition, at)) > bounds.end
+            if partition not in held and (at < bounds.start or is_past):
                 found[partition] = f"it is committed up to {at}, and has offsets from {bounds.start} to {bounds.end}"
         return found
 

@@ -296,3 +296,19 @@ def test_another_declaration_ends_the_groups_of_the_one_before() -> None:
         assert await trial.rows() == trial.appended()
 
     run(story)
+
+
+def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_gone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="1h")
+        await asyncio.sleep(6.5)
+        trial.grow(0, 20)
+        await asyncio.sleep(0.5)
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(1.5)
+        status = await trial.status()
+        assert await trial.groups() == []
+        assert (status.committed[0], status.latest[0]) == (20, 0)
+        assert status.detail == ""
+
+    run(story)
