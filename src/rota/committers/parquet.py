@@ -22,7 +22,7 @@ from typing import cast
 import msgspec
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Swept
+from rota.committers.port import Committer, Draft, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
@@ -76,6 +76,9 @@ class ParquetDraft:
         self.id, self.task = id, task
         self.folder = drafts / self.id
         self.is_closed = self.may_be_published = False
+        self._spoiled = ""
+        """Why it is not whole any more, if so."""
+
         label = Label(stream, task, dict(starts))
         with _told(self.folder):
             self.folder.mkdir()
@@ -93,14 +96,25 @@ class ParquetDraft:
     def append(self, rows: object) -> None:
         if self.is_closed:
             raise Invalid("this draft is closed: its publish has begun; write into a new one")
-        with _told(self.folder):
+        with self._whole():
             self._files.append(rows)
 
     def close(self) -> tuple[Segment, ...]:
         """Write everything to disk; the files, with the paths they will have."""
         self.is_closed = True
-        with _told(self.folder):
+        with self._whole():
             return self._files.close()
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Write; if that fails once, rows may be missing, and it fails for ever."""
+        if self._spoiled:
+            raise Spoiled(self._spoiled)
+        try:
+            yield
+        except OSError as error:
+            self._spoiled = _said(self.folder, error)
+            raise Spoiled(self._spoiled) from error
 
     def discard(self) -> None:
         """Remove it, unless it may be published without our knowing: then the sweep decides."""
@@ -248,4 +262,8 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Unavailable(f"output {path}: {error.strerror or error}; make room, or mend the folder") from error
+        raise Unavailable(_said(path, error)) from error
+
+
+def _said(path: Path, error: OSError) -> str:
+    return f"output {path}: {error.strerror or error}; make room, or mend the folder"
