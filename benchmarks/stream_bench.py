@@ -100,9 +100,8 @@ async def _compared(hosts: str, base: Path, rounds: int) -> list[Row]:
 
 
 def _fill(hosts: str) -> None:
-    AdminClient({"bootstrap.servers": hosts, "log_level": 0}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[
-        TOPIC
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": hosts, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     settings = {"linger.ms": 20, "queue.buffering.max.messages": 2 * COUNT, "compression.type": "lz4"}
     producer = Producer({"bootstrap.servers": hosts, "log_level": 0, **settings})
     for number in range(COUNT):

@@ -11,10 +11,11 @@ unknown outcome, however late it arrives, is refused once another was written.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from rota.committers.port import Committer
 from rota.control.streams.account import Account, dismissals
@@ -158,13 +159,10 @@ class StreamKeeper:
             await self._look(spec, now)
             await self._begin(output, spec, now)
             if self._account.committed:
-                found = plan(
-                    self._aims(spec, now),
-                    list(self._groups.values()),
-                    self._members(),
-                    self._account.committed,
-                    now,
-                )
+                members = self._members()
+                self._account.trouble = _trouble(chain.from_iterable(members.values()))
+                groups = list(self._groups.values())
+                found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
                 if found.published:  # who published may have died before it was visible: nobody looks after it then
                     await output.sweep()
                 await self._write(found, spec, now)
@@ -325,3 +323,11 @@ class StreamKeeper:
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
         await self._load_resources()
+
+
+def _trouble(members: Iterable[Member]) -> str:
+    """Why one of these tasks cannot read or publish at the moment; nothing if all can."""
+    for each in members:
+        if each.status and each.status.trouble:
+            return f"task {each.status.group}#{each.slot} on {each.node}: {each.status.trouble}"
+    return ""

@@ -7,7 +7,9 @@ import pytest
 
 from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
+from rota.committers.verdict import Verdict
 from rota.model import codec, keys
+from rota.model.errors import Unavailable
 from rota.model.stream import Phase, StreamRecord, StreamState
 from rota.sources.port import NewRecord
 from rota.store import Put, Store
@@ -310,5 +312,23 @@ def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_g
         assert await trial.groups() == []
         assert (status.committed[0], status.latest[0]) == (20, 0)
         assert status.detail == ""
+
+    run(story)
+
+
+def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        async def away(*_: object) -> Verdict:
+            raise Unavailable("output memory: it is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryCommitter, "publish", away)
+            trial.grow(0, 3)
+            await trial.declare(duration="3s")
+            await asyncio.sleep(10)
+            assert (await trial.status()).detail.endswith("#0 on n0: output memory: it is away")
+        await asyncio.sleep(10)
+        assert (await trial.status()).detail == ""
+        assert await trial.rows() == trial.appended()
 
     run(story)
