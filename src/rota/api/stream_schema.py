@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
@@ -22,7 +24,7 @@ from rota.model.stream import (
     StreamWishes,
     TaskState,
 )
-from rota.workloads.streams.spec import spec_of
+from rota.workloads.streams.spec import StreamSpec, spec_of
 from rota.workloads.streams.where import where
 
 UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
@@ -202,6 +204,11 @@ def stream_view(
         lag=status.lag,
         errors=status.errors,
     )
+
+
+def spec_in(view: StreamView) -> StreamSpec:
+    """The declaration of a stream that is shown."""
+    return msgspec.convert(view.spec, type=StreamSpec)
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:

@@ -4,20 +4,26 @@ It works on the fleet's store, as the API of a node does; the leader does what i
 """
 
 import sys
+from contextlib import aclosing
 from datetime import timedelta
 
 import click
 
 from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
-from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamView, lags
+from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamView, lags, spec_in
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
+from rota.cli.rows import CsvPaper, JsonPaper
 from rota.cli.who import me
+from rota.committers.open import open_output
+from rota.control.streams.verify import Extent, Verified
+from rota.control.streams.verify import verify as prove_stream
 from rota.kit import durations
-from rota.model.errors import Unknown
+from rota.model.errors import RotaError, Unknown
 from rota.model.stream import MoveRecord, SkipRecord
 from rota.store import Store
+from rota.workloads.streams.where import where
 
 stream_argument = click.argument("stream", metavar="STREAM")
 no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until the leader has done it.")
@@ -225,6 +231,83 @@ def reset_offsets(
     _told(view, output, wait, is_done=view.reset is None)
 
 
+@command.command()
+@stream_argument
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Rows, at most; 0: all.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "csv"]),
+    default="json",
+    show_default=True,
+    help="An object per line, or comma-separated values.",
+)
+@click.option("--columns", metavar="NAMES", help="Only these fields, in this order, like at,page.")
+@options.store
+def read(stream: str, limit: int, form: str, columns: str | None, store: str) -> None:
+    """Print rows that the stream has published, and no others; the oldest first where the output is files.
+
+    It reads the output itself, so it must run where that can be reached.
+
+    Example: rota streams read clicks --limit 5 --format csv
+    """
+    names = columns.split(",") if columns else None
+    paper = CsvPaper(names) if form == "csv" else JsonPaper(names)
+
+    async def show(open: Store) -> None:
+        view = await operations.get_stream(open, stream)
+        async with open_output(view.sink, stream, open) as output, aclosing(output.rows(limit or None)) as pieces:
+            async for piece in pieces:
+                paper.print(piece)
+
+    on_store(store, show)
+
+
+@command.command()
+@stream_argument
+@click.option("--from", "start", metavar="PLACE", help="An offset or a time.  [default: where the output begins]")
+@click.option("--to", "end", metavar="PLACE", help="An offset or a time.  [default: all that is published]")
+@click.option(
+    "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Only this; may be repeated."
+)
+@click.option("--by", metavar="FIELD,FIELD", help="Fields of a row that have its record's partition and offset.")
+@options.store
+@options.output
+def verify(
+    stream: str,
+    start: str | None,
+    end: str | None,
+    partitions: tuple[int, ...],
+    by: str | None,
+    store: str,
+    output: str,
+) -> None:
+    """Read the source again, and prove that every record was published once.
+
+    The exit code is 1 if records are missing in the output or there more than once; the first of them is named.
+
+    Example: rota streams verify clicks --by part,at
+    """
+    extent = Extent(
+        start=where(start) if start else None,
+        end=where(end) if end else None,
+        partitions=frozenset(partitions),
+        by=_fields(by) if by else None,
+    )
+
+    async def prove(open: Store) -> Verified:
+        return await prove_stream(open, spec_in(await operations.get_stream(open, stream)), extent, _Progress())
+
+    found = on_store(store, prove)
+    if output == "json":
+        tables.show_json(found)
+    else:
+        _tell_proof(found)
+    if found.flaws:
+        more = f", and {len(found.flaws) - 1} more" if len(found.flaws) > 1 else ""
+        raise RotaError(f'stream "{stream}": {found.flaws[0]}{more}')
+
+
 def _ask(is_sure: bool, question: str) -> None:
     """Go on only if somebody wants it."""
     if is_sure:
@@ -239,6 +322,15 @@ def _pair(text: str) -> tuple[str, str]:
     if not sign or not place:
         raise click.UsageError(f'"{text}" does not say where a partition goes on; write one like 0=12000 or 0=latest')
     return partition, place
+
+
+def _fields(text: str) -> tuple[str, str]:
+    partition, comma, offset = text.partition(",")
+    if not (partition and comma and offset):
+        raise click.UsageError(
+            f"--by \"{text}\" does not name two fields; write the partition's and the offset's: part,at"
+        )
+    return partition, offset
 
 
 async def _all(store: Store, prefix: str = "") -> list[StreamView]:
@@ -259,6 +351,32 @@ async def _one_or_all(store: Store, stream: str | None) -> list[StreamView]:
 
 
 # What is shown
+
+
+class _Progress:
+    """How far a proof is, on one line of a terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+
+    def __call__(self, partition: int, at: int, end: int) -> None:
+        """It has come to here."""
+        if self._is_shown:
+            click.echo(f"\rpartition {partition}: {at} of {end}\033[K", err=True, nl=at >= end)
+
+
+def _tell_proof(found: Verified) -> None:
+    rows = [
+        (str(each.partition), str(each.start), str(each.end), str(each.records), str(each.unread), str(len(each.flaws)))
+        for each in found.partitions
+    ]
+    tables.show(("PARTITION", "FROM", "TO", "RECORDS", "UNREAD", "FLAWS"), rows, "nothing is published yet")
+    for flaw in found.flaws:
+        click.echo(flaw)
+    if not found.flaws:
+        count = sum(each.records for each in found.partitions)
+        published = f"; {found.publishes} publishes with {found.rows} rows" if found.publishes else ""
+        click.echo(f"no gap and no repeat in {count} records{published}")
 
 
 def _told(view: StreamView, output: str, wait: timedelta | None, *, is_done: bool) -> None:

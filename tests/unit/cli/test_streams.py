@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from rota.cli.rows import CsvPaper
 from rota.cli.streams import command
 from rota.model import codec, keys
-from rota.model.errors import Invalid, NotFound, Unknown
+from rota.model.errors import Invalid, NotFound, RotaError, Unknown
 from rota.model.stream import StreamState, StreamWishes
 from rota.store import open_store
+from rota.workloads.streams.spec import declared
 from tests.unit.api.test_streams import STATUS, TASK, declare, group, put, say
+from tests.unit.control.streams.test_verify import Written
 
 
 @pytest.fixture
@@ -114,3 +117,64 @@ def test_what_is_not_done_in_time_goes_on_and_is_told(url: str) -> None:
     with pytest.raises(Unknown, match="it is not done after 50ms, and goes on; look again with: rota streams status"):
         streams(url, "reset", "clicks", "--to", "latest", "--yes", "--timeout", "50ms")
     assert wishes(url).reset is not None
+
+
+# What was published
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> str:
+    """A store of a stream that has published into files, as `Written` does it."""
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            written = Written(tmp_path, store)
+            await put(store, keys.STREAMS + "clicks", declared("shop", written.spec))
+            written.append(0, 20)
+            await written.publish(0, 0, 10)
+            await written.publish(0, 10, 20)
+
+    asyncio.run(fill())
+    return url
+
+
+def test_rows_are_printed_as_json_or_csv(published: str) -> None:
+    lines = streams(published, "read", "clicks").output.splitlines()
+    assert [json.loads(line) for line in lines] == [{"part": 0, "at": at} for at in range(20)]
+    table = streams(published, "read", "clicks", "--limit", "2", "--format", "csv").output
+    assert table == "part,at\n0,0\n0,1\n"
+    assert streams(published, "read", "clicks", "--limit", "1", "--columns", "at").output == '{"at":0}\n'
+    chosen = streams(published, "read", "clicks", "--limit", "1", "--columns", "at,part", "--format", "csv").output
+    assert chosen == "at,part\n0,0\n"
+
+
+def test_a_table_has_the_fields_of_its_first_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    paper = CsvPaper(None)
+    paper.print([])
+    paper.print([{"a": 1}, {"b": 2}])
+    assert capsys.readouterr().out == "a,b\n1,\n,2\n"
+    with pytest.raises(Invalid, match='a row has a field "c" that those before it had not; say --columns'):
+        paper.print([{"c": 3}])
+
+
+def test_a_sound_output_is_proved(published: str) -> None:
+    proved = streams(published, "verify", "clicks", "--by", "part,at")
+    assert proved.output.splitlines() == [
+        "PARTITION  FROM  TO  RECORDS  UNREAD  FLAWS",
+        "0          0     20  20       0       0",
+        "no gap and no repeat in 20 records; 2 publishes with 20 rows",
+    ]
+    assert json.loads(streams(published, "verify", "clicks", "--from", "5", "-o", "json").output)["flaws"] == []
+
+
+def test_the_first_flaw_is_named_and_the_exit_code_is_1(published: str, tmp_path: Path) -> None:
+    for path in (tmp_path / "out").glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(
+        RotaError, match=r'stream "clicks": publish .* 0 of its 10 rows are there, and 1 more'
+    ) as failed:
+        streams(published, "verify", "clicks")
+    assert failed.value.exit_code == 1
+    refused = streams(published, "verify", "clicks", "--by", "part")
+    assert (refused.exit_code, "does not name two fields" in refused.output) == (2, True)
