@@ -209,7 +209,7 @@ def _bare(hosts: str, folder: Path) -> float:
 
 async def theirs(peer: str, hosts: str, folder: Path) -> float:
     """A stream processor of somebody else."""
-    told = {"PEER": peer, "HOSTS": hosts, "TOPIC": TOPIC, "COUNT": str(COUNT), "FOLDER": str(folder)}
+    told = {"PEER": peer, "HOSTS": hosts, "TOPIC": TOPIC, "COUNT": str(COUNT), "FOLDER": "out"}
     argv = [str(VENV / "bin/python"), str(ROOT / "benchmarks/peers/streams.py")]
     run = partial(subprocess.run, argv, cwd=folder, env={**os.environ, **told}, capture_output=True, text=True)
     done = await asyncio.to_thread(lambda: run(timeout=300))

@@ -236,7 +236,7 @@ async def _trial(
 async def _made_anew(folder: Path, kafka: Server) -> list[Line]:
     async with _trial(folder, kafka) as trial:
         _make_anew(trial)
-        status = await trial.until_told("made anew")
+        status = await trial.until_told("the source was made anew")
         await trial.end()
     halted = Line(
         len(await trial.rows()) == 200,

@@ -1,8 +1,8 @@
 """Stream processors beside Rota, each reading a topic of JSON from Kafka into Parquet files.
 
 Run by the Python of `.venv-peers`, which knows nothing of Rota, so this module stands alone: `PEER` is who does it,
-`HOSTS`, `TOPIC` and `COUNT` what is read, `FOLDER` where the files go. It prints the seconds from the first record on,
-and how many records came in them.
+`HOSTS`, `TOPIC` and `COUNT` what is read, `FOLDER` where the files go, below the folder it is run in (quixstreams takes
+no other). It prints the seconds from the first record on, and how many records came in them.
 """
 
 import json
@@ -56,7 +56,7 @@ if PEER == "quixstreams":
             consumer_extra_config=TUNED,
         )
         frame = app.dataframe(app.topic(TOPIC, value_deserializer="json")).apply(seen)
-        frame.sink(LocalFileSink(directory=FOLDER, format=ParquetFormat(compression_type="zstd")))
+        frame.sink(LocalFileSink(directory=FOLDER, format=ParquetFormat(compression="zstd")))
         app.run(count=COUNT)
 
 else:
@@ -115,5 +115,6 @@ else:
 
 
 if __name__ == "__main__":
+    os.makedirs(FOLDER)
     run()
     watch.tell()

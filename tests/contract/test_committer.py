@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rota.committers.open import open_committer
+from rota.committers.open import open_committer, open_output
 from rota.committers.port import Committer, Swept
 from rota.committers.verdict import Turn
-from rota.model.errors import Conflict, Invalid
+from rota.model.errors import Conflict, Invalid, NotFound
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
 from tests.kit.committers import HARNESSES, STREAM, CommitterHarness, numbers, params, ranges, rows
@@ -258,3 +258,32 @@ async def test_law_8_the_sweep_leaves_what_may_be_published(
     assert (await committer.sweep()) == Swept()
     assert (await committer.publish(slow, ranges((0, 10, 20)))).turn is Turn.PUBLISHED
     assert numbers(await output.read(store), 0) == list(range(20))
+
+
+# Laws 9 and 10: who only looks
+
+
+async def test_law_9_what_is_published_can_be_looked_at(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 0, 1: 100})
+    assert await publish(committer, (0, 0, 10), (1, 100, 105)) is Turn.PUBLISHED
+    committer.draft("t2", {0: 10}).append(rows(0, 10, 20))
+    async with open_output(output.url(), STREAM, store) as seen:
+        found = [row async for piece in seen.rows() for row in piece]
+        assert sorted((row["part"], row["number"], row["word"]) for row in found) == [
+            *((0, number, f"w{number}") for number in range(10)),
+            *((1, number, f"w{number}") for number in range(100, 105)),
+        ]
+        assert len([row async for piece in seen.rows(3) for row in piece]) == 3
+        assert await seen.committed() == {0: 10, 1: 105}
+        for manifest in await seen.manifests() or ():
+            assert (manifest.rows, await seen.counted(manifest)) == (15, 15)
+
+
+async def test_law_10_looking_makes_nothing(output: CommitterHarness, store: Store) -> None:
+    before = sorted(output.folder.rglob("*"))
+    with suppress(NotFound):
+        async with open_output(output.url(), STREAM, store) as seen:
+            assert await seen.committed() == {}
+    assert sorted(output.folder.rglob("*")) == before

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from rota.sources import NewRecord
 from tests.kit.harness import PostgresHarness
-from tests.kit.servers import Server
+from tests.kit.servers import Server, wait_until
 from tests.kit.sources import KafkaHarness, LogHarness, produce
 
 Row = tuple[int, int, int]
@@ -36,6 +36,14 @@ class TrialTopic(KafkaHarness):
         """Which keeps every record once, and in order."""
         told = {"enable.idempotence": True, "linger.ms": 5, "compression.type": "lz4", "log_level": 0}
         return Producer({"bootstrap.servers": self.kafka.hosts, **told})
+
+    def grow(self, partitions: int) -> None:
+        super().grow(partitions)
+        wait_until(lambda: self._known() == partitions, f"{partitions} partitions")
+        self.__dict__.pop("producer", None)  # it would not know them for a while
+
+    def _known(self) -> int:
+        return len(self.admin.list_topics(self.space, timeout=10).topics[self.space].partitions)
 
     def append(self, partition: int, records: Sequence[NewRecord]) -> None:
         produce(self.producer, self.space, partition, records)

@@ -2,16 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api import job_operations, wire
 from rota.api.job_schema import JobView, LogPart, RunView
 from rota.api.methods import Call, Method, Stream
-from rota.api.operations import PAGE, check_wait
+from rota.api.operations import PAGE
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
 from rota.model.errors import Invalid
@@ -59,7 +57,7 @@ async def _disable(call: Call, request: pb.JobRequest) -> pb.Job:
 
 async def _start(call: Call, request: pb.RunJobRequest) -> pb.Run:
     payload = wire.from_json("payload_json", request.payload_json) if request.payload_json else None
-    wait = _wait(call, request)
+    wait = call.wait(request)
     return to_run(await job_operations.run_job(call.store, request.name, by=BY, payload=payload, wait=wait))
 
 
@@ -69,7 +67,7 @@ async def _preview(call: Call, request: pb.PreviewJobRequest) -> pb.DueTimes:
         call.store, request.name, count=10 if count is None else count, after=wire.from_time(request, "after")
     )
     return pb.DueTimes(
-        due=[pb.DueTime(due=_timestamp(each.due), local=each.local.isoformat(), odd=each.odd) for each in due]
+        due=[pb.DueTime(due=wire.to_time(each.due), local=each.local.isoformat(), odd=each.odd) for each in due]
     )
 
 
@@ -104,7 +102,7 @@ async def _restart(call: Call, request: pb.RunRequest) -> pb.Run:
 
 
 async def _interrupt(call: Call, request: pb.InterruptRunRequest) -> pb.Run:
-    wait = _wait(call, request)
+    wait = call.wait(request)
     return to_run(await job_operations.interrupt_run(call.store, request.run, by=BY, why=request.why, wait=wait))
 
 
@@ -126,12 +124,6 @@ async def _follow(call: Call, watches: Watches, request: pb.RunLogRequest) -> As
             yield [to_part(part)] if part is not None else []
 
 
-def _wait(call: Call, request: Message) -> timedelta | None:
-    wait = wire.from_duration(request, "wait")
-    check_wait(wait)
-    return None if wait is None else call.bounded(wait)
-
-
 # Answers
 
 
@@ -143,12 +135,12 @@ def to_job(view: JobView) -> pb.Job:
         origin=view.origin,
         app=view.app,
         enabled=view.enabled,
-        since=_timestamp(view.since),
-        at=_timestamp(view.at),
+        since=wire.to_time(view.since),
+        at=wire.to_time(view.at),
         by=view.by,
         schedule=view.schedule,
         spec_json=msgspec.json.encode(view.spec).decode(),
-        next=_timestamp(view.next),
+        next=wire.to_time(view.next),
         live=view.live,
         last=to_run(view.last) if view.last else None,
     )
@@ -160,20 +152,20 @@ def to_run(view: RunView) -> pb.Run:
         id=view.id,
         job=view.job,
         state=view.state,
-        due=_timestamp(view.due),
+        due=wire.to_time(view.due),
         cause=view.cause,
-        created=_timestamp(view.created),
+        created=wire.to_time(view.created),
         attempt=view.attempt,
         node=view.node or "",
-        started=_timestamp(view.started),
-        ended=_timestamp(view.ended),
+        started=wire.to_time(view.started),
+        ended=wire.to_time(view.ended),
         seconds=view.seconds,
         exit_code=view.exit_code,
         error=view.error,
         cpu_seconds=view.cpu_seconds,
         peak_memory=view.peak_memory,
         log_bytes=view.log_bytes,
-        not_before=_timestamp(view.not_before),
+        not_before=wire.to_time(view.not_before),
         why=view.why,
         stop=view.stop,
         of=view.of,
@@ -192,16 +184,8 @@ def to_part(part: LogPart) -> pb.LogPart:
 def _try(each: Try) -> pb.Attempt:
     outcome = each.outcome
     return pb.Attempt(
-        attempt=each.attempt, node=each.node, state=outcome.state, error=outcome.error, ended=_timestamp(each.ended)
+        attempt=each.attempt, node=each.node, state=outcome.state, error=outcome.error, ended=wire.to_time(each.ended)
     )
-
-
-def _timestamp(time: datetime | None) -> Timestamp | None:
-    if time is None:
-        return None
-    stamp = Timestamp()
-    stamp.FromDatetime(time.astimezone(UTC))
-    return stamp
 
 
 METHODS: dict[str, Method | Stream] = {

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import Message
 
+from rota.api import wire
 from rota.api.behind import Behind
+from rota.api.operations import check_wait
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.kit.clock import Clock
@@ -40,6 +42,12 @@ class Call:
     def bounded(self, wait: timedelta) -> timedelta:
         """A wait that ends in time for the caller."""
         return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
+
+    def wait(self, request: Message) -> timedelta | None:
+        """How long the caller wants to wait, in time for its deadline; None: not at all."""
+        wait = wire.from_duration(request, "wait")
+        check_wait(wait)
+        return None if wait is None else self.bounded(wait)
 
 
 Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]

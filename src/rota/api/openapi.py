@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, hooks, job_operations, operations, planning, relays, watching
+from rota.api import crawler, hooks, job_operations, operations, planning, relays, stream_operations, watching
 from rota.api.calls import Endpoint
 from rota.api.job_schema import JobPage, JobView, RunPage, RunView
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
+from rota.api.stream_schema import PublishedPage, StreamDetail, StreamPage, StreamView
 from rota.control.preview import Preview
 from rota.model.event import Event
 from rota.model.relay import ResourceTally
@@ -23,9 +24,10 @@ _RECORDS = (
     Event,
     hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
     JobView, JobPage, RunView, RunPage,
+    StreamView, StreamPage, StreamDetail, PublishedPage,
 )  # fmt: skip
 
-_MODULES = (operations, planning, watching, relays, hooks, job_operations, crawler)
+_MODULES = (operations, planning, watching, relays, hooks, job_operations, stream_operations, crawler)
 """Where operations are."""
 
 _ANSWERS: dict[str, str] = {
@@ -54,6 +56,17 @@ _ANSWERS: dict[str, str] = {
     "get_run": "RunView",
     "restart_run": "RunView",
     "interrupt_run": "RunView",
+    "list_streams": "StreamPage",
+    "get_stream": "StreamView",
+    "stream_status": "StreamDetail",
+    "list_published": "PublishedPage",
+    "suspend_stream": "StreamView",
+    "resume_stream": "StreamView",
+    "terminate_stream": "StreamView",
+    "scale_stream": "StreamView",
+    "hand_off_groups": "StreamView",
+    "reset_stream": "StreamView",
+    "reset_offsets": "StreamView",
     "list_relays": "RelayList",
     "count_messages": "ResourceTally",
 }
@@ -92,6 +105,21 @@ _BODIES: dict[str, dict[str, Any]] = {
         "required": ["first", "last"],
     },
     "interrupt_run": {"type": "object", "properties": {"why": {"type": "string"}}},
+    "scale_stream": {
+        "type": "object",
+        "properties": {"tasks": {"type": ["integer", "null"], "minimum": 1}},
+        "required": ["tasks"],
+    },
+    "hand_off_groups": {
+        "type": "object",
+        "properties": {"groups": {"type": "array", "items": {"type": "integer"}}},
+    },
+    "reset_stream": {"type": "object", "properties": {"to": {"type": "string"}}},
+    "reset_offsets": {
+        "type": "object",
+        "properties": {"offsets": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}}},
+        "required": ["offsets"],
+    },
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
     "create_hook": {
         "type": "object",
@@ -111,6 +139,9 @@ _BODIES: dict[str, dict[str, Any]] = {
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
+
+_MAY_BE_EMPTY = ("cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream")
+"""Operations that do without a body."""
 
 _HEADERS: dict[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
@@ -180,7 +211,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
     if body:
         described["requestBody"] = {
-            "required": name not in ("cordon_node", "drain_node", "run_job", "interrupt_run"),
+            "required": name not in _MAY_BE_EMPTY,
             "content": {"application/json": {"schema": body}},
         }
     return described

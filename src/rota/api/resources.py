@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, hooks, job_http, openapi, operations, planning, relays, sse, watching
+from rota.api import calls, crawler, hooks, job_http, openapi, operations, planning, relays, sse, stream_http, watching
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import require
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 def routes(behind: Behind) -> list[Route]:
     """The routes of the API."""
-    table = (*ENDPOINTS, *job_http.ENDPOINTS, *crawler.ENDPOINTS)
+    table = (*ENDPOINTS, *job_http.ENDPOINTS, *stream_http.ENDPOINTS, *crawler.ENDPOINTS)
     found: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint

@@ -421,9 +421,14 @@ def _event(event: Event) -> pb.Event:
     )
 
 
+def to_time(at: datetime | None) -> Timestamp | None:
+    """A time as it is written; None is left out."""
+    return None if at is None else _timestamp(at)
+
+
 def _timestamp(at: datetime) -> Timestamp:
     told = Timestamp()
-    told.FromDatetime(at)
+    told.FromDatetime(at.astimezone(UTC))
     return told
 
 

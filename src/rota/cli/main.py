@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "Show who leads, which nodes there are and what they run.",
     "stop": "Stop nodes on this machine.",
     "store": "Check, copy and clear up a fleet's store.",
+    "streams": "Look at streams, stop them, and say where they go on.",
     "up": "Run an app on a fleet on this machine.",
     "why": "Say why a resource is where it is, or why a node has what it has.",
 }

@@ -1,13 +1,13 @@
 """`memory://name`: rows in this process, for tests and the simulator. The offsets are in the store."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, ClassVar, cast
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Rows, Swept
+from rota.committers.port import Committer, Draft, Output, Rows, Swept
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import Verdict
-from rota.kit.clock import Clock
+from rota.kit.clock import SYSTEM, Clock
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.store.port import Store
 
@@ -15,6 +15,11 @@ from rota.store.port import Store
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The output with that name; all of this process share it."""
     return MemoryCommitter(url.hosts[0] if url.hosts else stream, stream, store, clock)
+
+
+async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
+    """What this process has published there."""
+    return MemoryCommitter(url.hosts[0] if url.hosts else stream, stream, store, SYSTEM)
 
 
 class MemoryDraft:
@@ -84,6 +89,15 @@ class MemoryCommitter:
     async def read(self) -> list[dict[str, Any]]:
         """What is published."""
         return [row for manifest in await self._catalogue.manifests() for row in self._kept[manifest.id]]
+
+    async def manifests(self) -> list[Manifest]:
+        return await self._catalogue.manifests()
+
+    async def counted(self, manifest: Manifest) -> int:
+        return len(self._kept.get(manifest.id, ()))
+
+    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+        yield (await self.read())[:most]
 
 
 def as_dicts(rows: Rows) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
 from rota.committers import url as urls
-from rota.committers.port import Committer
+from rota.committers.port import Committer, Output
 from rota.kit.clock import SYSTEM, Clock
 from rota.model import adapters
 from rota.store.port import Store
@@ -39,11 +39,25 @@ async def open_committer(text: str, stream: str, store: Store, clock: Clock = SY
         await committer.close()
 
 
+@asynccontextmanager
+async def open_output(text: str, stream: str, store: Store) -> AsyncIterator[Output]:
+    """What is published of a stream at a URL, to look at; closed in the end."""
+    url = urls.parse(text)
+    output = await _adapter(url).look(url, stream, store)
+    try:
+        yield output
+    finally:
+        await output.close()
+
+
 class Adapter(Protocol):
     """What an adapter's module offers."""
 
     async def open(self, url: urls.CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
         """A committer that has been reached once; the error says what is against it."""
+
+    async def look(self, url: urls.CommitterUrl, stream: str, store: Store) -> Output:
+        """What is published there; the error says why it cannot be seen."""
 
 
 def _adapter(url: urls.CommitterUrl) -> Adapter:

@@ -12,28 +12,33 @@ hand-off. If the task dies between the two, the files are published all the same
 Options: `by=day|hour|month|none` with `time=FIELD` sorts rows into folders by time, `compression=zstd|snappy|none`.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
+import pyarrow.parquet as pq
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Spoiled, Swept
+from rota.committers.port import Committer, Draft, Output, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
 from rota.kit.files import fsync_folder
-from rota.model.errors import Denied, Invalid, Unavailable, Unknown
+from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
 from rota.model.manifest import Manifest, Offsets, Range, Segment
 from rota.model.url import Options
 from rota.store.port import Store
 
 DRAFTS, MANIFESTS, LABEL = "_drafts", "_manifests", "draft.json"
+PIECE = 10_000
+"""Rows that are read at a time."""
+
 LONGEST = 400
 """Segments that a manifest's record names itself."""
 
@@ -57,6 +62,14 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
     except OSError as error:
         raise Denied(f"output {url}: {error.strerror}; choose another folder, or make it writable") from error
     return ParquetCommitter(root, layout, stream, Catalogue(store, stream), clock)
+
+
+async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
+    """The folder as it is; NotFound if it is not on this machine."""
+    root = Path(url.path)
+    if not await asyncio.to_thread(root.is_dir):
+        raise NotFound(f"output {url}: there is no folder {root} on this machine; look from one that has it")
+    return ParquetOutput(root, Catalogue(store, stream))
 
 
 def _layout(url: CommitterUrl) -> Layout:
@@ -180,16 +193,6 @@ class ParquetCommitter:
     async def close(self) -> None:
         """Nothing is held open but drafts, and those are their tasks'."""
 
-    async def files(self) -> list[Path]:
-        """The files of everything published, also of what was not handed off yet."""
-        found = []
-        for manifest in await self._catalogue.manifests():
-            drafted = self._drafts / manifest.id
-            for segment in self._segments(manifest):
-                path = self._root / segment.path
-                found.append(path if path.exists() else drafted / (segment.path + DRAFT_SUFFIX))
-        return found
-
     # Publishing
 
     def _manifest(self, draft: ParquetDraft, ranges: Sequence[Range]) -> Manifest:
@@ -217,12 +220,6 @@ class ParquetCommitter:
             fsync_folder(path.parent)
         return f"{MANIFESTS}/{path.name}"
 
-    def _segments(self, manifest: Manifest) -> Sequence[Segment]:
-        if manifest.file is None:
-            return manifest.segments
-        with _told(self._root / manifest.file):
-            return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
-
     def _hand_off(self, folder: Path) -> int:
         """Move a published draft's files to where readers look; done again, it goes on where it was."""
         moved = 0
@@ -247,6 +244,62 @@ class ParquetCommitter:
         except (OSError, msgspec.DecodeError):
             return None
         return label if label.stream == self._stream else None
+
+
+class ParquetOutput:
+    """One stream's folder, for those who only look."""
+
+    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+        self._root, self._catalogue = root, catalogue
+
+    async def committed(self) -> dict[int, int]:
+        return await self._catalogue.committed()
+
+    async def manifests(self) -> list[Manifest]:
+        return await self._catalogue.manifests()
+
+    async def counted(self, manifest: Manifest) -> int:
+        return await asyncio.to_thread(self._counted, manifest)
+
+    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+        left = most
+        for manifest in await self._catalogue.manifests():
+            pieces = self._pieces(manifest)
+            while (rows := await asyncio.to_thread(next, pieces, None)) is not None:
+                yield rows[:left]
+                left = None if left is None else left - len(rows)
+                if left is not None and left <= 0:
+                    return
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _pieces(self, manifest: Manifest) -> Iterator[list[dict[str, Any]]]:
+        for segment in self._segments(manifest):
+            with _told(self._root / segment.path), self._file(manifest, segment) as file:
+                for batch in file.iter_batches(PIECE):
+                    yield batch.to_pylist()
+
+    def _counted(self, manifest: Manifest) -> int:
+        """A file that is gone has no rows."""
+        found = 0
+        for segment in self._segments(manifest):
+            with contextlib.suppress(FileNotFoundError), self._file(manifest, segment) as file:
+                found += file.metadata.num_rows
+        return found
+
+    def _file(self, manifest: Manifest, segment: Segment) -> pq.ParquetFile:
+        """A file of a publish, which may be handed off in this moment."""
+        try:
+            return pq.ParquetFile(self._root / DRAFTS / manifest.id / (segment.path + DRAFT_SUFFIX))
+        except FileNotFoundError:
+            return pq.ParquetFile(self._root / segment.path)
+
+    def _segments(self, manifest: Manifest) -> Sequence[Segment]:
+        if manifest.file is None:
+            return manifest.segments
+        with _told(self._root / manifest.file):
+            return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
 
 
 def _folders(place: Path) -> Iterator[Path]:

@@ -7,13 +7,13 @@ behind the committed offset, and then its rows are there, or it is not, and then
 Adapters are opened by URL (`committers.open`) and translate their driver's errors at the edge; nobody imports one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rota.committers.verdict import Verdict
 from rota.model.errors import RotaError
-from rota.model.manifest import Offsets, Range
+from rota.model.manifest import Manifest, Offsets, Range
 
 if TYPE_CHECKING:
     import pyarrow
@@ -95,3 +95,26 @@ class Committer(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and threads. Drafts stay as they are."""
+
+
+class Output(Protocol):
+    """What is published of one stream, for those who only look at it. Adapters keep these laws too:
+
+    9. `rows` gives all that is published and nothing else, also what is not handed off yet.
+    10. Looking makes nothing and changes nothing.
+    """
+
+    async def committed(self) -> dict[int, int]:
+        """Partition → up to where it is in the output."""
+
+    async def manifests(self) -> list[Manifest] | None:
+        """Every publish, the oldest first; None where the output keeps no list of them."""
+
+    async def counted(self, manifest: Manifest) -> int:
+        """How many rows of a publish are really there."""
+
+    def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """The rows, some at a time, at most so many of them; the oldest first where that is known."""
+
+    async def close(self) -> None:
+        """Let go of connections."""

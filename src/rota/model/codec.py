@@ -37,7 +37,7 @@ from rota.model.resource import (
     SyncRequest,
     Trouble,
 )
-from rota.model.stream import Group, SkipRecord, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes
+from rota.model.stream import Group, MoveRecord, SkipRecord, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes
 
 R = TypeVar("R")
 
@@ -61,6 +61,7 @@ VERSIONS: Mapping[type, int] = {
     Leader: 1,
     Listing: 1,
     Manifest: 1,
+    MoveRecord: 1,
     Node: 1,
     NodeHealth: 1,
     NodeLoad: 1,

@@ -232,8 +232,8 @@ KINDS: Mapping[str, Kind] = {
     "stream.moved": Kind(
         Severity.WARNING,
         "the offsets of stream {subject} were set anew",
-        "The source was made anew, and `vanished` of the stream says where to go on.",
-        {"policy": "the stream's `vanished`", **_WHY},
+        "Somebody asked for it, or the source was made anew and `vanished` of the stream says where to go on.",
+        {"policy": "the stream's `vanished`, if that said so", "by": "who asked for it, if somebody did", **_WHY},
     ),
     "sink.down": Kind(
         Severity.WARNING,

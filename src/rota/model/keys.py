@@ -7,6 +7,8 @@ So it is with the incarnation: the record says which it is, and a key of its own
 it lasts. Who expects that key at its revision writes into this incarnation or not at all.
 """
 
+from datetime import UTC, datetime
+
 from rota.model.ids import Key, NodeId
 
 _MIRROR = str.maketrans("0123456789", "9876543210")
@@ -94,6 +96,9 @@ STREAM_STATUS: Key = "/stream-status/"
 
 STREAM_SKIPS: Key = "/stream-skips/"
 """Records that each stream left out because its source has them no more: one key per stream, partition and offset."""
+
+STREAM_MOVES: Key = "/stream-moves/"
+"""Where offsets of each stream were set other than by publishing: one key per stream and moment."""
 
 STREAM_OFFSETS: Key = "/stream-offsets/"
 """Up to where each partition of a stream is in its output: one key per stream and partition."""
@@ -269,6 +274,11 @@ def stream_prefixes(stream: str) -> tuple[Key, ...]:
 def stream_skip(stream: str, partition: int, offset: int) -> Key:
     """Records that a stream left out, from this offset on."""
     return f"{STREAM_SKIPS}{stream}/{partition:06d}/{offset:020d}"
+
+
+def stream_move(stream: str, at: datetime) -> Key:
+    """Offsets of a stream that were set at a moment."""
+    return f"{STREAM_MOVES}{stream}/{at.astimezone(UTC):%Y%m%dT%H%M%S%f}"
 
 
 def stream_offsets(stream: str) -> Key:

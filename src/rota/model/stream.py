@@ -35,6 +35,20 @@ class StreamRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reset:
+    """Somebody wants a stream to go on elsewhere: to leave records out, or to read them again."""
+
+    to: str = ""
+    """Where partitions go on that are not named: `earliest`, `latest` or a time; empty: they stay where they are."""
+
+    partitions: dict[int, str] = field(default_factory=dict)
+    """Partition → where it goes on: an offset, `earliest`, `latest` or a time."""
+
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class StreamWishes:
     """What people want of a stream beyond its declaration."""
 
@@ -49,6 +63,13 @@ class StreamWishes:
 
     hand_off: tuple[int, ...] = ()
     """Numbers of groups that are to end now; the leader takes out those that do."""
+
+    reset: Reset | None = None
+    """Offsets that are to be set; the leader takes it out when they are."""
+
+    by: str = ""
+    at: datetime | None = None
+    """Who wished for something last, and when."""
 
 
 class StreamState(StrEnum):
@@ -118,6 +139,20 @@ class SkipRecord:
     last: int
     offset: int
     policy: str
+    why: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveRecord:
+    """Offsets of a stream were set, other than by publishing: records were left out, or are read again."""
+
+    stream: str
+    before: dict[int, int]
+    after: dict[int, int]
+    by: str
+    """Who wanted it; empty: the stream's declaration did."""
+
     why: str
     at: datetime
 

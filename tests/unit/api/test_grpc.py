@@ -648,6 +648,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "rota.v1.Relays",
             "rota.v1.Resources",
             "rota.v1.Runs",
+            "rota.v1.Streams",
         ]
         # What is told is enough to know every message, in a process that has none of our code.
         pool = descriptor_pool.DescriptorPool()

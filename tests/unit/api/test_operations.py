@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, hooks, idempotency, job_operations, operations, planning, relays, watching
+from rota.api import (
+    crawler,
+    hooks,
+    idempotency,
+    job_operations,
+    operations,
+    planning,
+    relays,
+    stream_operations,
+    watching,
+)
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -694,12 +704,14 @@ def test_every_operation_says_what_it_needs() -> None:
         "undrain_node", "set_slots", "add_resource", "remove_resource", "enable_hook", "try_hook", "enable_job",
         "disable_job", "run_job",
         "backfill_job", "restart_run", "interrupt_run", "delete_run",
+        "suspend_stream", "resume_stream", "terminate_stream", "scale_stream", "hand_off_groups", "reset_stream",
+        "reset_offsets",
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
     assert governing == {"create_hook", "delete_hook", "put_job", "delete_job"}
     public = {
         name
-        for module in (operations, planning, watching, relays, hooks, job_operations, crawler)
+        for module in (operations, planning, watching, relays, hooks, job_operations, stream_operations, crawler)
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
         and not name.startswith("_")

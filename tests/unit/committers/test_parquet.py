@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rota.committers import parquet, rowfiles
-from rota.committers.open import open_committer
+from rota.committers.open import open_committer, open_output
 from rota.committers.parquet import ParquetCommitter
 from rota.committers.port import Spoiled, Swept
 from rota.committers.verdict import Turn
-from rota.model.errors import Denied, Invalid, Unknown
+from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
 from rota.store import Store, open_store
 from tests.kit.committers import STREAM, ranges, rows
 
@@ -70,6 +70,21 @@ async def test_the_output_opens_with_pyarrow_duckdb_and_pandas(store: Store, roo
     frame = pandas.read_parquet(root)
     assert list(frame["number"]) == [0, 1, 2, 3, 4]
     assert {str(day) for day in frame["day"]} == {"2026-11-16"}
+
+
+async def test_a_folder_that_is_not_on_this_machine_is_told_and_not_made(store: Store, root: Path) -> None:
+    with pytest.raises(NotFound, match="look from one that has it"):
+        async with open_output(f"parquet://{root}", STREAM, store):
+            pass
+    assert not root.exists()
+
+
+async def test_no_more_rows_are_read_than_are_asked_for(store: Store, root: Path) -> None:
+    for _ in range(3):
+        await published_by(f"parquet://{root}", store, rows(0, 0, 10))
+    async with open_output(f"parquet://{root}", STREAM, store) as output:
+        for most, count in ((0, 0), (7, 7), (20, 20), (None, 30)):
+            assert len([row async for piece in output.rows(most) for row in piece]) == count
 
 
 async def test_rows_are_sorted_into_folders_by_time(store: Store, root: Path) -> None:
@@ -153,9 +168,8 @@ async def test_a_long_list_of_files_stands_beside_them(
     monkeypatch.setattr(parquet, "LONGEST", 2)
     days = [{"n": n, "ts": 86_400 * n} for n in range(5)]
     await published_by(f"parquet://{root}?by=day&time=ts", store, days)
-    async with open_committer(f"parquet://{root}?by=day&time=ts", STREAM, store) as committer:
-        assert isinstance(committer, ParquetCommitter)
-        assert sorted(await committer.files()) == published(root)
+    async with open_output(f"parquet://{root}?by=day&time=ts", STREAM, store) as output:
+        assert sorted([row["n"] async for piece in output.rows() for row in piece]) == [0, 1, 2, 3, 4]
     assert len(published(root)) == 5
 
 
@@ -181,11 +195,17 @@ async def test_a_publish_whose_task_died_before_the_hand_off_is_finished_by_the_
             await committer.publish(draft, ranges((0, 0, 10)))
     assert await committer.committed() == {0: 10}
     assert published(root) == []
-    [only] = await committer.files()
-    assert pq.ParquetFile(only).metadata.num_rows == 10
+    async with open_output(f"parquet://{root}", STREAM, store) as output:
+        [manifest] = await output.manifests() or []
+        assert await output.counted(manifest) == 10
     assert await committer.sweep() == Swept(handed_off=1)
     assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
-    assert await committer.files() == published(root)
+    async with open_output(f"parquet://{root}", STREAM, store) as output:
+        assert await output.counted(manifest) == 10
+        published(root)[0].unlink()
+        assert await output.counted(manifest) == 0
+        with pytest.raises(Unavailable, match="No such file"):
+            await anext(output.rows())
     assert list((root / "_drafts").iterdir()) == []
 
 

@@ -6,7 +6,7 @@ offsets. What differs between databases is behind `Database`.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, cast
 
@@ -16,8 +16,8 @@ from rota.committers.catalogue import moved
 from rota.committers.memory import as_dicts
 from rota.committers.port import Draft, Rows, Swept
 from rota.committers.verdict import Turn, Verdict, judge
-from rota.model.errors import Invalid
-from rota.model.manifest import Offsets, Range
+from rota.model.errors import Invalid, NotFound
+from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.url import Options, Url
 
 OFFSETS = "rota_stream_offsets"
@@ -50,6 +50,9 @@ class Database(Protocol):
 
     insert_new: str
     """How an INSERT begins and ends that leaves rows alone which are there, with `{}` between."""
+
+    quote: str
+    """What stands around names."""
 
     def work(self) -> AbstractAsyncContextManager[Work]:
         """A transaction, committed at the end unless something was raised.
@@ -146,6 +149,21 @@ class SqlCommitter:
                 await work.execute(f"INSERT INTO {OFFSETS} VALUES (?, ?, 0)", self._stream, partition)
             await self._set(work, offsets)
 
+    async def manifests(self) -> None:
+        """A table does not say which publish a row came with."""
+
+    async def counted(self, manifest: Manifest) -> int:
+        return manifest.rows
+
+    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """The table as a whole: it is the user's, and may have rows of others."""
+        quote = self._database.quote
+        names = ", ".join(f"{quote}{name}{quote}" for name in self._columns)
+        query = f"SELECT {names} FROM {quote}{self._table}{quote}{'' if most is None else f' LIMIT {most}'}"
+        async with self._database.work() as work:
+            found = await work.fetch(query)
+        yield [dict(zip(self._columns, row, strict=True)) for row in found]
+
     async def sweep(self) -> Swept:
         """Nothing of a draft outlives its task."""
         return Swept()
@@ -164,13 +182,16 @@ class SqlCommitter:
             await work.execute(query, offset, self._stream, partition)
 
 
-async def prepared(database: Database, url: Url, stream: str, table: str) -> SqlCommitter:
-    """The committer, once the table was found and that of offsets is there."""
+async def prepared(database: Database, url: Url, stream: str, table: str, *, create: bool) -> SqlCommitter:
+    """The committer, once the table was found and that of offsets is there, or was made if it may be."""
     columns = await database.columns(table)
     if not columns:
         await database.close()
         raise Invalid(f"output {url}: there is no table {table}; create it, with a column for each field of a row")
     if not await database.columns(OFFSETS):
+        if not create:
+            await database.close()
+            raise NotFound(f"output {url}: no stream has published into {table} yet; look again when one has")
         async with database.work() as work:
             await work.execute(CREATE_OFFSETS)
     return SqlCommitter(database, stream, table, columns)

@@ -9,8 +9,8 @@ from typing import Any
 import asyncmy
 import asyncmy.errors
 
-from rota.committers.port import Committer
-from rota.committers.sql.committer import prepared, table_of
+from rota.committers.port import Committer, Output
+from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
@@ -29,6 +29,15 @@ ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
+    return await _opened(url, stream, create=True)
+
+
+async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
+    """The table: what is published there is its rows."""
+    return await _opened(url, stream, create=False)
+
+
+async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     options.done()
@@ -36,7 +45,7 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
         raise Invalid(f"output {url}: write mysql://user@host:3306/database?table=NAME")
     database = MysqlDatabase(url, secret, tls=tls == "on")
     await database.refuse_without_transactions(table)
-    return await prepared(database, url, stream, table)
+    return await prepared(database, url, stream, table, create=create)
 
 
 class MysqlDatabase(RemoteDatabase["MysqlWork"]):
@@ -44,6 +53,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
 
     failures = FAILURES
     insert_new = "INSERT IGNORE {}"
+    quote = "`"
     columns_query = (
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_name = ? AND table_schema = DATABASE() ORDER BY ordinal_position"

@@ -7,8 +7,8 @@ from typing import Any
 
 import asyncpg
 
-from rota.committers.port import Committer
-from rota.committers.sql.committer import prepared, table_of
+from rota.committers.port import Committer, Output
+from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import Clock
@@ -24,6 +24,15 @@ UNFIT = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.U
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
+    return await _opened(url, stream, create=True)
+
+
+async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
+    """The table: what is published there is its rows."""
+    return await _opened(url, stream, create=False)
+
+
+async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     schema = options.text("schema") or "public"
@@ -32,7 +41,7 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
         raise options.wrong(f"schema={schema}; use letters, digits and _")
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write postgresql://user@host:5432/database?table=NAME")
-    return await prepared(PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table)
+    return await prepared(PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table, create=create)
 
 
 class PostgresDatabase(RemoteDatabase["PostgresWork"]):
@@ -40,6 +49,7 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
 
     failures = FAILURES
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
+    quote = '"'
     columns_query = (
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_name = ? AND table_schema = current_schema() ORDER BY ordinal_position"

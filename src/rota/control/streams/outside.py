@@ -8,6 +8,7 @@ from rota.sources.open import open_source
 from rota.sources.port import Bounds, Source
 from rota.store.port import Store
 from rota.workloads.streams.spec import StreamSpec
+from rota.workloads.streams.where import Edge, Where
 
 
 class Outside:
@@ -41,6 +42,20 @@ class Outside:
         if self._committer is None:
             self._committer = await self._up.enter_async_context(open_committer(spec.sink, spec.name, self._store))
         return self._committer
+
+    async def offset(self, partition: int, where: Where) -> int:
+        """The offset of a place in a partition, as it was when the source was last looked at."""
+        bounds = self.bounds[partition]
+        match where:
+            case Edge.EARLIEST:
+                return bounds.start
+            case Edge.LATEST:
+                return bounds.end
+            case int():
+                return where
+            case _:
+                assert self._source is not None, "bounds are of a source that was reached"
+                return await self._source.offset_at(partition, where)
 
     async def close(self) -> None:
         """Let go of both."""

@@ -30,11 +30,22 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, RotaError, TermOver, Unavailable, Unknown
 from rota.model.ids import Instant, Key
 from rota.model.resource import ResourceRecord
-from rota.model.stream import Group, Phase, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes, kind_of
+from rota.model.stream import (
+    Group,
+    MoveRecord,
+    Phase,
+    Reset,
+    StreamRecord,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+    kind_of,
+)
 from rota.store.follow import follow, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
 from rota.store.records import understood
 from rota.workloads.streams.spec import StreamSpec, spec_of
+from rota.workloads.streams.where import targets
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +169,7 @@ class StreamKeeper:
             self._account.committed = await output.committed()
             await self._look(spec, now)
             await self._begin(output, spec, now)
-            if self._account.committed:
+            if self._account.committed and not self._is_to_be_reset:
                 members = self._members()
                 self._account.trouble = _trouble(chain.from_iterable(members.values()))
                 groups = list(self._groups.values())
@@ -196,13 +207,49 @@ class StreamKeeper:
         account, bounds = self._account, self._outside.bounds
         if starts := self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
-        if account.is_made_anew and spec.vanished != "halt":
+        if self._wished.reset is not None and self._is_to_be_reset:
+            await self._reset(output, self._wished.reset, now)
+        elif account.is_made_anew and spec.vanished != "halt":
             is_latest = spec.vanished == "latest"
             offsets = {each: bound.end if is_latest else bound.start for each, bound in bounds.items()}
-            await output.move(offsets, {each: account.committed[each] for each in offsets})
-            account.committed |= offsets
+            why = "the source was made anew"
+            if await self._move(output, offsets, [], why, now):
+                self._tell("stream.moved", self._name, why=why, policy=spec.vanished)
+
+    @property
+    def _is_to_be_reset(self) -> bool:
+        """Does somebody want other offsets, which can be set now?"""
+        return self._wished.reset is not None and bool(self._outside.bounds)
+
+    async def _reset(self, output: Committer, reset: Reset, now: datetime) -> None:
+        """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
+
+        If the leader dies between the two, the next one sets them again. Nothing was begun from there meanwhile: a
+        leader looks at wishes before it makes groups.
+        """
+        assert self._wishes is not None, "a reset is a wish"
+        wanted = targets(reset, self._outside.bounds)
+        offsets = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
+        why = "somebody asked for it"
+        done = Put(self._wishes.key, codec.encode(replace(self._wished, reset=None)))
+        if await self._move(output, offsets, [done], why, now, by=reset.by):
+            self._tell("stream.moved", self._name, why=why, by=reset.by)
+
+    async def _move(
+        self, output: Committer, offsets: dict[int, int], writes: list[Write], why: str, now: datetime, *, by: str = ""
+    ) -> bool:
+        """Set offsets, and put that on record; was it done?"""
+        account = self._account
+        before = {each: account.committed[each] for each in offsets}
+        try:
+            await output.move(offsets, before)
+        except Conflict:  # somebody has published meanwhile; the next turn looks again
+            return False
+        account.committed |= offsets
+        if offsets.keys() >= self._outside.bounds.keys():
             account.adopt_source(now)
-            self._tell("stream.moved", self._name, why="the source was made anew", policy=spec.vanished)
+        move = MoveRecord(stream=self._name, before=before, after=offsets, by=by, why=why, at=now)
+        return await self._commit([*writes, Put(keys.stream_move(self._name, now), codec.encode(move))], now)
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
         account, wished = self._account, self._wished
@@ -237,7 +284,7 @@ class StreamKeeper:
         for partition, bounds in self._outside.bounds.items():
             at = self._account.committed.get(partition, bounds.start)
             # What was published since the look is past an end that was the end then, and nothing is amiss.
-            is_past = min(at, self._before_look.get(partition, at)) > bounds.end
+            is_past = min(at, self._before_look.get(partition, bounds.start)) > bounds.end
             if partition not in held and (at < bounds.start or is_past):
                 found[partition] = f"it is committed up to {at}, and has offsets from {bounds.start} to {bounds.end}"
         return found
@@ -297,8 +344,8 @@ class StreamKeeper:
             return True
         key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
         expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
-        if self._wishes is not None and any(write.key == self._wishes.key for write in writes):
-            expect.append(At(self._wishes.key, self._wishes.modified))
+        wishes = [write for write in writes if isinstance(write, Put) and write.key.startswith(keys.STREAM_WISHES)]
+        expect += [At(self._wishes.key, self._wishes.modified) for _ in wishes if self._wishes]
         try:
             revision = await self._term.commit(*writes, Put(key, value), expect=expect)
         except (Conflict, Unavailable, Unknown) as error:
@@ -307,6 +354,9 @@ class StreamKeeper:
             await self._load()
             return False
         self._status, self._account.said = Entry(key, value, revision, revision), status
+        for write in wishes:  # they are followed too, but not before the next turn perhaps
+            self._wishes = Entry(write.key, write.value, revision, revision)
+            self._wished = codec.decode(StreamWishes, write.value)
         if said is None or said.state is not status.state:
             self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
         return True

@@ -300,10 +300,11 @@ def test_another_declaration_ends_the_groups_of_the_one_before() -> None:
     run(story)
 
 
-def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_gone() -> None:
+@pytest.mark.parametrize("after", [1.5, 6.5], ids=["since the first look", "since a later one"])
+def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_gone(after: float) -> None:
     async def story(trial: Trial, node: Node) -> None:
         await trial.declare(duration="1h")
-        await asyncio.sleep(6.5)
+        await asyncio.sleep(after)
         trial.grow(0, 20)
         await asyncio.sleep(0.5)
         await trial.wish(is_suspended=True)

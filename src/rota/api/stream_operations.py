@@ -1,0 +1,234 @@
+"""Operations on streams: what can be asked of them, as plain functions on the store.
+
+Streams come from an app. What is asked of one at a door is a wish (`control.streams.verbs`), which the leader fulfils;
+with `wait`, an operation returns when it has, or when that time is over.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
+from datetime import timedelta
+from typing import Any
+
+from rota.api.operations import MAX_PAGE, PAGE, check_wait, needs
+from rota.api.stream_schema import (
+    PartitionLag,
+    PublishedPage,
+    StreamDetail,
+    StreamPage,
+    StreamView,
+    group_view,
+    lags,
+    read_groups,
+    read_offsets,
+    read_place,
+    read_tasks,
+    stream_view,
+)
+from rota.control.streams import verbs
+from rota.decide.access import Access
+from rota.model import codec, keys
+from rota.model.errors import Invalid, NotFound
+from rota.model.manifest import Manifest
+from rota.model.stream import (
+    Group,
+    MoveRecord,
+    SkipRecord,
+    StreamRecord,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+)
+from rota.store.follow import follow
+from rota.store.port import Entry, Store
+from rota.store.records import understood
+from rota.workloads.checks import did_you_mean
+
+SHOWN = 100
+"""Of what was left out or read again, how many are shown."""
+
+
+@needs(Access.VIEW)
+async def list_streams(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> StreamPage:
+    """Streams in the order of the name; `token` is the `next` of the page before."""
+    check_limit(limit)
+    after = keys.STREAMS + token if token else None
+    page = await store.scan(keys.STREAMS + prefix, after=after, limit=limit)
+    streams, strange = [], {}
+    for entry in page.entries:
+        try:
+            streams.append(await _view(store, entry))
+        except Invalid as error:
+            strange[entry.key.removeprefix(keys.STREAMS)] = str(error)
+    last = page.entries[-1].key.removeprefix(keys.STREAMS) if page.more else None
+    return StreamPage(streams=tuple(streams), next=last, not_understood=strange)
+
+
+@needs(Access.VIEW)
+async def get_stream(store: Store, name: str) -> StreamView:
+    """A stream, what people want of it, and how it is; NotFound if no app has declared one."""
+    return await _view(store, await _declared(store, name))
+
+
+@needs(Access.VIEW)
+async def stream_status(store: Store, name: str) -> StreamDetail:
+    """A stream with its groups and tasks, and what was left out of it or read again."""
+    view = await get_stream(store, name)
+    said: defaultdict[str, list[StreamTaskStatus]] = defaultdict(list)
+    for entry in (await store.scan(f"{keys.STREAM_TASKS}{name}/")).entries:
+        if (task := understood(StreamTaskStatus, entry)) is not None:
+            said[task.group].append(task)
+    skips = [understood(SkipRecord, each) for each in (await store.scan(f"{keys.STREAM_SKIPS}{name}/")).entries]
+    moves = [understood(MoveRecord, each) for each in (await store.scan(f"{keys.STREAM_MOVES}{name}/")).entries]
+    return StreamDetail(
+        stream=view,
+        groups=tuple(group_view(group, said[group.id]) for group in await _groups(store, name)),
+        skips=tuple(sorted((each for each in skips if each), key=lambda each: each.at)[-SHOWN:]),
+        moves=tuple([each for each in moves if each][-SHOWN:]),
+    )
+
+
+@needs(Access.VIEW)
+async def stream_lag(store: Store, name: str) -> tuple[PartitionLag, ...]:
+    """How far the output of each partition is behind its source, as the leader last saw it."""
+    return lags(await get_stream(store, name))
+
+
+@needs(Access.VIEW)
+async def list_published(store: Store, name: str, *, limit: int = PAGE, token: str | None = None) -> PublishedPage:
+    """What was published of a stream whose output is files, a manifest each; the oldest first."""
+    check_limit(limit)
+    await _declared(store, name)
+    after = keys.manifest(name, token) if token else None
+    page = await store.scan(keys.manifests(name), after=after, limit=limit)
+    found = tuple(codec.decode(Manifest, entry.value) for entry in page.entries)
+    return PublishedPage(published=found, next=found[-1].id if page.more else None)
+
+
+# Wishes
+
+
+@needs(Access.OPERATE)
+async def suspend_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+    """Let what reads end and publish, and nothing new begin."""
+    check_wait(wait)
+    await _declared(store, name)
+    await verbs.suspend(store, name, by)
+    return await _awaited(store, name, wait, lambda view: view.has_ended)
+
+
+@needs(Access.OPERATE)
+async def resume_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+    """Let a stream that was suspended or terminated go on where it stopped."""
+    check_wait(wait)
+    await _declared(store, name)
+    await verbs.resume(store, name, by)
+    return await _awaited(store, name, wait, lambda view: view.is_going)
+
+
+@needs(Access.OPERATE)
+async def terminate_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+    """Let what reads end and publish, and nothing new begin, whoever declares the stream."""
+    check_wait(wait)
+    await _declared(store, name)
+    await verbs.terminate(store, name, by)
+    return await _awaited(store, name, wait, lambda view: view.has_ended)
+
+
+@needs(Access.OPERATE)
+async def scale_stream(store: Store, name: str, tasks: object, *, by: str) -> StreamView:
+    """Have so many task groups, or as many as are declared; only those end whose partitions change."""
+    wanted = read_tasks(name, tasks)
+    await _declared(store, name)
+    await verbs.scale(store, name, by, wanted)
+    return await get_stream(store, name)
+
+
+@needs(Access.OPERATE)
+async def hand_off_groups(
+    store: Store, name: str, groups: Iterable[object] = (), *, by: str, wait: timedelta | None = None
+) -> StreamView:
+    """Have groups end and publish now, all that read unless some are named; others read on from where they end."""
+    check_wait(wait)
+    view = await get_stream(store, name)
+    numbers = read_groups(view, await _groups(store, name), groups)
+    await verbs.hand_off(store, name, by, numbers)
+    return await _awaited(store, name, wait, lambda view: not set(numbers) & set(view.hand_off))
+
+
+@needs(Access.OPERATE)
+async def reset_stream(
+    store: Store, name: str, *, by: str, to: object = None, wait: timedelta | None = None
+) -> StreamView:
+    """Have all partitions go on at `earliest`, `latest` or a time; where a new stream would begin unless that is said.
+
+    What is left out is never published, and what is read again is published again.
+    """
+    check_wait(wait)
+    view = await get_stream(store, name)
+    place = read_place(name, view.spec["start"] if to is None else to)
+    await verbs.reset(store, name, by, to=place)
+    return await _awaited(store, name, wait, lambda view: view.reset is None)
+
+
+@needs(Access.OPERATE)
+async def reset_offsets(
+    store: Store, name: str, offsets: Mapping[Any, object], *, by: str, wait: timedelta | None = None
+) -> StreamView:
+    """Have some partitions go on elsewhere: at an offset, `earliest`, `latest` or a time; the others stay."""
+    check_wait(wait)
+    wanted = read_offsets(await get_stream(store, name), offsets)
+    await verbs.reset(store, name, by, partitions=wanted)
+    return await _awaited(store, name, wait, lambda view: view.reset is None)
+
+
+def check_limit(limit: int) -> None:
+    """Invalid unless a page may have so many entries."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
+
+
+# How
+
+
+async def _declared(store: Store, name: str) -> Entry:
+    entry = await store.get(keys.STREAMS + name) if name else None
+    if entry is None:
+        there = (await store.scan(keys.STREAMS, limit=MAX_PAGE)).entries
+        guess = did_you_mean(name, [each.key.removeprefix(keys.STREAMS) for each in there])
+        raise NotFound(f'there is no stream "{name}"{guess or "; rota streams ls shows those there are"}')
+    return entry
+
+
+async def _view(store: Store, entry: Entry) -> StreamView:
+    record = codec.decode(StreamRecord, entry.value)
+    status = understood(StreamStatus, await store.get(keys.STREAM_STATUS + record.name))
+    wishes = understood(StreamWishes, await store.get(keys.STREAM_WISHES + record.name))
+    return stream_view(record, entry.modified, status, wishes)
+
+
+async def _groups(store: Store, name: str) -> list[Group]:
+    """The groups, the oldest first."""
+    entries = (await store.scan(f"{keys.STREAM_GROUPS}{name}/")).entries
+    groups = [group for entry in entries if (group := understood(Group, entry)) is not None]
+    return sorted(groups, key=lambda group: group.generation)
+
+
+async def _awaited(
+    store: Store, name: str, wait: timedelta | None, is_done: Callable[[StreamView], bool]
+) -> StreamView:
+    """The stream when the leader has done what was asked, or as it is when the time is over."""
+    view = await get_stream(store, name)
+    if wait is None:
+        return view
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(wait.total_seconds()),
+            aclosing(follow(store, keys.STREAM_STATUS + name)) as entries,
+        ):
+            async for _ in entries:  # it is written whenever groups or wishes are
+                view = await get_stream(store, name)
+                if is_done(view):
+                    break
+    return view

@@ -1,0 +1,308 @@
+"""What the operations on streams answer, and how they read what is asked of one. Nothing here asks the store."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId, Revision
+from rota.model.manifest import Manifest
+from rota.model.stream import (
+    Group,
+    MoveRecord,
+    Phase,
+    Reset,
+    SkipRecord,
+    StreamError,
+    StreamRecord,
+    StreamState,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+    TaskState,
+)
+from rota.workloads.streams.spec import StreamSpec, spec_of
+from rota.workloads.streams.where import where
+
+UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
+MOST_TASKS = 10_000
+"""Task groups that one stream may be asked to have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamView:
+    """A stream, what people want of it, and how it is."""
+
+    name: str
+    version: Revision
+    """The revision its declaration was last written at."""
+
+    app: str
+    source: str
+    sink: str
+    spec: dict[str, Any]
+    """The declaration."""
+
+    tasks: int
+    """Task groups that it should have: as somebody wants it, or as declared."""
+
+    replicas: int
+    state: StreamState = StreamState.PENDING
+    healthy: bool = True
+    detail: str = ""
+    since: datetime | None = None
+    phases: dict[str, int] = field(default_factory=dict)
+    """Phase → how many groups are in it."""
+
+    committed: dict[int, int] = field(default_factory=dict)
+    """Partition → up to where it is in the output."""
+
+    latest: dict[int, int] = field(default_factory=dict)
+    """Partition → where the source ends."""
+
+    lag: int = 0
+    errors: tuple[StreamError, ...] = ()
+    suspended: bool = False
+    terminated: bool = False
+    hand_off: tuple[int, ...] = ()
+    """Groups that are still to end because somebody wants it."""
+
+    reset: Reset | None = None
+    """Offsets that are still to be set because somebody wants it."""
+
+    by: str = ""
+    at: datetime | None = None
+    """Who wished for something last, and when."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Was it suspended or terminated, and is all that was read published?"""
+        return self.state in (StreamState.SUSPENDED, StreamState.STOPPING) and not self.phases
+
+    @property
+    def is_going(self) -> bool:
+        """Has the leader heard that it is neither suspended nor terminated?"""
+        return self.state not in (StreamState.SUSPENDED, StreamState.STOPPING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPage:
+    """Some streams, in the order of the name."""
+
+    streams: tuple[StreamView, ...]
+    next: str | None = None
+    not_understood: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamTaskView:
+    """A stream task, as it says itself."""
+
+    slot: int
+    node: NodeId
+    epoch: Revision
+    state: TaskState
+    started: datetime | None
+    offsets: dict[int, int]
+    lag: int
+    """Records of its partitions that it has not read."""
+
+    rows: int
+    dropped: dict[str, int]
+    trouble: str
+    error: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupView:
+    """A task group, and its tasks."""
+
+    id: str
+    number: int
+    generation: int
+    phase: Phase
+    since: datetime
+    why: str
+    partitions: tuple[int, ...]
+    starts: dict[int, int]
+    ends: dict[int, int]
+    """Where it ends as far as is agreed."""
+
+    tasks: tuple[StreamTaskView, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamDetail:
+    """A stream, with its groups and what was left out of it or read again."""
+
+    stream: StreamView
+    groups: tuple[GroupView, ...]
+    skips: tuple[SkipRecord, ...]
+    """Records that its source had no more; the newest last."""
+
+    moves: tuple[MoveRecord, ...]
+    """Offsets that were set; the newest last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionLag:
+    """How far the output of one partition is behind its source."""
+
+    stream: str
+    partition: int
+    committed: int
+    latest: int | None
+    """None: the source has no such partition any more, or was not reached yet."""
+
+    lag: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedPage:
+    """Some publishes, the oldest first."""
+
+    published: tuple[Manifest, ...]
+    next: str | None = None
+
+
+def stream_view(
+    record: StreamRecord, version: Revision, status: StreamStatus | None, wishes: StreamWishes | None
+) -> StreamView:
+    """A stream as it is shown; Invalid if its declaration is not understood."""
+    spec, wished = spec_of(record), wishes or StreamWishes()
+    view = StreamView(
+        name=record.name,
+        version=version,
+        app=record.app,
+        source=spec.source,
+        sink=spec.sink,
+        spec=record.spec,
+        tasks=wished.tasks or spec.tasks,
+        replicas=spec.replicas,
+        suspended=wished.is_suspended,
+        terminated=wished.is_terminated,
+        hand_off=wished.hand_off,
+        reset=wished.reset,
+        by=wished.by,
+        at=wished.at,
+    )
+    if status is None:
+        return view
+    return replace(
+        view,
+        state=status.state,
+        healthy=status.state not in UNHEALTHY,
+        detail=status.detail,
+        since=status.since,
+        phases=status.phases,
+        committed=status.committed,
+        latest=status.latest,
+        lag=status.lag,
+        errors=status.errors,
+    )
+
+
+def spec_in(view: StreamView) -> StreamSpec:
+    """The declaration of a stream that is shown."""
+    return msgspec.convert(view.spec, type=StreamSpec)
+
+
+def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
+    """A group as it is shown."""
+    return GroupView(
+        id=group.id,
+        number=group.number,
+        generation=group.generation,
+        phase=group.phase,
+        since=group.since,
+        why=group.why,
+        partitions=group.partitions,
+        starts=group.starts,
+        ends=group.ends if group.sequences else {},
+        tasks=tuple(_task(each) for each in sorted(tasks, key=lambda each: (each.slot, each.epoch))),
+    )
+
+
+def lags(view: StreamView) -> tuple[PartitionLag, ...]:
+    """The lag of each partition, as the leader last saw it."""
+    return tuple(
+        PartitionLag(
+            stream=view.name,
+            partition=partition,
+            committed=at,
+            latest=view.latest.get(partition),
+            lag=max(0, view.latest.get(partition, at) - at),
+        )
+        for partition, at in sorted(view.committed.items())
+    )
+
+
+def read_offsets(view: StreamView, asked: Mapping[Any, object]) -> dict[int, str]:
+    """Partition → where it is to go on; Invalid names the first that cannot be."""
+    if not asked:
+        raise Invalid(f'stream "{view.name}": say which partitions go on where, like 0=120 or 1=earliest')
+    return {_partition(view, each): _place(view, _partition(view, each), told) for each, told in asked.items()}
+
+
+def read_place(name: str, told: object) -> str:
+    """Where all partitions are to go on."""
+    if not isinstance(told, str) or isinstance(where(told), int):
+        raise Invalid(f'stream "{name}": to is {told}; it must be earliest, latest or a time like 2026-01-31T12:00Z')
+    return told
+
+
+def read_groups(view: StreamView, groups: Iterable[Group], asked: Iterable[object]) -> tuple[int, ...]:
+    """Numbers of groups that are to end now: those that were named, or all that read."""
+    reading = sorted({group.number for group in groups if group.phase in (Phase.READING, Phase.PAUSING)})
+    named = list(asked)
+    for each in named:
+        if each not in reading or isinstance(each, bool):
+            there = f"those that do are {', '.join(map(str, reading))}" if reading else "none does"
+            raise Invalid(f'stream "{view.name}": no group {each} is reading; {there}')
+    return tuple(int(str(each)) for each in named) or tuple(reading)
+
+
+def read_tasks(name: str, told: object) -> int | None:
+    """How many task groups are wanted; None: as many as are declared."""
+    if told is None or (isinstance(told, int) and not isinstance(told, bool) and 1 <= told <= MOST_TASKS):
+        return told
+    raise Invalid(f'stream "{name}": tasks is {told}; it must be from 1 to {MOST_TASKS}, or null for as declared')
+
+
+def _task(status: StreamTaskStatus) -> StreamTaskView:
+    behind = (status.latest[each] - at for each, at in status.offsets.items() if each in status.latest)
+    return StreamTaskView(
+        slot=status.slot,
+        node=status.node,
+        epoch=status.epoch,
+        state=status.state,
+        started=status.started,
+        offsets=status.offsets,
+        lag=sum(max(0, each) for each in behind),
+        rows=status.rows,
+        dropped=status.dropped,
+        trouble=status.trouble,
+        error=status.error,
+        at=status.at,
+    )
+
+
+def _partition(view: StreamView, told: object) -> int:
+    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 10 else told
+    if not isinstance(number, int) or isinstance(number, bool) or number not in view.committed:
+        known = ", ".join(map(str, sorted(view.committed)))
+        there = f"there are {known}" if known else "the leader has not looked at its source yet"
+        raise Invalid(f'stream "{view.name}" has no partition {told}; {there}')
+    return number
+
+
+def _place(view: StreamView, partition: int, told: object) -> str:
+    text = str(told) if isinstance(told, int | str) and not isinstance(told, bool) else ""
+    place, end = where(text), view.latest.get(partition)
+    if isinstance(place, int) and end is not None and place > end:
+        raise Invalid(f'stream "{view.name}": partition {partition} ends at {end}, before {place}; choose one up to it')
+    return text

@@ -1,0 +1,487 @@
+"""`rota streams`: what streams read and publish, and what is wanted of them.
+
+It works on the fleet's store, as the API of a node does; the leader does what is asked.
+"""
+
+import sys
+from contextlib import aclosing
+from datetime import timedelta
+
+import click
+
+from rota.api import stream_operations as operations
+from rota.api.operations import MAX_PAGE
+from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamView, lags, spec_in
+from rota.cli import options, tables
+from rota.cli.on_store import on_store
+from rota.cli.rows import CsvPaper, JsonPaper
+from rota.cli.who import me
+from rota.committers.open import open_output
+from rota.control.streams.verify import Extent, Verified
+from rota.control.streams.verify import verify as prove_stream
+from rota.kit import durations
+from rota.model.errors import RotaError, Unknown
+from rota.model.stream import MoveRecord, SkipRecord
+from rota.store import Store
+from rota.workloads.streams.where import where
+
+stream_argument = click.argument("stream", metavar="STREAM")
+no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until the leader has done it.")
+timeout_option = click.option(
+    "--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group()
+def command() -> None:
+    """Look at streams, stop them, and say where they go on."""
+
+
+@command.command()
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
+@options.store
+@options.output
+def ls(prefix: str, store: str, output: str) -> None:
+    """List the streams: how they are, and how far behind.
+
+    Example: rota streams ls
+    """
+    found = on_store(store, lambda open: _all(open, prefix))
+    if output == "json":
+        tables.show_json(found)
+        return
+    headings = "STREAM", "STATE", "LAG", "GROUPS", "SOURCE", "SINK", "DETAIL"
+    tables.show(headings, [_row(view) for view in found], "no such streams; declare one in an app with @app.stream")
+
+
+@command.command()
+@stream_argument
+@options.store
+@options.output
+def status(stream: str, store: str, output: str) -> None:
+    """Show one stream with its groups, its tasks and its last errors.
+
+    The exit code is 1 if it is unhealthy.
+
+    Example: rota streams status clicks -o json
+    """
+    detail = on_store(store, lambda open: operations.stream_status(open, stream))
+    if output == "json":
+        tables.show_json(detail)
+    else:
+        _tell(detail)
+    sys.exit(0 if detail.stream.healthy else 1)
+
+
+@command.command()
+@click.argument("stream", metavar="[STREAM]", required=False)
+@options.store
+@options.output
+def lag(stream: str | None, store: str, output: str) -> None:
+    """Show how many records of each partition are in the source and not in the output.
+
+    Example: rota streams lag clicks
+    """
+    views = on_store(store, lambda open: _one_or_all(open, stream))
+    found = [each for view in views for each in lags(view)]
+    if output == "json":
+        tables.show_json(found)
+        return
+    rows = [
+        (each.stream, str(each.partition), str(each.committed), _or_dash(each.latest), str(each.lag)) for each in found
+    ]
+    tables.show(("STREAM", "PARTITION", "COMMITTED", "LATEST", "LAG"), rows, "nothing was read yet")
+
+
+@command.command()
+@stream_argument
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def suspend(stream: str, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Let what reads end and publish, and nothing new begin.
+
+    The exit code is 6 if not everything was published in time; it goes on then.
+
+    Example: rota streams suspend clicks
+    """
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.suspend_stream(open, stream, by=me(), wait=wait))
+    _told(view, output, wait, is_done=view.has_ended)
+
+
+@command.command()
+@stream_argument
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def resume(stream: str, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Let a stream that was suspended or terminated go on where it stopped.
+
+    Example: rota streams resume clicks
+    """
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.resume_stream(open, stream, by=me(), wait=wait))
+    _told(view, output, wait, is_done=view.is_going)
+
+
+@command.command()
+@stream_argument
+@yes_option
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def terminate(stream: str, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """End a stream for good, although an app declares it: what was read is published, nothing new begins.
+
+    Its output and its offsets stay; rota streams resume takes it up again.
+
+    Example: rota streams terminate clicks --yes
+    """
+    _ask(yes, f"terminate stream {stream}?")
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.terminate_stream(open, stream, by=me(), wait=wait))
+    _told(view, output, wait, is_done=view.has_ended)
+
+
+@command.command()
+@stream_argument
+@click.argument("tasks", type=click.IntRange(min=1), required=False)
+@click.option("--as-declared", is_flag=True, help="As many as the app declares.")
+@options.store
+@options.output
+def scale(stream: str, tasks: int | None, as_declared: bool, store: str, output: str) -> None:
+    """Have another number of task groups; only groups end whose partitions change.
+
+    Example: rota streams scale clicks 4
+    """
+    if (tasks is None) != as_declared:
+        raise click.UsageError("say how many task groups, or --as-declared")
+    view = on_store(store, lambda open: operations.scale_stream(open, stream, tasks, by=me()))
+    _told(view, output, None, is_done=True)
+
+
+@command.command()
+@stream_argument
+@click.argument("groups", type=click.IntRange(min=0), nargs=-1)
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Have task groups end and publish now, all unless some are named; others read on from where they end.
+
+    Example: rota streams handoff clicks 0
+    """
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.hand_off_groups(open, stream, groups, by=me(), wait=wait))
+    _told(view, output, wait, is_done=not view.hand_off)
+
+
+@command.command()
+@stream_argument
+@click.option("--to", metavar="PLACE", help="earliest, latest or 2026-01-31T12:00Z.  [default: as a new one begins]")
+@yes_option
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def reset(stream: str, to: str | None, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Have all partitions go on elsewhere.
+
+    What lies between is left out, or read and published again. What is read and not published yet is given up.
+
+    Example: rota streams reset clicks --to latest --yes
+    """
+    _ask(yes, f"set all offsets of stream {stream} to {to or 'where a new stream would begin'}?")
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.reset_stream(open, stream, by=me(), to=to, wait=wait))
+    _told(view, output, wait, is_done=view.reset is None)
+
+
+@command.command("reset-offsets")
+@stream_argument
+@click.argument("offsets", nargs=-1, required=True, metavar="PARTITION=PLACE…")
+@yes_option
+@no_wait_option
+@timeout_option
+@options.store
+@options.output
+def reset_offsets(
+    stream: str,
+    offsets: tuple[str, ...],
+    yes: bool,
+    no_wait: bool,
+    timeout: timedelta,
+    store: str,
+    output: str,
+) -> None:
+    """Have some partitions go on elsewhere: at an offset, earliest, latest or a time. The others stay.
+
+    Example: rota streams reset-offsets clicks 0=12000 3=earliest --yes
+    """
+    wanted = dict(_pair(text) for text in offsets)
+    _ask(yes, f"set offsets of stream {stream}: {', '.join(offsets)}?")
+    wait = None if no_wait else timeout
+    view = on_store(store, lambda open: operations.reset_offsets(open, stream, wanted, by=me(), wait=wait))
+    _told(view, output, wait, is_done=view.reset is None)
+
+
+@command.command()
+@stream_argument
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Rows, at most; 0: all.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "csv"]),
+    default="json",
+    show_default=True,
+    help="An object per line, or comma-separated values.",
+)
+@click.option("--columns", metavar="NAMES", help="Only these fields, in this order, like at,page.")
+@options.store
+def read(stream: str, limit: int, form: str, columns: str | None, store: str) -> None:
+    """Print rows that the stream has published, and no others; the oldest first where the output is files.
+
+    It reads the output itself, so it must run where that can be reached.
+
+    Example: rota streams read clicks --limit 5 --format csv
+    """
+    names = columns.split(",") if columns else None
+    paper = CsvPaper(names) if form == "csv" else JsonPaper(names)
+
+    async def show(open: Store) -> None:
+        view = await operations.get_stream(open, stream)
+        async with open_output(view.sink, stream, open) as output, aclosing(output.rows(limit or None)) as pieces:
+            async for piece in pieces:
+                paper.print(piece)
+
+    on_store(store, show)
+
+
+@command.command()
+@stream_argument
+@click.option("--from", "start", metavar="PLACE", help="An offset or a time.  [default: where the output begins]")
+@click.option("--to", "end", metavar="PLACE", help="An offset or a time.  [default: all that is published]")
+@click.option(
+    "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Only this; may be repeated."
+)
+@click.option("--by", metavar="FIELD,FIELD", help="Fields of a row that have its record's partition and offset.")
+@options.store
+@options.output
+def verify(
+    stream: str,
+    start: str | None,
+    end: str | None,
+    partitions: tuple[int, ...],
+    by: str | None,
+    store: str,
+    output: str,
+) -> None:
+    """Read the source again, and prove that every record was published once.
+
+    The exit code is 1 if records are missing in the output or there more than once; the first of them is named.
+
+    Example: rota streams verify clicks --by part,at
+    """
+    extent = Extent(
+        start=where(start) if start else None,
+        end=where(end) if end else None,
+        partitions=frozenset(partitions),
+        by=_fields(by) if by else None,
+    )
+
+    async def prove(open: Store) -> Verified:
+        return await prove_stream(open, spec_in(await operations.get_stream(open, stream)), extent, _Progress())
+
+    found = on_store(store, prove)
+    if output == "json":
+        tables.show_json(found)
+    else:
+        _tell_proof(found)
+    if found.flaws:
+        more = f", and {len(found.flaws) - 1} more" if len(found.flaws) > 1 else ""
+        raise RotaError(f'stream "{stream}": {found.flaws[0]}{more}')
+
+
+def _ask(is_sure: bool, question: str) -> None:
+    """Go on only if somebody wants it."""
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question.rstrip('?')}: nobody is here to be asked; say --yes if you are sure")
+    click.confirm(question, abort=True, err=True)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    partition, sign, place = text.partition("=")
+    if not sign or not place:
+        raise click.UsageError(f'"{text}" does not say where a partition goes on; write one like 0=12000 or 0=latest')
+    return partition, place
+
+
+def _fields(text: str) -> tuple[str, str]:
+    partition, comma, offset = text.partition(",")
+    if not (partition and comma and offset):
+        raise click.UsageError(
+            f"--by \"{text}\" does not name two fields; write the partition's and the offset's: part,at"
+        )
+    return partition, offset
+
+
+async def _all(store: Store, prefix: str = "") -> list[StreamView]:
+    found: list[StreamView] = []
+    token: str | None = None
+    while True:
+        page = await operations.list_streams(store, prefix=prefix, limit=MAX_PAGE, token=token)
+        found += page.streams
+        for name, why in page.not_understood.items():
+            click.echo(f"rota: stream {name}: {why}", err=True)
+        token = page.next
+        if token is None:
+            return found
+
+
+async def _one_or_all(store: Store, stream: str | None) -> list[StreamView]:
+    return await _all(store) if stream is None else [await operations.get_stream(store, stream)]
+
+
+# What is shown
+
+
+class _Progress:
+    """How far a proof is, on one line of a terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+
+    def __call__(self, partition: int, at: int, end: int) -> None:
+        """It has come to here."""
+        if self._is_shown:
+            click.echo(f"\rpartition {partition}: {at} of {end}\033[K", err=True, nl=at >= end)
+
+
+def _tell_proof(found: Verified) -> None:
+    rows = [
+        (str(each.partition), str(each.start), str(each.end), str(each.records), str(each.unread), str(len(each.flaws)))
+        for each in found.partitions
+    ]
+    tables.show(("PARTITION", "FROM", "TO", "RECORDS", "UNREAD", "FLAWS"), rows, "nothing is published yet")
+    for flaw in found.flaws:
+        click.echo(flaw)
+    if not found.flaws:
+        count = sum(each.records for each in found.partitions)
+        published = f"; {found.publishes} publishes with {found.rows} rows" if found.publishes else ""
+        click.echo(f"no gap and no repeat in {count} records{published}")
+
+
+def _told(view: StreamView, output: str, wait: timedelta | None, *, is_done: bool) -> None:
+    """Show how a stream is after something was asked of it; Unknown if that is not done in time."""
+    if output == "json":
+        tables.show_json(view)
+    else:
+        click.echo(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
+    if wait is not None and not is_done:
+        raise Unknown(
+            f"stream {view.name}: it is not done after {durations.render(wait)}, and goes on; "
+            f"look again with: rota streams status {view.name}"
+        )
+
+
+def _row(view: StreamView) -> tuple[str, ...]:
+    lag = str(view.lag) if view.committed else ""
+    return view.name, _state(view), lag, _groups(view), view.source, view.sink, view.detail
+
+
+def _tell(detail: StreamDetail) -> None:
+    view = detail.stream
+    for name, value in _about(view).items():
+        if value:
+            click.echo(f"{name:<9} {value}")
+    for group in detail.groups:
+        click.echo(_group_line(group))
+        for task in group.tasks:
+            click.echo(f"  {_task_line(task)}")
+    for skip in detail.skips:
+        click.echo(f"skipped   {_skip_line(skip)}")
+    for move in detail.moves:
+        click.echo(f"moved     {_move_line(move)}")
+    for error in view.errors:
+        click.echo(f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.why}")
+
+
+def _about(view: StreamView) -> dict[str, str]:
+    since = f" since {view.since:%Y-%m-%d %H:%M:%S} UTC" if view.since else ""
+    by = f"{view.at:%Y-%m-%d %H:%M:%S} UTC by {view.by}" if view.at else ""
+    return {
+        "stream": view.name,
+        "app": view.app,
+        "source": view.source,
+        "sink": view.sink,
+        "state": f"{_state(view)}{since}",
+        "detail": view.detail,
+        "tasks": f"{view.tasks} groups of {view.replicas}",
+        "groups": _groups(view),
+        "committed": _offsets(view.committed),
+        "latest": _offsets(view.latest),
+        "lag": f"{view.lag} records" if view.committed else "",
+        "hand off": ", ".join(map(str, view.hand_off)),
+        "reset": _wanted(view),
+        "wished": by,
+    }
+
+
+def _state(view: StreamView) -> str:
+    """The state, with what is wished for and not so yet."""
+    if view.terminated and not view.has_ended:
+        return f"{view.state} (to end)"
+    if view.suspended and not view.has_ended:
+        return f"{view.state} (to be suspended)"
+    return str(view.state)
+
+
+def _wanted(view: StreamView) -> str:
+    if view.reset is None:
+        return ""
+    named = [f"{partition}={place}" for partition, place in sorted(view.reset.partitions.items())]
+    return ", ".join([*named, *([f"all to {view.reset.to}"] if view.reset.to else [])])
+
+
+def _groups(view: StreamView) -> str:
+    return ", ".join(f"{count} {phase}" for phase, count in view.phases.items())
+
+
+def _group_line(group: GroupView) -> str:
+    why = f": {group.why}" if group.why else ""
+    ends = f" to {_offsets(group.ends)}" if group.ends else ""
+    where = f", from {_offsets(group.starts)}{ends}" if group.starts else ""
+    partitions = ",".join(map(str, group.partitions))
+    return f"group {group.number}   {group.id} {group.phase}{why}, partitions {partitions}{where}"
+
+
+def _task_line(task: StreamTaskView) -> str:
+    dropped = "".join(f", {count} {reason}" for reason, count in task.dropped.items())
+    trouble = task.error or task.trouble
+    figures = f"{task.rows} rows{dropped}, {task.lag} behind"
+    return f"#{task.slot} on {task.node} {task.state}, {figures}{f': {trouble}' if trouble else ''}"
+
+
+def _skip_line(skip: SkipRecord) -> str:
+    return f"{skip.at:%Y-%m-%d %H:%M:%S} partition {skip.partition}: {skip.first} to {skip.last}: {skip.why}"
+
+
+def _move_line(move: MoveRecord) -> str:
+    changed = ", ".join(f"{each} from {move.before[each]} to {at}" for each, at in sorted(move.after.items()))
+    return f"{move.at:%Y-%m-%d %H:%M:%S} {changed}: {f'by {move.by}' if move.by else move.why}"
+
+
+def _offsets(offsets: dict[int, int]) -> str:
+    return ", ".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)

@@ -1,0 +1,177 @@
+"""The proof that every record was published once, on a real log and real files, without a fleet."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rota.committers.open import open_committer
+from rota.control.streams.verify import Extent, Verified, verify
+from rota.model import codec, keys
+from rota.model.errors import Invalid, NotFound
+from rota.model.manifest import Range
+from rota.model.stream import MoveRecord
+from rota.sources import NewRecord, log_place, open_log
+from rota.store import Delete, Put, Store, open_store
+from rota.workloads.streams.spec import StreamSpec
+
+NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
+BY = Extent(by=("part", "at"))
+
+
+class Written:
+    """A stream that somebody has written by hand."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder, self.store = folder, store
+        log_place(f"log://{folder}/log").create(2)
+        self.spec = StreamSpec.parse(
+            name="clicks", source=f"log://{folder}/log", sink=f"parquet://{folder}/out", is_async=False
+        )
+
+    def append(self, partition: int, count: int) -> None:
+        with open_log(f"log://{self.folder}/log?fsync=never") as log:
+            log.append([NewRecord(value=b"x", time_ms=int(NOON.timestamp() * 1000))] * count, partition)
+
+    async def publish(self, partition: int, start: int, end: int, rows: Iterable[int] | None = None) -> None:
+        """Publish a range, with a row for each record unless it is said which have one."""
+        async with open_committer(self.spec.sink, "clicks", self.store) as committer:
+            await committer.begin({partition: start})
+            draft = committer.draft("t", {partition: start})
+            if made := [{"part": partition, "at": at} for at in (range(start, end) if rows is None else rows)]:
+                draft.append(made)
+            await committer.publish(draft, [Range(partition=partition, start=start, end=end)])
+
+    async def move(self, partition: int, before: int, after: int) -> None:
+        async with open_committer(self.spec.sink, "clicks", self.store) as committer:
+            await committer.move({partition: after}, {partition: before})
+        move = MoveRecord(
+            stream="clicks", before={partition: before}, after={partition: after}, by="me", why="so", at=NOON
+        )
+        await self.store.commit(Put(keys.stream_move("clicks", NOON), codec.encode(move)))
+
+    async def forget_a_publish(self, number: int) -> None:
+        """As if it had never been, although the offsets moved."""
+        entries = (await self.store.scan(keys.manifests("clicks"))).entries
+        await self.store.commit(Delete(entries[number].key))
+
+    async def verify(self, extent: Extent = BY, **options: Any) -> Verified:
+        return await verify(self.store, self.spec, extent, **options)
+
+
+@pytest.fixture
+async def written(tmp_path: Path) -> AsyncIterator[Written]:
+    async with open_store("memory://") as store:
+        yield Written(tmp_path, store)
+
+
+async def test_a_sound_output_is_proved(written: Written) -> None:
+    written.append(0, 100)
+    written.append(1, 30)
+    for start, end in ((0, 40), (40, 40), (40, 90)):
+        await written.publish(0, start, end)
+    await written.publish(1, 0, 30)
+    seen: list[tuple[int, int, int]] = []
+    found = await written.verify(tell=lambda *each: seen.append(each))
+    assert found.flaws == ()
+    assert [(each.start, each.end, each.records, each.unread) for each in found.partitions] == [
+        (0, 90, 90, 0),
+        (0, 30, 30, 0),
+    ]
+    assert (found.publishes, found.rows) == (4, 120)
+    assert seen[-1] == (1, 30, 30)
+
+
+async def test_a_range_that_is_missing_is_named(written: Written) -> None:
+    written.append(0, 30)
+    for start, end in ((0, 10), (10, 20), (20, 30)):
+        await written.publish(0, start, end)
+    await written.forget_a_publish(1)
+    found = await written.verify(Extent())
+    assert found.flaws == ("partition 0: records 10 to 19 are not in the output",)
+    assert (await written.verify(Extent(start=20))).flaws == ()
+
+
+async def test_rows_that_are_missing_doubled_or_of_no_record_are_named(written: Written) -> None:
+    written.append(0, 20)
+    await written.publish(0, 0, 10, rows=[0, 0, 1, 2, 3, 4, 5, 6, 9])
+    await written.publish(0, 10, 20)
+    assert (await written.verify(Extent())).flaws == (), "ranges and files are sound"
+    assert (await written.verify()).flaws == (
+        "partition 0: record 0 is in the output 2 times instead of once",
+        "partition 0: records 7 to 8 are not in the output",
+    )
+
+
+async def test_files_that_are_gone_are_named(written: Written) -> None:
+    written.append(0, 10)
+    await written.publish(0, 0, 10)
+    next((written.folder / "out").glob("*.parquet")).unlink()
+    (flaw,) = (await written.verify(Extent())).flaws
+    assert flaw.endswith("0 of its 10 rows are there")
+
+
+async def test_what_somebody_had_read_again_is_no_flaw(written: Written) -> None:
+    written.append(0, 20)
+    await written.publish(0, 0, 20)
+    await written.move(0, 20, 5)
+    await written.publish(0, 5, 20)
+    assert (await written.verify()).flaws == ()
+
+
+async def test_what_the_source_has_no_more_is_told_of_by_the_ranges(written: Written) -> None:
+    written.append(0, 20)
+    await written.publish(0, 0, 20)
+    (part,) = (await written.verify(Extent(start=5, end=15))).partitions
+    assert (part.start, part.end, part.records, part.unread) == (5, 15, 10, 0)
+    log_place(f"log://{written.folder}/other").create(1)
+    other = StreamSpec.parse(
+        name="clicks", source=f"log://{written.folder}/other", sink=written.spec.sink, is_async=False
+    )
+    found = await verify(written.store, other, Extent())
+    assert found.flaws == ("partition 0: it is published up to 20, and its source ends at 0",)
+    assert found.partitions[0].unread == 20
+
+
+async def test_a_part_may_be_named_by_time_and_by_partition(written: Written) -> None:
+    for partition in (0, 1):
+        written.append(partition, 10)
+        await written.publish(partition, 0, 10)
+    (part,) = (await written.verify(Extent(partitions=frozenset({1}), start=NOON))).partitions
+    assert (part.partition, part.start, part.end) == (1, 0, 10)
+    later = await written.verify(Extent(start=NOON + timedelta(seconds=1)))
+    assert [(each.start, each.end, each.records) for each in later.partitions] == [(10, 10, 0), (10, 10, 0)]
+    with pytest.raises(NotFound, match="has published nothing of partition 7; leave it out"):
+        await written.verify(Extent(partitions=frozenset({7})))
+
+
+async def test_rows_are_known_by_fields_that_they_have(written: Written) -> None:
+    written.append(0, 10)
+    await written.publish(0, 0, 10)
+    with pytest.raises(Invalid, match='a row has no whole numbers in "part" and "offset"'):
+        await written.verify(Extent(by=("part", "offset")))
+
+
+async def test_a_stream_that_has_published_nothing_has_no_flaw(written: Written) -> None:
+    written.append(0, 10)
+    async with open_committer(written.spec.sink, "clicks", written.store) as committer:
+        await committer.begin({0: 10})
+    (part,) = (await written.verify()).partitions
+    assert (part.start, part.end, part.flaws) == (10, 10, ())
+
+
+async def test_a_table_is_proved_by_its_rows_alone(written: Written) -> None:
+    with closing(sqlite3.connect(written.folder / "out.db")) as database:
+        database.execute("CREATE TABLE clicks (part INTEGER, at INTEGER)")
+    written.spec = replace(written.spec, sink=f"sqlite:///{written.folder}/out.db?table=clicks")
+    written.append(0, 20)
+    await written.publish(0, 0, 20, rows=[at for at in range(20) if at != 7])
+    with pytest.raises(Invalid, match="keeps no list of ranges; say which fields"):
+        await written.verify(Extent())
+    assert (await written.verify()).flaws == ("partition 0: record 7 is not in the output",)
+    assert (await written.verify(replace(BY, start=8))).flaws == ()
