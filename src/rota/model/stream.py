@@ -82,6 +82,9 @@ class StreamState(StrEnum):
     IDLE = "idle"
     SUSPENDED = "suspended"
     STOPPING = "stopping"
+    COMPLETED = "completed"
+    """It has published everything up to where it was to end."""
+
     UNHEALTHY_SUPERVISOR = "unhealthy supervisor"
     """The leader cannot reach its source or its output, again and again."""
 
@@ -124,6 +127,12 @@ class StreamStatus:
 
     lag: int = 0
     """Records that are in the source and not in the output."""
+
+    upto: dict[int, int] = field(default_factory=dict)
+    """Partition → where the stream ends, if it was declared to end somewhere."""
+
+    upto_as: str = ""
+    """How that was declared."""
 
     errors: tuple[StreamError, ...] = ()
     """The last few, the newest last."""
@@ -221,6 +230,9 @@ class Group:
 
     dismissed: dict[int, Dismissal] = field(default_factory=dict)
     """Slot → which task of it is to end."""
+
+    upto: dict[int, int] = field(default_factory=dict)
+    """Partition → offset from which on nothing is read, ever; empty: all is read."""
 
     spec: str = ""
     """Digest of the declaration it goes by."""

@@ -141,6 +141,9 @@ def test_a_name_is_a_str(make):
         (stream, {"source": "log:///path"}, "source", "log:///path"),
         (stream, {"sink": "postgresql://h/db"}, "sink", "postgresql://h/db"),
         (stream, {"start": "earliest"}, "start", "earliest"),
+        (stream, {"start": "2026-01-31T12:00+00:00"}, "start", "2026-01-31T12:00:00+00:00"),
+        (stream, {"start": datetime(2026, 1, 31, tzinfo=UTC)}, "start", "2026-01-31T00:00:00+00:00"),
+        (stream, {"upto": "latest"}, "upto", "latest"),
         (stream, {"tasks": 2, "replicas": 2}, "tasks", 2),
         (stream, {"checkpoint_every": "10m"}, "checkpoint_every", timedelta(minutes=10)),
         (stream, {"late_start": "2026-01-31T12:00+00:00"}, "late_start", datetime(2026, 1, 31, 12, tzinfo=UTC)),
@@ -316,6 +319,8 @@ def test_what_is_right(make, options, field, value):
             {"start": "earlist"},
             'stream "clicks": start is "earlist"; choose earliest or latest; did you mean "earliest"?',
         ),
+        (stream, {"start": "2026-01-31T12:00"}, "which is not the same everywhere; add its zone"),
+        (stream, {"upto": "earliest"}, 'stream "clicks": upto is "earliest"; choose latest'),
         (stream, {"vanished": "skip"}, 'stream "clicks": vanished is "skip"; choose halt, earliest or latest'),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from rota.control.streams.outside import Outside
-from rota.decide.streams.chain import in_order
+from rota.decide.streams import chain
 from rota.decide.streams.health import Health, Quiet, state
 from rota.decide.streams.plan import Plan
 from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamWishes
@@ -38,6 +38,10 @@ class Account:
         self.trouble = ""
         """Why a task cannot read or publish at the moment, if so."""
 
+        self.upto: dict[int, int] = {}
+        self.upto_as = ""
+        """Where the stream ends, if it does, and as what that was declared."""
+
         self.is_idle = False
         self._stream, self._outside = stream, outside
         self._health, self._quiet = Health(), Quiet()
@@ -55,16 +59,22 @@ class Account:
         return None not in (known, now) and known != now
 
     @property
+    def is_complete(self) -> bool:
+        """Is everything in the output up to where the stream ends?"""
+        return chain.is_complete({each: self.committed.get(each, -1) for each in self.upto}, self.upto)
+
+    @property
     def lag(self) -> int:
-        """Records that are in the source and not in the output."""
-        bounds = self._outside.bounds
-        return sum(max(0, bounds[each].end - at) for each, at in self.committed.items() if each in bounds)
+        """Records that are in the source, and not in the output where they should be."""
+        ends = {each: min(bounds.end, self.upto.get(each, bounds.end)) for each, bounds in self._outside.bounds.items()}
+        return sum(max(0, ends[each] - at) for each, at in self.committed.items() if each in ends)
 
     def read(self, said: StreamStatus | None) -> None:
         """Go by the status in the store."""
         self.said = said
-        if said is not None and not self._errors:
-            self._errors = list(said.errors)
+        if said is not None:
+            self.upto, self.upto_as = said.upto, said.upto_as
+            self._errors = self._errors or list(said.errors)
 
     def adopt_source(self, now: datetime) -> None:
         """From now on it is the source that is there."""
@@ -99,7 +109,9 @@ class Account:
 
     def status(self, wishes: StreamWishes, groups: Collection[Group], now: datetime) -> StreamStatus:
         """How it is now."""
-        before, found = self._before(now), state(self._health, wishes, is_idle=self.is_idle)
+        before = self._before(now)
+        is_complete = self.is_complete and not groups
+        found = state(self._health, wishes, is_idle=self.is_idle, is_complete=is_complete)
         error = self._errors[-1].why if self._errors and found in UNWELL else ""
         return StreamStatus(
             stream=self._stream,
@@ -108,10 +120,12 @@ class Account:
             since=before.since if before.state is found else now,
             generation=max((before.generation, *(group.generation for group in groups))),
             identity=before.identity or self._outside.identity,
-            phases=dict(Counter(group.phase.value for group in in_order(groups))),
+            phases=dict(Counter(group.phase.value for group in chain.in_order(groups))),
             committed=self.committed or before.committed,
             latest=self._latest() or before.latest,
             lag=self.lag,
+            upto=self.upto,
+            upto_as=self.upto_as,
             errors=tuple(self._errors),
         )
 

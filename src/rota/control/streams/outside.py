@@ -8,7 +8,7 @@ from rota.sources.open import open_source
 from rota.sources.port import Bounds, Source
 from rota.store.port import Store
 from rota.workloads.streams.spec import StreamSpec
-from rota.workloads.streams.where import Edge, Where
+from rota.workloads.streams.where import Edge, Where, where
 
 
 class Outside:
@@ -68,14 +68,16 @@ class Outside:
             await self.close()
             self._digest, self.partitions, self.bounds, self.identity = spec.digest, (), {}, None
 
-    def starts(self, spec: StreamSpec, committed: dict[int, int]) -> dict[int, int]:
+    async def starts(self, spec: StreamSpec, committed: dict[int, int]) -> dict[int, int]:
         """Where partitions begin that have no committed offset: as declared, and those that came later at their start.
 
         Records that came between would be lost otherwise: a partition is only noticed some time after it was made.
         """
-        is_new, begins_at_end = not committed, spec.start == "latest"
+        place = Edge.EARLIEST if committed else where(spec.start)
         return {
-            partition: bounds.end if is_new and begins_at_end else bounds.start
-            for partition, bounds in self.bounds.items()
-            if partition not in committed
+            partition: await self.offset(partition, place) for partition in self.bounds if partition not in committed
         }
+
+    async def ends(self, upto: str) -> dict[int, int]:
+        """Where partitions end for a stream that reads up to there."""
+        return {partition: await self.offset(partition, where(upto)) for partition in self.bounds}

@@ -205,7 +205,9 @@ class StreamKeeper:
     async def _begin(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
         """Begin what is new, and begin anew what is another source."""
         account, bounds = self._account, self._outside.bounds
-        if starts := self._outside.starts(spec, account.committed):
+        if bounds and account.upto_as != (spec.upto or ""):
+            account.upto, account.upto_as = await self._outside.ends(spec.upto) if spec.upto else {}, spec.upto or ""
+        if starts := await self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
         if self._wished.reset is not None and self._is_to_be_reset:
             await self._reset(output, self._wished.reset, now)
@@ -263,7 +265,9 @@ class StreamKeeper:
             stream=self._name,
             spec=spec.digest,
             tasks=wished.tasks or spec.tasks,
-            partitions=[each for each in known if each in account.committed and each not in gone],
+            partitions=[
+                each for each in known if each in account.committed and each not in gone and self._is_read(each)
+            ],
             tuning=Tuning(duration=spec.duration, completion_timeout=spec.completion_timeout),
             at_a_time=spec.at_a_time,
             late=spec.late,
@@ -271,9 +275,14 @@ class StreamKeeper:
             late_start=spec.late_start,
             is_stopping=wished.is_suspended or wished.is_terminated or account.is_made_anew,
             is_idle=account.is_idle,
+            upto=account.upto,
             hand_off=frozenset(wished.hand_off),
             generation=account.generation,
         )
+
+    def _is_read(self, partition: int) -> bool:
+        """Is it one that the stream reads? One that ends somewhere has only those that it began with."""
+        return not self._account.upto_as or partition in self._account.upto
 
     def _gone(self, spec: StreamSpec) -> dict[int, str]:
         """Partitions that nobody can read on, and nobody reads: somebody has to say where to go on."""

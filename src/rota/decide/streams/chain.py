@@ -69,6 +69,11 @@ def starts(partitions: Sequence[int], groups: Iterable[Group], committed: Offset
     return found if len(found) == len(wanted) else None
 
 
+def is_complete(offsets: Offsets, upto: Offsets) -> bool:
+    """Is everything behind these offsets that a stream is to read, which ends somewhere?"""
+    return bool(upto) and all(partition in upto and at >= upto[partition] for partition, at in offsets.items())
+
+
 def next_offsets(group: Group, committed: Offsets) -> tuple[int, dict[int, int]]:
     """Which sequence of a group is to be published next, and where it starts."""
     points = [group.starts, *group.sequences]

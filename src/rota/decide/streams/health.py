@@ -53,19 +53,18 @@ class Health:
         return replace(self, tasks=tasks)
 
 
-def state(health: Health, wishes: StreamWishes, *, is_idle: bool) -> StreamState:
-    """What is shown."""
-    if wishes.is_terminated:
-        return StreamState.STOPPING
-    if health.looks.is_bad:
-        return StreamState.UNHEALTHY_SUPERVISOR
-    if health.tasks.is_bad:
-        return StreamState.UNHEALTHY_TASKS
-    if not health.has_looked:
-        return StreamState.PENDING
-    if wishes.is_suspended:
-        return StreamState.SUSPENDED
-    return StreamState.IDLE if is_idle else StreamState.RUNNING
+def state(health: Health, wishes: StreamWishes, *, is_idle: bool, is_complete: bool = False) -> StreamState:
+    """What is shown: the first of these that it is."""
+    shown = {
+        StreamState.STOPPING: wishes.is_terminated,
+        StreamState.UNHEALTHY_SUPERVISOR: health.looks.is_bad,
+        StreamState.UNHEALTHY_TASKS: health.tasks.is_bad,
+        StreamState.PENDING: not health.has_looked,
+        StreamState.COMPLETED: is_complete,
+        StreamState.SUSPENDED: wishes.is_suspended,
+        StreamState.IDLE: is_idle,
+    }
+    return next((state for state, is_so in shown.items() if is_so), StreamState.RUNNING)
 
 
 @dataclass

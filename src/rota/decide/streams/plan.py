@@ -53,6 +53,9 @@ class Aims:
     is_idle: bool = False
     """Nothing comes: what reads goes on, and nothing new is made."""
 
+    upto: Offsets = field(default_factory=dict)
+    """Partition → where the stream ends, if it ends somewhere."""
+
     hand_off: frozenset[int] = frozenset()
     """Numbers of groups that somebody wants to end now."""
 
@@ -155,9 +158,17 @@ def _wish(
         "the stream's declaration changed": group.spec != aims.spec,
         "its partitions changed": wanted.get(group.number) != group.partitions,
         "somebody asked for it": group.number in aims.hand_off,
+        "it has read all that it was to read": _is_at_its_end(group, members.get(group.id, ())),
         "it has read for long enough": is_old and _has_heir(aims, group, groups, members, now),
     }
     return next((Wish(why=why, is_final=True) for why, is_so in reasons.items() if is_so), None)
+
+
+def _is_at_its_end(group: Group, members: Sequence[Member]) -> bool:
+    """Has one of its tasks come to where the stream ends?"""
+    return any(
+        chain.is_complete(each.status.offsets, group.upto) for each in members if each.status and each.status.offsets
+    )
 
 
 def _has_heir(
@@ -181,7 +192,9 @@ def _begun(groups: Mapping[str, Group], committed: Offsets, now: datetime) -> di
         if group.phase is Phase.STANDBY:
             others = [each for each in found.values() if each.generation < group.generation]
             starts = chain.starts(group.partitions, others, committed)
-            if starts is not None:
+            if starts is not None and chain.is_complete(starts, group.upto):
+                del found[group.id]
+            elif starts is not None:
                 found[group.id] = begin(group, starts, now)
     return found
 
@@ -211,7 +224,7 @@ def _with_new_ones(
         generation = 1 + max((aims.generation, *(each.generation for each in found.values())))
         if not held:
             starts = chain.starts(partitions, found.values(), committed)
-            if starts is not None:
+            if starts is not None and not chain.is_complete(starts, aims.upto):
                 fresh = _made(aims, number, generation, partitions, (), starts, now)
                 found[fresh.id] = fresh
         elif _is_ending(aims, held, members, now):
@@ -241,8 +254,9 @@ def _made(
 ) -> Group:
     earliest = aims.late_start if aims.late is None else now - aims.late
     latest = None if aims.early is None else now + aims.tuning.duration + aims.early
+    upto = {partition: aims.upto[partition] for partition in partitions if partition in aims.upto}
     text = repr(
-        (aims.stream, aims.spec, number, generation, partitions, after, sorted(starts.items()), earliest, latest)
+        (aims.stream, aims.spec, number, generation, partitions, after, sorted(starts.items()), earliest, latest, upto)
     )
     return Group(
         stream=aims.stream,
@@ -257,5 +271,6 @@ def _made(
         created=now,
         earliest=earliest,
         latest=latest,
+        upto=upto,
         spec=aims.spec,
     )

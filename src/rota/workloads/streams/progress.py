@@ -140,6 +140,10 @@ class Progress:
         sequences = self.group.sequences
         return sequences[self.number] if self.number < len(sequences) else None
 
+    def limit(self, partition: int) -> int | None:
+        """Where a partition is not read on for now: the open sequence ends there, or the stream does."""
+        return self.group.upto.get(partition) if self.ends is None else self.ends[partition]
+
     @property
     def _is_read_to_the_end(self) -> bool:
         return bool(self.starts) and self.group.phase is Phase.PUBLISHING and self.number >= len(self.group.sequences)

@@ -201,8 +201,7 @@ class StreamTask:
 
     async def _read_once(self, progress: Progress, reader: Reader) -> None:
         """One batch of each partition, or nothing if something is heard before it comes."""
-        ends = progress.ends
-        wanted = {each: at for each, at in progress.offsets.items() if ends is None or at < ends[each]}
+        wanted = {each: at for each, at in progress.offsets.items() if at < _first(progress.limit(each), at + 1)}
         try:
             if dict(reader.positions) != wanted:
                 await reader.assign(wanted)
@@ -232,7 +231,7 @@ class StreamTask:
     async def _take(self, progress: Progress, batch: Read) -> None:
         """Make rows of a batch, up to where the sequence ends; what is beyond is read again in the next one."""
         partition, number = batch.partition, progress.number
-        end = batch.next if progress.ends is None else min(batch.next, progress.ends[partition])
+        end = _first(progress.limit(partition), batch.next)
         records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
         dropped: Counter[str] = Counter()
         shown = taken(partition, records, progress.group, dropped)
@@ -257,7 +256,7 @@ class StreamTask:
         if upto is None or upto < at:
             progress.fail(str(error))
             return
-        end = upto if progress.ends is None else min(upto, progress.ends[error.partition])
+        end = _first(progress.limit(error.partition), upto)
         log.warning("records are gone", extra={"stream": self._assigned.stream, "why": str(error), "next": end})
         self._dropped[VANISHED] += end - at
         self._move(progress, error.partition, end, 0)
@@ -367,3 +366,8 @@ class StreamTask:
                     bounds = await self._source.bounds(self._progress.group.partitions)
                     self._latest = {each: bound.end for each, bound in bounds.items()}
             await asyncio.sleep(LOOK)
+
+
+def _first(limit: int | None, offset: int) -> int:
+    """An offset, or the limit before it."""
+    return offset if limit is None else min(limit, offset)

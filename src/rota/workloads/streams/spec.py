@@ -1,5 +1,6 @@
 """What a user declares of a stream: from where, to where, and by how many. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha1
@@ -10,6 +11,7 @@ import msgspec
 from rota.model.errors import Invalid
 from rota.model.stream import StreamRecord
 from rota.workloads.checks import Check
+from rota.workloads.streams.where import Edge
 
 KIND = "stream"
 DIGEST = 15
@@ -39,7 +41,7 @@ class StreamSpec:
     """How long a group may take to publish."""
 
     start: str
-    """Where to begin when nothing was committed yet: `earliest` or `latest`."""
+    """Where to begin when nothing was committed yet: `earliest`, `latest` or a time."""
 
     vanished: str
     """What to do when the source has dropped what comes next: `halt`, or go on at `earliest` or `latest`."""
@@ -72,6 +74,9 @@ class StreamSpec:
     batch: int = 2000
     """Records that the function is given at a time, at most."""
 
+    upto: str | None = None
+    """Where it ends: `latest`, which is where its source ended when it began, or a time; None: nowhere."""
+
     @property
     def digest(self) -> str:
         """A short name of where it reads and where it goes; all else may change under way."""
@@ -101,6 +106,7 @@ class StreamSpec:
         idle_after: object = None,
         at_a_time: object = None,
         batch: object = 2000,
+        upto: object = None,
         is_async: bool,
     ) -> Self:
         """The declaration, checked."""
@@ -115,7 +121,7 @@ class StreamSpec:
             replicas=check.count("replicas", replicas),
             duration=check.duration("duration", duration, least=timedelta(seconds=1)),
             completion_timeout=check.duration("completion_timeout", completion_timeout, least=timedelta(seconds=1)),
-            start=check.choice("start", start, ("earliest", "latest")),
+            start=_place(check, "start", start, tuple(Edge)),
             vanished=check.choice("vanished", vanished, ("halt", "earliest", "latest")),
             labels=check.labels("labels", labels),
             checkpoint_rows=check.count("checkpoint_rows", checkpoint_rows),
@@ -128,8 +134,18 @@ class StreamSpec:
             idle_after=check.duration_or_none("idle_after", idle_after),
             at_a_time=None if at_a_time is None else check.count("at_a_time", at_a_time),
             batch=check.count("batch", batch),
+            upto=None if upto is None else _place(check, "upto", upto, (Edge.LATEST,)),
             is_async=is_async,
         )
+
+
+def _place(check: Check, option: str, value: object, edges: Sequence[str]) -> str:
+    """An end of the source, or a time."""
+    if isinstance(value, datetime) or (isinstance(value, str) and value[:1].isdigit()):
+        moment = check.moment_or_none(option, value)
+        assert moment is not None
+        return moment.isoformat()
+    return str(check.choice(option, value, edges))
 
 
 def declared(app: str, spec: StreamSpec) -> StreamRecord:

@@ -333,3 +333,45 @@ def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.
         assert await trial.rows() == trial.appended()
 
     run(story)
+
+
+def test_a_stream_that_ends_somewhere_is_completed_there_and_reads_nothing_more() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 30)
+        trial.grow(1, 20)
+        await trial.declare(upto="latest", duration="5s", replicas=2, batch=7)
+        await asyncio.sleep(0.5)
+        trial.grow(0, 10)
+        await asyncio.sleep(25)
+        status = await trial.status()
+        assert (status.state, status.upto, status.lag) == (StreamState.COMPLETED, {0: 30, 1: 20}, 0)
+        assert await trial.groups() == []
+        assert await trial.rows() == [*((0, at) for at in range(30)), *((1, at) for at in range(20))]
+
+    run(story)
+
+
+def test_a_completed_stream_reads_on_when_its_declaration_lets_it() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 3)
+        await trial.declare(upto="latest")
+        await asyncio.sleep(10)
+        assert (await trial.status()).state is StreamState.COMPLETED
+        trial.grow(0, 4)
+        await trial.declare(duration="5s")
+        await asyncio.sleep(20)
+        assert (await trial.status()).state is StreamState.RUNNING
+        assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_a_stream_begins_at_a_time() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        for hour in range(4):
+            trial.topic.append(0, [NewRecord(value=b"{}", time_ms=hour * 3_600_000)], 0)
+        await trial.declare(start="1970-01-01T02:00+00:00", upto="latest")
+        await asyncio.sleep(10)
+        assert await trial.rows() == [(0, 2), (0, 3)]
+
+    run(story)
