@@ -23,6 +23,7 @@ from rota.control.streams.outside import Outside
 from rota.control.streams.placed import Placements
 from rota.control.streams.writing import changes
 from rota.control.term import Term
+from rota.decide.streams.gone import gone, reached
 from rota.decide.streams.group import Member, Tuning
 from rota.decide.streams.plan import Aims, Plan, plan
 from rota.kit.clock import Clock
@@ -256,8 +257,8 @@ class StreamKeeper:
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
         account, wished = self._account, self._wished
         account.look_for_quiet(spec.idle_after, now)
-        gone = {} if account.is_made_anew else self._gone(spec)
-        account.waits = next((f"partition {each} waits: {why}" for each, why in gone.items()), "")
+        lost = {} if account.is_made_anew else self._gone(spec)
+        account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
         if account.is_made_anew:
             account.waits = "the source was made anew; reset the offsets to go on"
         known = self._outside.partitions or tuple(account.committed)
@@ -266,7 +267,7 @@ class StreamKeeper:
             spec=spec.digest,
             tasks=wished.tasks or spec.tasks,
             partitions=[
-                each for each in known if each in account.committed and each not in gone and self._is_read(each)
+                each for each in known if each in account.committed and each not in lost and self._is_read(each)
             ],
             tuning=Tuning(duration=spec.duration, completion_timeout=spec.completion_timeout),
             at_a_time=spec.at_a_time,
@@ -285,18 +286,12 @@ class StreamKeeper:
         return not self._account.upto_as or partition in self._account.upto
 
     def _gone(self, spec: StreamSpec) -> dict[int, str]:
-        """Partitions that nobody can read on, and nobody reads: somebody has to say where to go on."""
+        """Partitions that nobody can read on: somebody has to say where to go on."""
         if spec.vanished != "halt":
             return {}
-        held = {partition for group in self._groups.values() for partition in group.partitions}
-        found = {}
-        for partition, bounds in self._outside.bounds.items():
-            at = self._account.committed.get(partition, bounds.start)
-            # What was published since the look is past an end that was the end then, and nothing is amiss.
-            is_past = min(at, self._before_look.get(partition, bounds.start)) > bounds.end
-            if partition not in held and (at < bounds.start or is_past):
-                found[partition] = f"it is committed up to {at}, and has offsets from {bounds.start} to {bounds.end}"
-        return found
+        spans = {each: (bounds.start, bounds.end) for each, bounds in self._outside.bounds.items()}
+        held = reached(self._groups.values(), self._tasks.values())
+        return gone(spans, self._account.committed, self._before_look, held)
 
     def _members(self) -> dict[str, list[Member]]:
         """Each group's tasks, with what they say."""

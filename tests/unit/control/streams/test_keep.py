@@ -265,6 +265,26 @@ def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() ->
     run(story)
 
 
+def test_a_partition_whose_next_records_are_gone_leaves_its_group_and_the_others_go_on() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 5)
+        trial.grow(1, 5)
+        await trial.declare(duration="3s")
+        await asyncio.sleep(8)
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(3)
+        trial.grow(0, 5)
+        trial.grow(1, 5)
+        trial.topic.delete(0, 7)
+        await trial.wish()  # a group of both is made before anybody looks at the source again
+        await asyncio.sleep(30)
+        detail = (await trial.status()).detail
+        assert detail == "partition 0 waits: it is committed up to 5, and has offsets from 7 to 10"
+        assert await trial.rows() == [*((0, at) for at in range(5)), *((1, at) for at in range(10))]
+
+    run(story)
+
+
 def test_nothing_new_is_made_for_an_idle_stream_until_something_comes() -> None:
     async def story(trial: Trial, node: Node) -> None:
         trial.grow(0, 3)
