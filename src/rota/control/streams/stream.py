@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 TICK = 1.0
 """Seconds between turns when nothing is heard, and between statuses when only figures change."""
 
-SPACING = 0.05
-"""Seconds between turns, however much is heard."""
+SPACING, HURRY = 0.05, 0.01
+"""Seconds between turns, however much is heard; and while a group has paused, so that nobody reads."""
 
 LOOK = 5.0
 """Seconds between looks at the source."""
@@ -113,7 +113,8 @@ class StreamKeeper:
                 while True:
                     heard = self._bell.count
                     await self._turn(self._clock.wall())
-                    await asyncio.sleep(SPACING)
+                    is_paused = any(group.phase is Phase.PAUSING for group in self._groups.values())
+                    await asyncio.sleep(HURRY if is_paused else SPACING)
                     await self._bell.wait(heard, TICK)
         finally:
             await self._outside.close()

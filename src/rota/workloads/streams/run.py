@@ -7,8 +7,8 @@ publishing, and telling. Reading is a loop of small steps, so that a pause is he
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import random
@@ -111,6 +111,8 @@ class StreamTask:
 
     async def run(self) -> str:
         """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
+        # While it stands by: connecting takes longer than all else between one group and the next.
+        opening = asyncio.ensure_future(self._until_it_works(lambda: self._source.reader({})))
         try:
             async with asyncio.TaskGroup() as parts:
                 beside = [
@@ -122,11 +124,12 @@ class StreamTask:
                 if progress.next is not Next.END:
                     async with asyncio.TaskGroup() as work:
                         work.create_task(self._publish(progress), name="publish")
-                        work.create_task(self._read(progress), name="read")
+                        work.create_task(self._read(progress, opening), name="read")
                 for each in beside:
                     each.cancel()
             await self._tell()
         finally:
+            await _closed(opening)
             for draft in self._drafts.values():
                 draft.discard()
         return progress.error
@@ -152,7 +155,8 @@ class StreamTask:
         progress = self._progress
         if progress.next is not Next.END:
             try:
-                progress.begin(await self._until_it_works(self._committer.committed))
+                is_fresh = not progress.group.sequences  # then nothing of it is published
+                progress.begin({} if is_fresh else await self._until_it_works(self._committer.committed))
                 self._opened, self._started = self._clock.monotonic(), self._clock.wall()
             except RotaError as error:
                 progress.fail(str(error))
@@ -178,26 +182,18 @@ class StreamTask:
 
     # Reading
 
-    async def _read(self, progress: Progress) -> None:
+    async def _read(self, progress: Progress, opening: asyncio.Future[Reader]) -> None:
         try:
-            async with self._reader(progress) as reader:
-                while progress.next in (Next.WAIT, Next.READ):
-                    if progress.next is Next.WAIT:
-                        await self._bell.wait(self._bell.count)
-                    else:
-                        await self._read_once(progress, reader)
-                    self._note(progress)
+            reader = await opening
+            while progress.next in (Next.WAIT, Next.READ):
+                if progress.next is Next.WAIT:
+                    await self._bell.wait(self._bell.count)
+                else:
+                    await self._read_once(progress, reader)
+                self._note(progress)
         except RotaError as error:  # what trying again will not mend
             progress.fail(str(error))
             self._note(progress)
-
-    @asynccontextmanager
-    async def _reader(self, progress: Progress) -> AsyncIterator[Reader]:
-        reader = await self._until_it_works(lambda: self._source.reader(progress.offsets))
-        try:
-            yield reader
-        finally:
-            await reader.close()
 
     async def _read_once(self, progress: Progress, reader: Reader) -> None:
         """One batch of each partition, or nothing if something is heard before it comes."""
@@ -366,6 +362,13 @@ class StreamTask:
                     bounds = await self._source.bounds(self._progress.group.partitions)
                     self._latest = {each: bound.end for each, bound in bounds.items()}
             await asyncio.sleep(LOOK)
+
+
+async def _closed(opening: asyncio.Future[Reader]) -> None:
+    """Close the reader, if it was opened."""
+    opening.cancel()
+    with suppress(asyncio.CancelledError, RotaError):
+        await (await opening).close()
 
 
 def _first(limit: int | None, offset: int) -> int:
