@@ -110,7 +110,7 @@ class Memory:
 
     def _turn(self, settled: Iterable[tuple[bytes, Mark]], wall: float) -> bytes:
         tags, marks = self._tags, []
-        parts = []
+        parts: list[bytes] = []
         for message_id, mark in settled:
             tag = tags.get(mark)
             if tag is None:
