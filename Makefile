@@ -30,7 +30,7 @@ check: setup     ## format, lint, types, import contract
 format: setup    ## format and sort imports
 	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: setup     ## measure store and sink beside bare drivers, services beside burst, jobs beside queues (never fails the build)
+bench: setup     ## measure store and sink beside bare drivers, services beside burst, streams and jobs beside others (never fails the build)
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m benchmarks
 

@@ -16,6 +16,7 @@ from benchmarks import (
     sink_bench,
     source_bench,
     store_bench,
+    stream_bench,
     watch_bench,
     wheel_bench,
 )
@@ -26,7 +27,7 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source", "jobs")
+USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source", "stream", "jobs")
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -43,6 +44,7 @@ ALONE = {
     "relay": relay_bench.rows,
     "emit": emit_bench.rows,
     "source": source_bench.rows,
+    "stream": stream_bench.rows,
     "jobs": jobs_bench.rows,
 }
 """What needs no store."""

@@ -1,36 +1,60 @@
 """Streams on real nodes: whoever is killed, every record is in the output once."""
 
-import asyncio
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rota.model.stream import Phase, StreamState, TaskState
+from tests.conftest import ServerPool
+from tests.kit.harness import EtcdHarness, PostgresHarness, SqliteHarness, StoreHarness
+from tests.kit.servers import Kafka, Postgres
+from tests.kit.sources import SourceHarness
+from tests.kit.stream_places import Output, ParquetFolder, PostgresTable, SqliteTable, TrialLog, TrialTopic
 from tests.kit.streams import StreamTrial, stream_trial
 from tests.kit.waiting import eventually
 
 TWO_BY_TWO = 'tasks=2, replicas=2, duration="4s", checkpoint_every="1s"'
 
 
-@pytest.mark.parametrize("to", ["parquet", "sqlite"])
-async def test_workers_and_the_leader_are_killed_and_every_record_is_there_once(tmp_path: Path, to: str) -> None:
-    async with stream_trial(tmp_path, nodes="abc", to=to, options=TWO_BY_TWO) as trial:
-        producing = asyncio.create_task(trial.keep_appending())
-        await trial.until_lag(10**9)
-        killed = 0
-        for turn in range(4):
-            await asyncio.sleep(2)
-            killed += bool(await trial.kill_a_worker())
-            if turn == 1:
-                trial.fleet.nodes[await trial.fleet.leader()].kill()
-        producing.cancel()
-        with suppress(asyncio.CancelledError):
-            await producing
-        assert killed >= 2
-        await trial.end()
-        assert trial.rows() == trial.expected()
+@pytest.mark.parametrize(
+    ("source", "output", "store"),
+    [
+        pytest.param(TrialLog, ParquetFolder, SqliteHarness, id="log to parquet on sqlite"),
+        pytest.param(TrialLog, SqliteTable, SqliteHarness, id="log to sqlite on sqlite"),
+        pytest.param(
+            *(TrialLog, ParquetFolder, EtcdHarness),
+            id="log to parquet on etcd",
+            marks=pytest.mark.needs("etcd"),
+        ),
+        pytest.param(
+            *(TrialTopic, ParquetFolder, PostgresHarness),
+            id="kafka to parquet on postgresql",
+            marks=[pytest.mark.needs("kafka"), pytest.mark.needs("postgresql")],
+        ),
+        pytest.param(
+            *(TrialTopic, PostgresTable, SqliteHarness),
+            id="kafka to postgresql on sqlite",
+            marks=[pytest.mark.needs("kafka"), pytest.mark.needs("postgresql")],
+        ),
+    ],
+)
+async def test_workers_and_the_leader_are_killed_and_every_record_is_there_once(
+    tmp_path: Path,
+    servers: ServerPool,
+    source: type[SourceHarness],
+    output: type[Output],
+    store: type[StoreHarness],
+) -> None:
+    topic = source(tmp_path, servers.get(Kafka, "steady") if source.backend else None)
+    place = output(tmp_path, servers.get(Postgres, "steady") if output.backend else None)
+    url = store(tmp_path, servers.get(store.server, "steady") if store.server else None).url()
+    async with stream_trial(tmp_path, nodes="abc", options=TWO_BY_TWO, source=topic, output=place, url=url) as trial:
+        trial.append(1)
+        await trial.until_lag(0)
+        killed = await trial.storm(8, every=2, leaders=[4])
+        assert killed.workers >= 2
+        assert await trial.rows() == trial.expected()
         status = await trial.status()
         assert status is not None
         assert status.committed == dict(trial.appended)
@@ -44,7 +68,7 @@ async def test_a_stream_on_one_node_is_read_on_by_successors(tmp_path: Path) -> 
         status = await trial.until_lag(0)
         assert status.state is StreamState.RUNNING
         assert status.generation > first.generation > 0
-        assert trial.rows() == trial.expected()
+        assert await trial.rows() == trial.expected()
 
 
 async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -52,7 +76,7 @@ async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_goes_on(tm
         trial.append_poison(partition=1)
         trial.append(5)
         await trial.until_lag(0)
-        assert len(trial.rows()) == sum(trial.appended.values()) - 1
+        assert len(await trial.rows()) == sum(trial.appended.values()) - 1
         lines = (trial.fleet.nodes["a"].data / "dead-letters" / "clicks.jsonl").read_text().splitlines()
         letter = json.loads(lines[0])
         assert (letter["partition"], letter["offset"]) == (1, 0)
@@ -66,12 +90,12 @@ async def test_a_suspended_stream_publishes_what_it_has_and_reads_on_when_it_may
         (group,) = await trial.groups()
         assert group.phase is Phase.READING
         await trial.end()
-        assert trial.rows() == trial.expected()
+        assert await trial.rows() == trial.expected()
         trial.append(20)
         await trial.wish()
         await both_have_read(trial, 160)
         await trial.end()
-        assert trial.rows() == trial.expected()
+        assert await trial.rows() == trial.expected()
 
 
 async def both_have_read(trial: StreamTrial, records: int) -> None:

@@ -4,7 +4,9 @@ For outputs that have no transactions of their own. The commit that writes a man
 read, so of two that publish the same range one wins, and the other finds out why.
 """
 
+import secrets
 from collections.abc import Sequence
+from datetime import datetime
 
 from rota.committers.verdict import Turn, Verdict, judge
 from rota.model import codec, keys
@@ -68,6 +70,11 @@ class Catalogue:
             expected.append(At(key, entry.modified) if entry else Absent(key))
         await self._store.commit(*writes, expect=expected)
 
+    async def published(self, draft: str) -> Manifest | None:
+        """What a draft became; None if it is not published."""
+        entry = await self._store.get(keys.manifest(self._stream, draft))
+        return codec.decode(Manifest, entry.value) if entry else None
+
     async def manifests(self) -> list[Manifest]:
         """Every publish, the oldest first."""
         prefix, after = keys.manifests(self._stream), None
@@ -76,7 +83,7 @@ class Catalogue:
             page = await self._store.scan(prefix, after=after, limit=PAGE)
             found += [codec.decode(Manifest, entry.value) for entry in page.entries]
             if not page.more:
-                return found
+                return sorted(found, key=lambda manifest: manifest.at)
             after = page.entries[-1].key
 
     def _writes(self, manifest: Manifest) -> Sequence[Write]:
@@ -86,6 +93,11 @@ class Catalogue:
     async def _entries(self) -> dict[int, Entry]:
         prefix = keys.stream_offsets(self._stream)
         return {int(entry.key.removeprefix(prefix)): entry for entry in (await self._store.scan(prefix)).entries}
+
+
+def new_draft(at: datetime) -> str:
+    """The id of a new draft; it begins with its time, so that those who look at files see them in order."""
+    return f"{at:%Y%m%dT%H%M%S%f}-{secrets.token_hex(8)}"
 
 
 def moved(stream: str, partition: int, at: int | None) -> Conflict:

@@ -1,10 +1,9 @@
 """`memory://name`: rows in this process, for tests and the simulator. The offsets are in the store."""
 
-import secrets
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-from rota.committers.catalogue import Catalogue
+from rota.committers.catalogue import Catalogue, new_draft
 from rota.committers.port import Committer, Draft, Rows, Swept
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import Verdict
@@ -21,8 +20,8 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
 class MemoryDraft:
     """A list of rows."""
 
-    def __init__(self, task: str) -> None:
-        self.id, self.task = secrets.token_hex(8), task
+    def __init__(self, id: str, task: str) -> None:
+        self.id, self.task = id, task
         self.content: list[dict[str, Any]] = []
 
     @property
@@ -56,20 +55,18 @@ class MemoryCommitter:
         return await self._catalogue.committed()
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        return MemoryDraft(task)
+        return MemoryDraft(new_draft(self._clock.wall()), task)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
-        own, at = cast(MemoryDraft, draft), self._clock.wall()
-        id = f"{at:%Y%m%dT%H%M%S%f}-{own.id}"
+        own = cast(MemoryDraft, draft)
         self._kept[own.id] = own.content
         manifest = Manifest(
-            id=id,
+            id=own.id,
             stream=self._stream,
-            draft=own.id,
             ranges=tuple(ranges),
             rows=own.rows,
             segments=(),
-            at=at,
+            at=self._clock.wall(),
             by=own.task,
         )
         return await self._catalogue.publish(manifest)
@@ -86,7 +83,7 @@ class MemoryCommitter:
 
     async def read(self) -> list[dict[str, Any]]:
         """What is published."""
-        return [row for manifest in await self._catalogue.manifests() for row in self._kept[manifest.draft]]
+        return [row for manifest in await self._catalogue.manifests() for row in self._kept[manifest.id]]
 
 
 def as_dicts(rows: Rows) -> list[dict[str, Any]]:

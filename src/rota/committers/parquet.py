@@ -14,17 +14,15 @@ Options: `by=day|hour|month|none` with `time=FIELD` sorts rows into folders by t
 
 import contextlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
-from rota.committers.catalogue import Catalogue
-from rota.committers.port import Committer, Draft, Swept
+from rota.committers.catalogue import Catalogue, new_draft
+from rota.committers.port import Committer, Draft, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
@@ -74,10 +72,13 @@ def _layout(url: CommitterUrl) -> Layout:
 class ParquetDraft:
     """A folder of files that nobody reads yet."""
 
-    def __init__(self, drafts: Path, layout: Layout, stream: str, task: str, starts: Offsets) -> None:
-        self.id, self.task = secrets.token_hex(12), task
+    def __init__(self, id: str, drafts: Path, layout: Layout, stream: str, task: str, starts: Offsets) -> None:
+        self.id, self.task = id, task
         self.folder = drafts / self.id
         self.is_closed = self.may_be_published = False
+        self._spoiled = ""
+        """Why it is not whole any more, if so."""
+
         label = Label(stream, task, dict(starts))
         with _told(self.folder):
             self.folder.mkdir()
@@ -95,14 +96,25 @@ class ParquetDraft:
     def append(self, rows: object) -> None:
         if self.is_closed:
             raise Invalid("this draft is closed: its publish has begun; write into a new one")
-        with _told(self.folder):
+        with self._whole():
             self._files.append(rows)
 
     def close(self) -> tuple[Segment, ...]:
         """Write everything to disk; the files, with the paths they will have."""
         self.is_closed = True
-        with _told(self.folder):
+        with self._whole():
             return self._files.close()
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Write; if that fails once, rows may be missing, and it fails for ever."""
+        if self._spoiled:
+            raise Spoiled(self._spoiled)
+        try:
+            yield
+        except OSError as error:
+            self._spoiled = _said(self.folder, error)
+            raise Spoiled(self._spoiled) from error
 
     def discard(self) -> None:
         """Remove it, unless it may be published without our knowing: then the sweep decides."""
@@ -126,7 +138,8 @@ class ParquetCommitter:
         return await self._catalogue.committed()
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        return ParquetDraft(self._drafts, self._layout, self._stream, task, starts)
+        id = new_draft(self._clock.wall())
+        return ParquetDraft(id, self._drafts, self._layout, self._stream, task, starts)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(ParquetDraft, draft)
@@ -140,7 +153,7 @@ class ParquetCommitter:
         except BaseException:
             own.may_be_published = was_unsure
             raise
-        if verdict.turn is Turn.THERE and was_unsure and await self._is_ours(own):
+        if verdict.turn is Turn.THERE and was_unsure and await self._catalogue.published(own.id):
             verdict = PUBLISHED  # the answer to an earlier attempt was lost
         if verdict.turn is Turn.PUBLISHED:
             self._hand_off(own.folder)
@@ -151,13 +164,13 @@ class ParquetCommitter:
         await self._catalogue.move(offsets, expect)
 
     async def sweep(self) -> Swept:
-        """Drafts are listed first: one that is published meanwhile is then among the manifests."""
-        drafts = [(folder, label) for folder in _folders(self._drafts) if (label := self._label(folder))]
+        """The offsets are read first: by them a draft can never be published, or what it became is found after."""
         committed = await self._catalogue.committed()
-        published = {manifest.draft for manifest in await self._catalogue.manifests()} if drafts else set()
         removed = moved = 0
-        for folder, label in drafts:
-            if folder.name in published:
+        for folder in _folders(self._drafts):
+            if (label := self._label(folder)) is None:
+                continue
+            if await self._catalogue.published(folder.name):
                 moved += self._hand_off(folder)
             elif can_never_publish(committed, label.starts):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -171,7 +184,7 @@ class ParquetCommitter:
         """The files of everything published, also of what was not handed off yet."""
         found = []
         for manifest in await self._catalogue.manifests():
-            drafted = self._drafts / manifest.draft
+            drafted = self._drafts / manifest.id
             for segment in self._segments(manifest):
                 path = self._root / segment.path
                 found.append(path if path.exists() else drafted / (segment.path + DRAFT_SUFFIX))
@@ -180,18 +193,16 @@ class ParquetCommitter:
     # Publishing
 
     def _manifest(self, draft: ParquetDraft, ranges: Sequence[Range]) -> Manifest:
-        at, segments = self._clock.wall(), draft.close()
-        id = _id(at, draft)
-        listed = self._write_list(id, segments) if len(segments) > LONGEST else None
+        segments = draft.close()
+        listed = self._write_list(draft.id, segments) if len(segments) > LONGEST else None
         return Manifest(
-            id=id,
+            id=draft.id,
             stream=self._stream,
-            draft=draft.id,
             ranges=tuple(ranges),
             rows=draft.rows,
             segments=() if listed else segments,
             file=listed,
-            at=at,
+            at=self._clock.wall(),
             by=draft.task,
         )
 
@@ -211,9 +222,6 @@ class ParquetCommitter:
             return manifest.segments
         with _told(self._root / manifest.file):
             return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
-
-    async def _is_ours(self, draft: ParquetDraft) -> bool:
-        return any(manifest.draft == draft.id for manifest in await self._catalogue.manifests())
 
     def _hand_off(self, folder: Path) -> int:
         """Move a published draft's files to where readers look; done again, it goes on where it was."""
@@ -241,10 +249,6 @@ class ParquetCommitter:
         return label if label.stream == self._stream else None
 
 
-def _id(at: datetime, draft: ParquetDraft) -> str:
-    return f"{at:%Y%m%dT%H%M%S%f}-{draft.id}"
-
-
 def _folders(place: Path) -> Iterator[Path]:
     try:
         yield from sorted(path for path in place.iterdir() if path.is_dir())
@@ -258,4 +262,8 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Unavailable(f"output {path}: {error.strerror or error}; make room, or mend the folder") from error
+        raise Unavailable(_said(path, error)) from error
+
+
+def _said(path: Path, error: OSError) -> str:
+    return f"output {path}: {error.strerror or error}; make room, or mend the folder"

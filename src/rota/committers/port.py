@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rota.committers.verdict import Verdict
+from rota.model.errors import RotaError
 from rota.model.manifest import Offsets, Range
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = "Sequence[Row] | pyarrow.RecordBatch | pyarrow.Table"
 """What a transform returns: rows as dicts, or a batch of columns."""
+
+
+class Spoiled(RotaError):
+    """A draft could not be written, and is not whole any more: its records have to be read again, into another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,10 @@ class Draft(Protocol):
         """How large they are, roughly: what limits go by."""
 
     def append(self, rows: Rows) -> None:
-        """Add rows, all or none of them; Invalid names what does not fit. It may wait for the disk."""
+        """Add rows, all or none of them; Invalid names what does not fit. It may wait for the disk.
+
+        Spoiled says that the draft is lost with all its rows: whoever tried again would publish what is left of it.
+        """
 
     def discard(self) -> None:
         """Let go of it and of everything it wrote; once published, of nothing that is needed."""

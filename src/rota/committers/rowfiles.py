@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -152,21 +154,29 @@ def _table(rows: object) -> pa.Table:
 
 
 def _from_dicts(rows: Sequence[Any]) -> pa.Table:
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise Invalid(f"a row is {type(row).__name__}; each row must be a dict")
+    for kind in set(map(type, rows)):
+        if not issubclass(kind, Mapping):
+            raise Invalid(f"a row is {kind.__name__}; each row must be a dict")
     # from_pylist looks at the first row's fields only.
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
     columns = []
     for name in names:
         try:
-            columns.append(pa.array([row.get(name) for row in rows]))
+            columns.append(pa.array(_values(rows, name)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             said = " ".join(str(error).split())
             raise Invalid(
                 f'field "{name}" has values of several types, or of none that Parquet knows: {said}'
             ) from None
     return pa.table(columns, names=names)
+
+
+def _values(rows: Sequence[Any], name: str) -> list[Any]:
+    """A field of all rows; None where a row has no such field."""
+    try:
+        return list(map(itemgetter(name), rows))
+    except KeyError:
+        return [row.get(name) for row in rows]
 
 
 def _labels(table: pa.Table, layout: Layout) -> pa.ChunkedArray:

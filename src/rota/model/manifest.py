@@ -38,12 +38,9 @@ class Manifest:
     """One publish."""
 
     id: str
-    """Begins with its time, so that manifests are in the order of their keys."""
+    """Of the draft that became this, so that who finds a draft can ask whether it is published."""
 
     stream: str
-    draft: str
-    """The draft that became this."""
-
     ranges: tuple[Range, ...]
     rows: int
     segments: tuple[Segment, ...]

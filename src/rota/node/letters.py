@@ -39,5 +39,6 @@ class Letters:
             "at": record.at.isoformat() if record.at else None,
             "error": letter.error,
             "key": None if record.key is None else b64encode(record.key).decode(),
+            "headers": [[name, None if each is None else b64encode(each).decode()] for name, each in record.headers],
             "value": b64encode(record.value).decode(),
         }

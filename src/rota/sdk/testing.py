@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar
 
 from rota.decide import cron
 from rota.kit import virtual
+from rota.kit.epoch import milliseconds
 from rota.model.errors import Invalid
 from rota.sdk.app import App
 from rota.sdk.aside import Aside, Stuck
@@ -280,7 +281,7 @@ class Stage:
 
     def _record(self, stream: str, partition: int, value: object) -> Record:
         offset = self._offsets.get((stream, partition), 0)
-        return Record(partition=partition, offset=offset, value=Message(value).payload, at=self.now)
+        return Record(partition=partition, offset=offset, value=Message(value).payload, time_ms=milliseconds(self.now))
 
     def _known(self, kind: str, register: Mapping[str, T], name: str) -> T:
         if name not in register:

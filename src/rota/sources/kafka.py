@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -58,8 +59,14 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
+# What a record consists of. Asked for by `map`, each costs half of what a call from Python does.
 _error: Any = Message.error
 _partition: Any = Message.partition
+_offset: Any = Message.offset
+_timestamp: Any = Message.timestamp
+_key: Any = Message.key
+_value: Any = Message.value
+_headers: Any = Message.headers
 
 T = TypeVar("T")
 
@@ -286,7 +293,7 @@ class KafkaCursor:
                 self._note(one, ends)
             fetched = [one for one in fetched if one.error() is None]
         for number, run in groupby(fetched, _partition):  # records of a partition come many in a row
-            records.setdefault(number, []).extend(_records(run))
+            records.setdefault(number, []).extend(_records(list(run)))
 
     def _note(self, one: Any, ends: dict[int, int]) -> None:
         """Heed what is told in place of a record."""
@@ -330,12 +337,10 @@ class KafkaCursor:
             self._is_down = True
 
 
-def _records(fetched: Iterable[Any]) -> list[Record]:
-    return [
-        Record(one.offset(), one.timestamp()[1], one.key(), one.value(), tuple(headers) if headers else ())
-        for one in fetched
-        for headers in (one.headers(),)
-    ]
+def _records(fetched: list[Any]) -> Iterable[Record]:
+    headers = [tuple(each) if each else () for each in map(_headers, fetched)]
+    times = map(itemgetter(1), map(_timestamp, fetched))
+    return map(Record, map(_offset, fetched), times, map(_key, fetched), map(_value, fetched), headers)
 
 
 def _made(kind: Callable[[dict[str, Any]], Any], settings: KafkaSettings, told: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from rota.kit import durations
+from rota.kit.epoch import moment
 from rota.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -334,16 +335,23 @@ class Request:
         return f"<Request {self.service} cmd {self.cmd} sn {self.sn}>"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a partitioned log."""
+
+    # A struct, and the time a number until somebody asks: there is one for each record, and these are built in no time.
 
     partition: int
     offset: int
     value: bytes
     key: bytes | None = None
-    at: datetime | None = None
-    """When its producer says it was made."""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    time_ms: int = -1
+    """When its source says it was made, in milliseconds since 1970 (UTC); -1: it does not say."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When its source says it was made."""
+        return None if self.time_ms < 0 else moment(self.time_ms)
 
 
 @dataclass(frozen=True)

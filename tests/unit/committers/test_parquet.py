@@ -16,9 +16,9 @@ import pytest
 from rota.committers import parquet, rowfiles
 from rota.committers.open import open_committer
 from rota.committers.parquet import ParquetCommitter
-from rota.committers.port import Swept
+from rota.committers.port import Spoiled, Swept
 from rota.committers.verdict import Turn
-from rota.model.errors import Denied, Invalid, Unavailable, Unknown
+from rota.model.errors import Denied, Invalid, Unknown
 from rota.store import Store, open_store
 from tests.kit.committers import STREAM, ranges, rows
 
@@ -233,7 +233,7 @@ async def test_another_streams_drafts_are_left_alone(committer: ParquetCommitter
         assert (await other.publish(draft, ranges((0, 0, 5)))).turn is Turn.PUBLISHED
 
 
-async def test_a_full_disk_is_told_and_nothing_is_published(
+async def test_a_full_disk_is_told_and_what_is_left_of_the_draft_is_never_published(
     committer: ParquetCommitter, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draft = committer.draft("t", {0: 0})
@@ -244,12 +244,31 @@ async def test_a_full_disk_is_told_and_nothing_is_published(
 
     with monkeypatch.context() as patch:
         patch.setattr(rowfiles.os, "fsync", full)
-        with pytest.raises(Unavailable, match="No space left on device; make room"):
+        with pytest.raises(Spoiled, match="No space left on device; make room"):
             await committer.publish(draft, ranges((0, 0, 10)))
+    with pytest.raises(Spoiled, match="No space left on device; make room"):  # though there is room now
+        await committer.publish(draft, ranges((0, 0, 10)))
     assert await committer.committed() == {0: 0}
     draft.discard()
     assert published(root) == []
     assert list((root / "_drafts").iterdir()) == []
+
+
+async def test_rows_that_could_not_be_written_spoil_the_draft(
+    committer: ParquetCommitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = committer.draft("t", {0: 0})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rowfiles, "ROW_GROUP", 10)
+        patch.setattr(pq.ParquetWriter, "write_table", full)
+        with pytest.raises(Spoiled, match="No space left on device"):
+            draft.append(rows(0, 0, 10))
+    with pytest.raises(Spoiled, match="No space left on device"):
+        draft.append(rows(0, 0, 10))
 
 
 # URLs

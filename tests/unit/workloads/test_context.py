@@ -266,6 +266,11 @@ def test_a_body_as_json():
         request([], b"{").json()
 
 
+def test_a_record_says_when_it_was_made_if_its_source_does():
+    assert Record(0, 5, b"a", time_ms=1_500).at == datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
+    assert Record(0, 5, b"a").at is None
+
+
 def test_a_batch_is_its_records():
     records = [Record(partition=0, offset=5, value=b"a"), Record(partition=1, offset=2, value=b"b")]
     batch = Batch("clicks", records, {0: 6, 1: 3})

@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from rota.committers.memory import MemoryCommitter
+from rota.committers.memory import MemoryCommitter, MemoryDraft
+from rota.committers.port import Spoiled
 from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
@@ -338,6 +339,17 @@ async def test_an_output_that_is_away_delays_the_publish(world: World, monkeypat
     assert await (await world.start()) == ""
     assert failures == -1
     assert await world.output() == records(0, 3)
+
+
+async def test_a_draft_that_is_spoiled_ends_the_task(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: MemoryDraft, rows: object) -> None:
+        raise Spoiled("no space left; make room")
+
+    monkeypatch.setattr(MemoryDraft, "append", full)
+    world.grow(0, 3)
+    await world.say()
+    assert await (await world.start()) == "no space left; make room"
+    assert (await world.until(TaskState.FAILED, p0=0)).error == "no space left; make room"
 
 
 async def test_rows_made_while_a_pause_was_asked_for_are_read_again(world: World) -> None:

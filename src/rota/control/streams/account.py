@@ -35,6 +35,9 @@ class Account:
         self.waits = ""
         """Why some of it waits for somebody, if so."""
 
+        self.trouble = ""
+        """Why a task cannot read or publish at the moment, if so."""
+
         self.is_idle = False
         self._stream, self._outside = stream, outside
         self._health, self._quiet = Health(), Quiet()
@@ -101,7 +104,7 @@ class Account:
         return StreamStatus(
             stream=self._stream,
             state=found,
-            detail=self.waits or error,
+            detail=self.waits or error or self.trouble,
             since=before.since if before.state is found else now,
             generation=max((before.generation, *(group.generation for group in groups))),
             identity=before.identity or self._outside.identity,

@@ -11,10 +11,11 @@ unknown outcome, however late it arrives, is refused once another was written.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from rota.committers.port import Committer
 from rota.control.streams.account import Account, dismissals
@@ -83,6 +84,9 @@ class StreamKeeper:
         self._are_tasks_known = asyncio.Event()
         self._are_wishes_known = asyncio.Event()
         self._looked: Instant | None = None
+        self._before_look: dict[int, int] = {}
+        """Up to where the output was when the source was last looked at."""
+
         self._swept = self._told = clock.monotonic()
 
     async def run(self) -> None:
@@ -150,17 +154,17 @@ class StreamKeeper:
         """Look, plan, write."""
         try:
             spec = spec_of(self._record())
-            await self._look(spec, now)
             output = await self._outside.output(spec)
-            await self._see(output, spec, now)
+            self._account.committed = await output.committed()
+            await self._look(spec, now)
+            await self._begin(output, spec, now)
             if self._account.committed:
-                found = plan(
-                    self._aims(spec, now),
-                    list(self._groups.values()),
-                    self._members(),
-                    self._account.committed,
-                    now,
-                )
+                members = self._members()
+                self._account.trouble = _trouble(chain.from_iterable(members.values()))
+                groups = list(self._groups.values())
+                found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
+                if found.published:  # who published may have died before it was visible: nobody looks after it then
+                    await output.sweep()
                 await self._write(found, spec, now)
             await self._sweep(output)
         except TermOver:
@@ -177,18 +181,19 @@ class StreamKeeper:
         if self._looked is not None and since - self._looked < LOOK:
             return
         self._looked = since
+        committed = self._account.committed
         try:
             await self._outside.look(spec)
+            self._before_look = committed
             self._account.looked(is_good=True)
         except RotaError as error:
             self._account.looked(is_good=False)
             contact = "lost contact with the source" if self._outside.partitions else "unable to connect to the source"
             self._account.failed(f"{contact}: {error}", now)
 
-    async def _see(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
-        """See up to where the output is; begin what is new, and begin anew what is another source."""
+    async def _begin(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
+        """Begin what is new, and begin anew what is another source."""
         account, bounds = self._account, self._outside.bounds
-        account.committed = await output.committed()
         if starts := self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
         if account.is_made_anew and spec.vanished != "halt":
@@ -231,7 +236,9 @@ class StreamKeeper:
         found = {}
         for partition, bounds in self._outside.bounds.items():
             at = self._account.committed.get(partition, bounds.start)
-            if partition not in held and not bounds.start <= at <= bounds.end:
+            # What was published since the look is past an end that was the end then, and nothing is amiss.
+            is_past = min(at, self._before_look.get(partition, at)) > bounds.end
+            if partition not in held and (at < bounds.start or is_past):
                 found[partition] = f"it is committed up to {at}, and has offsets from {bounds.start} to {bounds.end}"
         return found
 
@@ -316,3 +323,11 @@ class StreamKeeper:
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
         await self._load_resources()
+
+
+def _trouble(members: Iterable[Member]) -> str:
+    """Why one of these tasks cannot read or publish at the moment; nothing if all can."""
+    for each in members:
+        if each.status and each.status.trouble:
+            return f"task {each.status.group}#{each.slot} on {each.node}: {each.status.trouble}"
+    return ""

@@ -313,6 +313,7 @@ class StreamTask:
         except RotaError as error:
             progress.fail(f"it cannot publish: {error}")
             return True
+        self._trouble = ""
         progress.told(sequence, verdict)
         if verdict.turn is Turn.AHEAD:
             return False

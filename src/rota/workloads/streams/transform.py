@@ -98,7 +98,7 @@ async def _rows(made: Any) -> Rows:
     if hasattr(made, "to_pylist"):  # columns: pyarrow's, which need not be here to be recognised
         return made
     rows = [row async for row in made] if isinstance(made, AsyncIterable) else list(made or ())
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise Invalid(f"it made a row of type {type(row).__name__}; each row must be a dict")
+    for kind in set(map(type, rows)):  # of the rows' types rather than of the rows: there are many
+        if not issubclass(kind, Mapping):
+            raise Invalid(f"it made a row of type {kind.__name__}; each row must be a dict")
     return rows

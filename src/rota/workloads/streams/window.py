@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from operator import attrgetter
 
+from rota.kit.epoch import milliseconds
 from rota.model.stream import Group
 from rota.sources.port import Record as Read
 from rota.workloads.context import Record
@@ -11,12 +13,15 @@ from rota.workloads.context import Record
 LATE, EARLY, EMPTY = "late", "early", "without a value"
 """Why records are dropped."""
 
-_START = datetime(1970, 1, 1, tzinfo=UTC)
+_value = attrgetter("value")
+_parts = attrgetter("offset", "value", "key", "headers", "time_ms")
 
 
 def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counter[str]) -> list[Record]:
     """The records that the stream's function gets to see; the others are counted by reason."""
     earliest, latest = _ms(group.earliest), _ms(group.latest)
+    if earliest is None and latest is None and None not in map(_value, records):
+        return [Record(partition, *read) for read in map(_parts, records)]
     found = []
     for read in records:
         # A record without a time is of any time.
@@ -27,10 +32,9 @@ def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counte
         elif read.value is None:
             dropped[EMPTY] += 1
         else:
-            at = _START + timedelta(milliseconds=read.time_ms) if read.time_ms >= 0 else None
-            found.append(Record(partition=partition, offset=read.offset, value=read.value, key=read.key, at=at))
+            found.append(Record(partition, *_parts(read)))
     return found
 
 
 def _ms(time: datetime | None) -> int | None:
-    return None if time is None else (time - _START) // timedelta(milliseconds=1)
+    return None if time is None else milliseconds(time)

@@ -3,7 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from rota.committers.memory import MemoryCommitter
+from rota.committers.port import Swept
+from rota.committers.verdict import Verdict
 from rota.model import codec, keys
+from rota.model.errors import Unavailable
 from rota.model.stream import Phase, StreamRecord, StreamState
 from rota.sources.port import NewRecord
 from rota.store import Put, Store
@@ -51,6 +57,27 @@ def test_a_declared_stream_is_read_and_published_group_by_group() -> None:
     told = run(story).told
     assert ("stream.state", "clicks", {"state": "running", "why": None}) in told
     assert not [each for each in told if each[0] in ("stream.given_up", "stream.dismissed")]
+
+
+def test_what_a_group_published_is_put_in_sight_before_the_group_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[list[Phase]] = []
+
+    async def story(trial: Trial, node: Node) -> None:
+        async def sweep(output: MemoryCommitter) -> Swept:
+            swept.append([group.phase for group in await trial.groups()])
+            return Swept()
+
+        monkeypatch.setattr(MemoryCommitter, "sweep", sweep)
+        trial.grow(0, 3)
+        await trial.declare(duration="5s")
+        await asyncio.sleep(2)
+        assert swept == []
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(3)
+        assert await trial.groups() == []
+
+    run(story)
+    assert swept == [[Phase.PUBLISHING]]
 
 
 def test_a_new_leader_goes_on_where_the_one_before_it_stopped() -> None:
@@ -268,6 +295,40 @@ def test_another_declaration_ends_the_groups_of_the_one_before() -> None:
         await asyncio.sleep(5)
         (after,) = await trial.groups()
         assert (after.phase, after.starts) == (Phase.READING, {0: 3, 1: 0})
+        assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_what_was_published_since_the_last_look_at_the_source_is_not_taken_for_gone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="1h")
+        await asyncio.sleep(6.5)
+        trial.grow(0, 20)
+        await asyncio.sleep(0.5)
+        await trial.wish(is_suspended=True)
+        await asyncio.sleep(1.5)
+        status = await trial.status()
+        assert await trial.groups() == []
+        assert (status.committed[0], status.latest[0]) == (20, 0)
+        assert status.detail == ""
+
+    run(story)
+
+
+def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        async def away(*_: object) -> Verdict:
+            raise Unavailable("output memory: it is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryCommitter, "publish", away)
+            trial.grow(0, 3)
+            await trial.declare(duration="3s")
+            await asyncio.sleep(10)
+            assert (await trial.status()).detail.endswith("#0 on n0: output memory: it is away")
+        await asyncio.sleep(10)
+        assert (await trial.status()).detail == ""
         assert await trial.rows() == trial.appended()
 
     run(story)

@@ -1,0 +1,41 @@
+"""Which records a stream's function gets to see, and with what."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rota.kit.epoch import milliseconds
+from rota.model.stream import Group
+from rota.sources.port import Record as Read
+from rota.workloads.context import Record
+from rota.workloads.streams.window import EARLY, EMPTY, LATE, taken
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+AT = milliseconds(NOON)
+
+
+def group(**fields: Any) -> Group:
+    return Group(stream="clicks", id="g", number=0, generation=1, partitions=(3,), since=NOON, created=NOON, **fields)
+
+
+@pytest.mark.parametrize("window", [{}, {"earliest": NOON, "latest": NOON}])
+def test_a_record_comes_whole(window: dict[str, datetime]) -> None:
+    read = Read(7, AT, b"key", b"value", (("trace", b"1"),))
+    (seen,) = taken(3, [read], group(**window), Counter())
+    assert seen == Record(3, 7, b"value", b"key", (("trace", b"1"),), AT)
+    assert seen.at == NOON
+
+
+def test_what_is_of_other_times_or_has_no_value_is_counted() -> None:
+    read = [
+        Read(0, AT - 1, None, b"a"),
+        Read(1, AT, None, b"b"),
+        Read(2, AT + 1, None, b"c"),
+        Read(3, AT, None, None),
+        Read(4, -1, None, b"of any time"),
+    ]
+    dropped: Counter[str] = Counter()
+    assert [seen.offset for seen in taken(3, read, group(earliest=NOON, latest=NOON), dropped)] == [1, 4]
+    assert dropped == {LATE: 1, EARLY: 1, EMPTY: 1}
