@@ -275,7 +275,7 @@ async def test_connections_the_server_closed_while_idle_are_not_noticed(harness:
         await asyncio.gather(*(store.scan("/") for _ in range(20)))  # many connections
         number, sessions, end = {
             "postgresql": (
-                *("pid", "pg_stat_activity WHERE application_name = 'rota'"),
+                *("pid", "pg_stat_activity WHERE application_name LIKE 'rota %'"),
                 "SELECT pg_terminate_backend({})",
             ),
             "mysql": (

@@ -458,6 +458,42 @@ async def test_attempts_end_before_the_lease_does_if_the_agent_is_frozen(
             os.kill(runs.pid, signal.SIGCONT)
 
 
+def _warden(runs: RunsProcess) -> psutil.Process | None:
+    family = psutil.Process(runs.pid).children(recursive=True)
+    return next((each for each in family if "warden" in " ".join(each.cmdline())), None)
+
+
+async def test_attempts_end_before_the_lease_does_though_their_first_warden_was_killed(tmp_path: Path) -> None:
+    async with runs_process(tmp_path, APP) as runs:
+        await runs.start("first", "noop", mode="process")
+        assert (await runs.outcome("first")).state == RunState.SUCCEEDED
+        first = await eventually(lambda: _warden(runs))
+        first.kill()
+        await eventually(lambda: is_gone(first.pid))
+        await runs.start("r", "stubborn", mode="process")
+        worker = await noted_pid(tmp_path)
+        await runs.ask("lease", 1.0)
+        os.kill(runs.pid, signal.SIGSTOP)
+        try:
+            await eventually(lambda: is_gone(worker))
+        finally:
+            os.kill(runs.pid, signal.SIGCONT)
+
+
+async def test_processes_of_attempts_share_one_warden_which_leaves_with_the_node(tmp_path: Path) -> None:
+    async with runs_process(tmp_path, APP, executors=4) as runs:
+        for run in "abc":
+            await runs.start(run, "waits", mode="process")
+        await eventually(lambda: len(notes(tmp_path)) == 3)
+        family = [" ".join(each.cmdline()) for each in psutil.Process(runs.pid).children(recursive=True)]
+        warden = _warden(runs)
+        assert warden is not None
+        assert sum("warden" in each for each in family) == 1
+        assert not any("guard run" in each for each in family)
+        await runs.end()
+        await eventually(lambda: is_gone(warden.pid))
+
+
 async def _pids(folder: Path, count: int) -> list[int]:
     file = folder / "pids"
     found = await eventually(lambda: file.exists() and len(said := file.read_text().split()) == count and said)

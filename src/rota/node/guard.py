@@ -81,7 +81,7 @@ def _leave_parent() -> None:
 def _be_guard(title: str, page: Page, worker: int, lifeline: int | None) -> NoReturn:
     try:
         watched = [fd for fd in (worker, lifeline) if fd is not None]
-        _close_all_but(watched)
+        close_all_but(watched)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         setproctitle.setproctitle(title)
@@ -121,7 +121,7 @@ def _end_all(leader: int) -> NoReturn:
     os._exit(1)
 
 
-def _close_all_but(keep: list[int]) -> None:
+def close_all_but(keep: list[int]) -> None:
     """Hold nothing whose closing somebody waits for."""
     low = 0
     for fd in sorted(keep):

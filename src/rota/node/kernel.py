@@ -11,6 +11,7 @@ Nothing outside this module asks which system it is on.
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import resource
@@ -58,9 +59,7 @@ def die_with(lifeline: int) -> None:
 
 def has_hung_up(lifeline: int) -> bool:
     """Is the other end closed?"""
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN)
-    return bool(poll.poll(0))
+    return _is_readable(lifeline)
 
 
 def _watch(lifeline: int) -> None:
@@ -115,6 +114,29 @@ class Handle:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+@contextlib.contextmanager
+def own_handle() -> Iterator[int]:
+    """A handle on this process, readable once it has ended; OSError where there is none."""
+    if is_portable() or not hasattr(os, "pidfd_open"):
+        raise OSError(errno.ENOSYS, "processes have no handles here")
+    handle = os.pidfd_open(os.getpid())
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def has_ended(handle: int) -> bool:
+    """Has the process of a handle ended?"""
+    return _is_readable(handle)
+
+
+def _is_readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class Ended(NamedTuple):

@@ -21,6 +21,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,9 @@ import rota
 from rota.kit import loglines
 from rota.model.errors import RotaError
 from rota.node import kernel, worker
+from rota.node.output import LIFELINE, PAGE
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
+from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load
 
@@ -132,28 +135,58 @@ def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    wardens = _Wardens()
     while True:
         ready, _, _ = select.select([pipe.sock.fileno(), wake], [], [])
         if wake in ready:
             os.read(wake, 4096)
-            _reap(pipe)
+            _reap(pipe, wardens)
         if pipe.sock.fileno() in ready:
             if not pipe.read():
                 return
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
-                        _fork(app, pipe, brief, extras, (wake, woken, lifeline))
+                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens)
                     case Leave():
                         return
 
 
-def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...]) -> None:
+class _Wardens:
+    """The warden of this loader, if there is one: it is forked for the first attempt, and anew when it has ended."""
+
+    def __init__(self) -> None:
+        self._warden: Warden | None = None
+
+    def need(self, brief: Brief, extras: Sequence[int]) -> Warden | None:
+        """The one that watches this worker; None if it is no attempt's, or if there can be none."""
+        if brief.attempt is None or kernel.is_portable():
+            return None
+        if self._warden is None:
+            with contextlib.suppress(OSError):
+                title = f"rota: warden g{brief.generation} of {brief.node}"
+                self._warden = Warden(title, extras[PAGE], extras[LIFELINE])
+        return self._warden
+
+    def reaped(self, pid: int) -> None:
+        """A child has ended."""
+        if self._warden is not None and self._warden.pid == pid:
+            self.leave()
+
+    def leave(self) -> None:
+        """Let go of it."""
+        if self._warden is not None:
+            self._warden.close()
+            self._warden = None
+
+
+def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...], wardens: _Wardens) -> None:
     channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
         pipe.send(ForkRefused(brief.worker, threads))
         _close(channel, lifeline, stacks, *extras)
         return
+    warden = wardens.need(brief, extras)
     try:
         pid = os.fork()
     except OSError as error:
@@ -166,7 +199,9 @@ def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...]) 
         signal.setitimer(signal.ITIMER_REAL, 0)
         pipe.close()
         _close(*own)
-        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras)
+        if warden is None:
+            wardens.leave()  # it must see that its loader is gone, whoever lives on
+        worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
     if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
         _own_group(pid)
     _close(channel, lifeline, stacks, *extras)
@@ -184,8 +219,9 @@ def _own_group(pid: int) -> None:
         os.setpgid(pid, pid)
 
 
-def _reap(pipe: Pipe) -> None:
+def _reap(pipe: Pipe, wardens: _Wardens) -> None:
     for ended in kernel.ended_children():
+        wardens.reaped(ended.pid)
         pipe.send(Reaped(*ended))
 
 

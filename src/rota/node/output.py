@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-OUTPUT, PAGE, ORDERS = 0, 1, 2
-"""The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from
-(an executor only)."""
+OUTPUT, PAGE, ORDERS, LIFELINE = 0, 1, 2, 2
+"""The descriptors that a worker of runs gets: where to write, the page with the deadline, and where orders come from if
+it is an executor; if it is there for one attempt, the lifeline that all of these share."""
 
 MARK = 16
 """Bytes of a mark."""

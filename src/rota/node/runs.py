@@ -137,6 +137,7 @@ class Runs:
         self._page_file = kernel.scratch_file("deadline of runs")
         os.ftruncate(self._page_file, mmap.PAGESIZE)
         self._page = Page.of(self._page_file)
+        self._lifeline, self._life = os.pipe()  # hangs up when this process ends, and not before
         crew.witnesses.append(self)
         logs.is_running = self._running.__contains__
         crew.outfit, crew.is_excused = self._outfit, self._was_at_work
@@ -412,8 +413,7 @@ class Runs:
             fds += os.pipe()
             fds.append(os.dup(self._page_file))
             orders = Orders() if brief.role == EXECUTOR else None
-            if orders is not None:
-                fds.append(os.dup(orders.fileno()))
+            fds.append(os.dup(orders.fileno() if orders is not None else self._lifeline))
         except OSError:  # no descriptors are left, most likely
             for fd in fds:
                 os.close(fd)

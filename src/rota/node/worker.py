@@ -27,6 +27,7 @@ from rota.node.program import become_program
 from rota.node.service import be_service_worker
 from rota.node.stacks import SIGNAL
 from rota.node.streaming import be_stream
+from rota.node.warden import Warden
 from rota.sdk.app import App
 
 BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
@@ -38,12 +39,18 @@ BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
 
 
 def run(
-    app: App, brief: Brief, sock: socket.socket, lifeline: int, stacks: int, extras: Sequence[int] = ()
+    app: App,
+    brief: Brief,
+    sock: socket.socket,
+    lifeline: int,
+    stacks: int,
+    extras: Sequence[int] = (),
+    warden: Warden | None = None,
 ) -> NoReturn:
     """Be the worker that `brief` describes; `extras` are the descriptors that its role needs beside the usual ones."""
     code = 1
     try:
-        guard = _settle_in(brief, lifeline, stacks, extras)
+        guard = _settle_in(brief, lifeline, stacks, extras, warden)
         if brief.attempt is not None and brief.attempt.argv:
             become_program(brief, sock, guard, extras)
         if _start(app, sock):
@@ -65,12 +72,12 @@ def run(
         _leave(code)
 
 
-def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int]) -> Guard | None:
+def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
     if brief.attempt is not None:
         _own_session()
     elif os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    guard = _guarded(brief, lifeline, extras)
+    guard = _guarded(brief, lifeline, extras, warden)
     faulthandler.register(SIGNAL, file=stacks, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -87,13 +94,16 @@ def _own_session() -> None:
         os.setsid()
 
 
-def _guarded(brief: Brief, lifeline: int, extras: Sequence[int]) -> Guard | None:
-    """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case."""
+def _guarded(brief: Brief, lifeline: int, extras: Sequence[int], warden: Warden | None) -> Guard | None:
+    """End with the agent: by the kernel, or by a guard where it cannot. Work under the lease has one in any case, or is
+    watched by a warden."""
     title = f"rota: guard {brief.pool}/{brief.slot} of {brief.node}"
     is_program = brief.attempt is not None and bool(brief.attempt.argv)
     if brief.role in ("executor", "run") and extras:
         if not kernel.is_portable():
             kernel.die_with(lifeline)
+        if warden is not None and warden.enrol():
+            return None
         # A program may close all it does not know, the lifeline among it; then the guard has it still.
         watches_lifeline = is_program or kernel.is_portable()
         return Guard(title, lifeline if watches_lifeline else None, Page.of(extras[PAGE]), outlives_exec=is_program)

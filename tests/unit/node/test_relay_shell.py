@@ -126,6 +126,19 @@ async def test_what_a_worker_emits_is_published_and_acked(tmp_path: Path, sink: 
         await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
 
 
+async def test_a_relay_that_died_knows_what_it_had_published(tmp_path: Path, sink: str) -> None:
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        await relay.worker("1").emit([emission(number, sink) for number in range(300)], confirm=300)
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        late = [emission(number, sink, slot=1) for number in range(200, 400)]
+        await relay.worker("2").emit(late, confirm=200)
+        assert numbers(broker(sink).messages) == list(range(400))
+        (tally,) = relay.shell.answer(AskTallies(1, "room", THEIRS)).tallies
+        assert (tally.unique, tally.duplicates) == (100, 100)
+
+
 async def test_messages_wait_for_a_map(tmp_path: Path, sink: str) -> None:
     async with relays(tmp_path, A) as [relay]:
         worker = relay.worker("1")

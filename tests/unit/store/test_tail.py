@@ -27,6 +27,12 @@ class Log:
         self.commits.append(Commit(Revision(len(self.commits) + 1), tuple(Change(key, None) for key in keys)))
         self.beat += 1
 
+    def write(self, *keys: str) -> None:
+        """A commit of this process."""
+        self.commits.append(Commit(Revision(len(self.commits) + 1), tuple(Change(key, None) for key in keys)))
+        self.tail.add(self.commits[-1:])
+        self.beat += 1
+
     async def read(self, after: Revision) -> Page:
         self.reads += 1
         newest = [commit for commit in self.commits if commit.revision > after]
@@ -111,3 +117,80 @@ async def test_when_the_common_read_fails_everybody_reads_for_itself_until_someb
     log.tail.begin(Revision(1))
     log.commit("/b")
     assert await log.past(1) == [(2, ["/b"])]
+
+
+async def test_what_this_process_committed_is_not_read() -> None:
+    log = Log()
+    log.commit("/a")
+    await log.past(0)
+    log.write("/b")
+    assert await log.past(1) == [(2, ["/b"])]
+    assert log.reads == 1
+
+
+async def test_own_commits_behind_somebody_elses_are_read_with_it() -> None:
+    log = Log()
+    log.commit("/theirs")
+    log.write("/ours")
+    assert await log.past(0) == [(1, ["/theirs"]), (2, ["/ours"])]
+    assert log.reads == 1
+
+
+async def test_an_own_commit_does_not_hide_that_somebody_else_has_told_of_one() -> None:
+    log = Log()
+    log.beat += 1  # theirs comes after ours, and is told before
+    log.write("/ours")
+    log.commit("/theirs")
+    assert await log.past(0) == [(1, ["/ours"])]
+    assert await log.past(1) == [(2, ["/theirs"])]
+
+
+async def test_an_own_commit_while_the_log_is_read_is_there_once() -> None:
+    log = Log()
+    log.commit("/a")
+    reading = asyncio.create_task(log.past(0))
+    await asyncio.sleep(0)
+    log.tail.add(log.commits)
+    assert await reading == [(1, ["/a"])]
+    assert await log.past(0) == [(1, ["/a"])]
+
+
+async def test_a_watch_rests_until_something_may_be_below_its_prefix() -> None:
+    log = Log()
+    resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    log.write("/b/1")
+    await log.tail.go_on(log.beat)
+    assert not resting.done()
+    log.commit("/a/1")
+    await log.tail.go_on(log.beat)
+    assert await resting == 1, "there is nothing for it up to here"
+    assert await log.past(1, "/a/") == [(2, ["/a/1"])]
+    assert not log.tail.is_wanted.is_set()
+
+
+async def test_nobody_rests_who_is_behind() -> None:
+    log = Log()
+    log.write("/a")
+    assert await log.tail.rest("/", Revision(0)) == 0
+
+
+async def test_who_rests_is_woken_when_it_must_read_for_itself() -> None:
+    log = Log()
+    resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    log.commit("/b")
+    log.trouble = Unavailable("away")
+    await log.tail.go_on(log.beat)
+    assert await resting == 0
+    assert await log.past(0) is None
+
+
+async def test_somebody_who_has_read_further_wakes_those_who_rest() -> None:
+    log = Log()
+    resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    log.commit("/a/1")
+    log.tail.begin(Revision(1))
+    assert await resting == 0
+    assert await log.past(0) is None, "what it needs was never kept"

@@ -29,7 +29,7 @@ from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobSuccess, Outcome, RunOrder, RunRecord, RunState, Try, order_for
+from rota.model.job import JobSuccess, Mode, Outcome, RunOrder, RunRecord, RunState, Try, order_for
 from rota.store.port import At, Entry
 from rota.store.records import understood
 
@@ -45,6 +45,9 @@ AHEAD = 0.1
 """Seconds of work that a node takes on beyond its free executors, as long as its runs are short enough for that."""
 
 MOST_AHEAD = 256
+PORTIONS = 4
+"""What is taken on ahead comes in so many portions: one commit binds many, and there is still something to do."""
+
 UNWRITTEN = 500
 """Outcomes that wait to be written: with more of them, a node takes nothing new."""
 
@@ -54,6 +57,9 @@ STUCK = 1.0
 TICK = 0.25
 ENDS = 40
 """Outcomes that are written together; each takes two or three writes."""
+
+LINGER = 0.01
+"""Seconds for which outcomes wait for others that may come; while nothing else is at work here they do not."""
 
 RETRY = 0.5
 """Seconds to wait for a store that is away."""
@@ -162,8 +168,10 @@ class Owner:
 
     @property
     def spare(self) -> int:
-        """How many more would be taken on ahead."""
-        return max(0, self._most_ahead - len(self._ahead)) if len(self._outcomes.waiting) < UNWRITTEN else 0
+        """How many more would be taken on ahead; none until it is a portion that is worth a commit."""
+        room = self._most_ahead - len(self._ahead)
+        is_portion = room > 0 and room * PORTIONS >= self._most_ahead
+        return room if is_portion and len(self._outcomes.waiting) < UNWRITTEN else 0
 
     @property
     def _most_ahead(self) -> int:
@@ -204,14 +212,18 @@ class Owner:
 
     def _ended(self, ended: Ended) -> None:
         """An attempt has ended: its executor gets the next one."""
-        self._pace += 0.1 * (max(ended.outcome.seconds, 0.0005) - self._pace)
-        if (mine := self._mine.get(ended.order.run)) is not None and mine.order.epoch == ended.order.epoch:
+        seconds, mine = ended.outcome.seconds, self._mine.get(ended.order.run)
+        if mine is not None and mine.order.epoch == ended.order.epoch:
             mine.is_over = True
+            if mine.since is not None and ended.order.mode is Mode.PROCESS:  # its process took time to come and go
+                seconds = self._clock.monotonic() - mine.since
+        self._pace += 0.1 * (max(seconds, 0.0005) - self._pace)
         while self._ahead and not self._start([self._ahead[0][0]])[0]:
             begun = self._mine.get(self._ahead.popleft()[0].run)
             if begun is not None:
                 begun.since = self._clock.monotonic()
-        self.has_room()
+        if self.free or self.spare:
+            self.has_room()
 
     async def run(self) -> None:
         """Look after them, until the session ends."""
@@ -321,6 +333,8 @@ class Owner:
         queue = self._outcomes
         while True:
             await queue.news.wait()
+            if len(queue.waiting) < min(ENDS, len(self._mine)):
+                await asyncio.sleep(LINGER)
             batch = [queue.waiting.popleft() for _ in range(min(ENDS * 4, len(queue.waiting)))]
             if not queue.waiting:
                 queue.news.clear()

@@ -1,4 +1,4 @@
-"""The relay's shell: sockets, sinks, spools and time around the core.
+"""The relay's shell: sockets, sinks, spools, memory and time around the core.
 
 The agent says what there is: lines of workers, the map, where the others are. The core says what is to be done, and
 `pump` does it, after everything that happened. Nothing here decides what becomes of a message.
@@ -16,6 +16,7 @@ from rota.model.ids import NodeId
 from rota.model.relay import RelayStatus, ResourceTally
 from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold
 from rota.node.relay.lines import Lines
+from rota.node.relay.memory import Memory
 from rota.node.relay.ways import Ways
 from rota.node.relay.works import Works, left_behind
 from rota.workloads.resources.relay.core import Limits, Relay
@@ -42,6 +43,9 @@ class Shell:
         limits = Limits(messages=brief.held_messages, bytes=brief.held_bytes, window=brief.window)
         self._core = core = Relay(node, clock.monotonic(), limits)
         self._root = Path(brief.folder)
+        self._memory = Memory(self._root / "memory")
+        core.window.take_in(self._memory.recall(clock.wall().timestamp()), clock.monotonic())
+        core.window.fresh = []
         self._works: dict[str, Works] = {}
         self._lines = Lines(core, node, brief.token, clock, self.pump)
         self._ways = Ways(core, brief.token, clock, self.pump, parts.create_task)
@@ -110,6 +114,7 @@ class Shell:
                 self._lines.tick()
                 self._ways.tick()
                 self._forget(now)
+                self._memory.forget(self._clock.wall().timestamp(), self._core.window.reach(now))
                 self._tell()
             self.pump()
             await asyncio.sleep(TICK)
@@ -121,20 +126,29 @@ class Shell:
             self._core.drop(kind, resource)
 
     def close(self) -> None:
-        """Let go of all lines."""
+        """Let go of all lines, and write nothing more."""
         self._lines.close()
+        self._memory.close()
 
     # Doing what the core asks for
 
     def pump(self) -> None:
         """Everything that there is to do now."""
         while any(touched := self._core.take_touched()):
+            self._remember()
             for line in touched.lines:
                 self._lines.tell(line)
             for outlet in touched.outlets:
                 (self._works.get(outlet.sink) or self._begin(outlet)).wake()
             for peer in touched.peers:
                 self._ways.pass_on(peer)
+
+    def _remember(self) -> None:
+        """Write down what was settled. Acks go out after this: what senders let go of, the next life knows."""
+        window = self._core.window
+        if window.fresh:
+            self._memory.keep(window.fresh, self._clock.wall().timestamp())
+            window.fresh = []
 
     def _begin(self, outlet: Outlet) -> Works:
         works = Works(self._core, outlet, self._root, self._brief.spool_bytes, self._clock, self.pump)

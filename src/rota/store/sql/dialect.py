@@ -12,6 +12,10 @@ from functools import cached_property
 from importlib import resources
 from itertools import count
 
+_WORDS = (
+    *("now_ms", "bump", "or_update", "or_keep", "keys", "for_update"),
+    *("log_rows", "live_rows", "log_places"),
+)
 _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^--|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -38,6 +42,16 @@ class Dialect:
     keys_parameter: Callable[[Sequence[str]], object]
     """That parameter, from the keys."""
 
+    log_rows: str = "VALUES (?, ?, ?, ?, ?)"
+    live_rows: str = "VALUES (?, ?, ?, ?, ?)"
+    """Rows of the log, and of the keys that exist."""
+
+    log_places: str = "revision = ? AND key = ?"
+    """Where rows of the log stand."""
+
+    by_columns: frozenset[str] = frozenset()
+    """Batches whose rows all go in one execution, as one list for each column."""
+
     for_update: str = "FOR UPDATE"
     """What locks the selected row; nothing where the transaction itself is the lock."""
 
@@ -54,8 +68,7 @@ class Dialect:
         return {name: self._in_our_words(body) for name, body in _NAMED.findall(text)}
 
     def _in_our_words(self, body: str) -> str:
-        words = {name: getattr(self, name) for name in ("now_ms", "bump", "or_update", "or_keep", "keys", "for_update")}
-        text = " ".join(body.format(**words).split())
+        text = " ".join(body.format(**{name: getattr(self, name) for name in _WORDS}).split())
         for plain, quoted in self.names.items():
             text = re.sub(rf"\b{plain}\b", quoted, text)
         marks = self.placeholders()
@@ -82,12 +95,21 @@ SQLITE = Dialect(
 POSTGRESQL = Dialect(
     name="postgresql",
     now_ms="(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint",
-    # The listeners are told in the same breath; they hear it when the transaction commits, and not if it does not.
-    bump=f"WITH bumped AS ({RETURNING_BUMP}) SELECT revision FROM bumped, pg_notify('rota_' || current_schema(), '')",
+    # The listeners are told in the same breath; they hear it when the transaction commits, and not if it does not. The
+    # name says whose commit it was.
+    bump=(
+        f"WITH bumped AS ({RETURNING_BUMP}) SELECT revision FROM bumped, "
+        "pg_notify('rota_' || current_schema(), current_setting('application_name'))"
+    ),
     or_update=ON_CONFLICT,
     or_keep="ON CONFLICT DO NOTHING",
     keys="(SELECT unnest(?::text[]))",
     keys_parameter=list,
+    # One execution for all rows: for each row alone the server would prepare, plan and check anew.
+    log_rows="SELECT * FROM unnest(?::bigint[], ?::text[], ?::bytea[], ?::bigint[], ?::text[])",
+    live_rows="SELECT * FROM unnest(?::text[], ?::bytea[], ?::bigint[], ?::bigint[], ?::text[])",
+    log_places="(revision, key) IN (SELECT * FROM unnest(?::bigint[], ?::text[]))",
+    by_columns=frozenset({"append", "place", "forget"}),
     placeholders=lambda: (f"${number}" for number in count(1)),
 )
 

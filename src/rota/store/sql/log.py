@@ -107,6 +107,7 @@ class LogStore:
         self._chores = [
             asyncio.create_task(self._poll(), name="store poll"),
             asyncio.create_task(self._sweep(), name="store sweep"),
+            asyncio.create_task(self._feed(), name="store tail"),
         ]
 
     async def get(self, key: Key) -> Entry | None:
@@ -137,9 +138,16 @@ class LogStore:
                     yield commit
                 after = page.reached
                 if page.is_last:
-                    await self._pulse.past(beat)
+                    after = await self._rest(prefix, after, beat)
         finally:
             self._watching -= 1
+
+    async def _rest(self, prefix: Key, after: Revision, beat: int) -> Revision:
+        """Wait until there may be something new for a watch; up to where there certainly is nothing."""
+        if self._watching > FEW:
+            return await self._tail.rest(prefix, after)
+        await self._pulse.past(beat)
+        return after
 
     async def _new_below(self, prefix: Key, after: Revision, beat: int) -> transactions.Page:
         """The next commits of a watch: from what was read for all, or read for this one."""
@@ -205,10 +213,15 @@ class LogStore:
 
     async def _commit(self, requests: Sequence[transactions.Request]) -> list[transactions.Outcome]:
         steps = partial(transactions.commit, requests, self._seen, self._driver.keys_parameter)
-        outcomes = await self._write(steps)
-        self._see(*(outcome for outcome in outcomes if isinstance(outcome, int)))
+        try:
+            made = await self._write(steps)
+        except Unknown:  # if it was made after all, the watches should hear of it
+            self._tell()
+            raise
+        self._see(*(outcome for outcome in made.outcomes if isinstance(outcome, int)))
+        self._tail.add(made.commits)
         self._tell()
-        return outcomes
+        return made.outcomes
 
     def _see(self, *revisions: Revision) -> None:
         self._seen = max((self._seen, *revisions))
@@ -251,6 +264,14 @@ class LogStore:
             if newest != known:  # also if it is less: the watches will find out what that means
                 known = newest
                 self._pulse.beat()
+
+    async def _feed(self) -> None:
+        """Read the end of the log for the watches that rest."""
+        while True:
+            await self._tail.is_wanted.wait()
+            beat = self._pulse.count
+            await self._tail.go_on(beat)
+            await self._pulse.past(beat)
 
     async def _sweep(self) -> None:
         observer = Observer()

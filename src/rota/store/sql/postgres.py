@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import logging
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from random import random
 from typing import Any
 
@@ -55,7 +57,10 @@ class PostgresLink:
     async def run(self, query: Query | Batch) -> list[Row]:
         text = POSTGRESQL.queries[query.name]
         if isinstance(query, Batch):
-            await self.connection.executemany(text, query.rows)
+            if query.name in POSTGRESQL.by_columns:
+                await self.connection.execute(text, *zip(*query.rows, strict=True))
+            else:
+                await self.connection.executemany(text, query.rows)
             return []
         if not text.startswith(_CHANGING):
             return [tuple(record) for record in await self.connection.fetch(text, *query.parameters)]
@@ -86,7 +91,8 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         options = Options(url)
         timeout = options.timeout()
         self._schema = options.text("schema") or "public"
-        self._arguments = connect_arguments(url, options, timeout, self._schema)
+        self._name = f"rota {secrets.token_hex(4)}"
+        self._arguments = connect_arguments(url, options, timeout, self._schema, self._name)
         size = options.number("pool", 5, least=1)
         options.done()
         if not _NAME.fullmatch(self._schema):
@@ -162,7 +168,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 try:
                     lost = asyncio.get_running_loop().create_future()
                     connection.add_termination_listener(lambda _, lost=lost: lost.done() or lost.set_result(None))
-                    await connection.add_listener(f"rota_{self._schema}", lambda *_: heard())
+                    await connection.add_listener(f"rota_{self._schema}", partial(self._told, heard))
                     heard()
                     await lost
                 finally:
@@ -171,8 +177,13 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 log.debug("not listening", extra={"store": self._store, "why": _line(error)})
             await asyncio.sleep(next(waits).total_seconds())
 
+    def _told(self, heard: Callable[[], None], connection: Any, pid: int, channel: str, name: str) -> None:
+        """Somebody committed; that we did so we know."""
+        if name != self._name:
+            heard()
 
-def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schema: str) -> dict[str, Any]:
+
+def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schema: str, name: str) -> dict[str, Any]:
     """What asyncpg needs to know."""
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"store {url}: write postgresql://user@host:5432/database")
@@ -187,7 +198,7 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schem
         "ssl": tls.context(url, options) or False,
         "statement_cache_size": options.number("statement_cache_size", 100),
         "server_settings": {
-            "application_name": "rota",
+            "application_name": name,
             "search_path": f'"{schema}"',
             # What we have given up the server should give up too, and a process that was frozen in the middle of a
             # commit must not hold the counter against all others.

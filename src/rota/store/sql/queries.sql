@@ -47,10 +47,10 @@ SELECT revision, key, value, created, lease FROM rota_log
 WHERE revision = ? AND key >= ? AND key < ? ORDER BY key
 
 -- name: append
-INSERT INTO rota_log (revision, key, value, created, lease) VALUES (?, ?, ?, ?, ?)
+INSERT INTO rota_log (revision, key, value, created, lease) {log_rows}
 
 -- name: place
-INSERT INTO rota_live (key, value, created, modified, lease) VALUES (?, ?, ?, ?, ?)
+INSERT INTO rota_live (key, value, created, modified, lease) {live_rows}
 {or_update}
 
 -- name: remove
@@ -98,7 +98,7 @@ WHERE newer.revision > ? AND newer.revision <= ?
 SELECT revision, key FROM rota_log WHERE revision > ? AND revision <= ? AND value IS NULL
 
 -- name: forget
-DELETE FROM rota_log WHERE revision = ? AND key = ?
+DELETE FROM rota_log WHERE {log_places}
 
 -- The output of runs. It has nothing to do with revisions: nobody watches it, and no commit waits for it.
 

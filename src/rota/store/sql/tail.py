@@ -1,9 +1,10 @@
 """Tail: the end of the log, read once for all watches of a process.
 
-A node has dozens of watches, and every commit wakes all of them. If each asked the database what is new below its
-prefix, a commit would cost dozens of queries on every node. So the first that wakes reads everything that is new, and
-the others pick theirs from it. The price: values are read here that no watch of this process wants, so a process with
-few watches does without it.
+A node has dozens of watches. If each asked the database after every commit what is new below its prefix, a commit would
+cost dozens of queries on every node. So everything that is new is read once, and the watches pick theirs from it; one
+that rests is woken only when there may be something for it. What this process has committed itself is not read at all
+as long as nobody else's commit came in between. The price: values are read here that no watch of this process wants, so
+a process with few watches does without it.
 
 What is kept are the commits of the last while, without a gap. Whoever is behind them reads for itself, and so does
 everybody when the common read fails: each then learns in its own words what is wrong.
@@ -11,9 +12,9 @@ everybody when the common read fails: each then learns in its own words what is 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from rota.model.errors import RotaError
 from rota.model.ids import Key, Revision
 from rota.store.port import Commit
 from rota.store.sql.transactions import Page
@@ -23,6 +24,15 @@ KEPT = 500
 
 Read = Callable[[Revision], Awaitable[Page]]
 """Reads what is past a revision, whatever its keys."""
+
+
+@dataclass(eq=False)
+class _Resting:
+    """A watch that has everything below its prefix up to a revision."""
+
+    prefix: Key
+    after: Revision
+    woken: asyncio.Future[None]
 
 
 class Tail:
@@ -36,45 +46,105 @@ class Tail:
 
         self._end = Revision(0)
         self._beat = -1
-        """The pulse's count when the last read that came to the end began."""
+        """The pulse's count up to which everything is here."""
 
         self._turn = asyncio.Lock()
+        self._resting: set[_Resting] = set()
+        self.is_wanted = asyncio.Event()
+        """Does a watch rest? Then somebody must call `go_on` after each beat."""
 
     def begin(self, newest: Revision) -> None:
         """Somebody has read up to the end by itself: from there on it can be read for all."""
-        if self._start is None:
+        if self._start is None or self._end < newest:
             self._start = self._end = newest
+            self._commits.clear()
+            self._wake(lambda _: True)
+
+    def add(self, commits: Sequence[Commit]) -> None:
+        """Take in what this process has committed, just before the beat that tells of it."""
+        if self._start is None or not commits or commits[0].revision != self._end + 1:
+            return
+        if self._beat == self._count():
+            self._beat += 1
+        self._take_in(commits, commits[-1].revision)
 
     async def past(self, after: Revision, prefix: Key, beat: int) -> Page | None:
         """What is new below a prefix, with all that came before that beat; None if one must read for oneself."""
         if not self._covers(after):
             return None
         if self._end <= after and self._beat < beat:
-            async with self._turn:
-                if self._covers(after) and self._end <= after and self._beat < beat:
-                    await self._go_on()
+            await self.go_on(beat, after)
             if not self._covers(after) or self._end < after:
                 return None
-        found = [part for commit in self._commits if commit.revision > after and (part := _below(prefix, commit))]
-        return Page(found, max(after, self._end), is_last=self._beat >= beat)
+        found: list[Commit] = []
+        for commit in reversed(self._commits):
+            if commit.revision <= after:
+                break
+            if part := _below(prefix, commit):
+                found.append(part)
+        return Page(found[::-1], max(after, self._end), is_last=self._beat >= beat)
+
+    async def rest(self, prefix: Key, after: Revision) -> Revision:
+        """Wait until something may be new below a prefix, or one must read for oneself; until where nothing was."""
+        if not self._covers(after) or self._end > after:
+            return after
+        resting = _Resting(prefix, after, asyncio.get_running_loop().create_future())
+        self._resting.add(resting)
+        self.is_wanted.set()
+        try:
+            await resting.woken
+        finally:
+            self._resting.discard(resting)
+            if not self._resting:
+                self.is_wanted.clear()
+        return resting.after
+
+    async def go_on(self, beat: int, after: Revision | None = None) -> None:
+        """Read what came before that beat, unless somebody has meanwhile; with `after`, no more than is past it."""
+        async with self._turn:
+            while self._start is not None and self._beat < beat and (after is None or self._end <= after):
+                await self._read_on()
+                if after is not None:
+                    return
+
+    async def _read_on(self) -> None:
+        beat = self._count()
+        try:
+            page = await self._read(self._end)
+        except Exception:  # whatever it is, each finds it out by itself
+            self._start = None
+            self._commits.clear()
+            self._wake(lambda _: True)
+            return
+        if page.is_last:
+            self._beat = max(self._beat, beat)
+        self._take_in([commit for commit in page.commits if commit.revision > self._end], page.reached)
+
+    def _take_in(self, commits: Sequence[Commit], reached: Revision) -> None:
+        self._commits.extend(commits)
+        self._end = max(self._end, reached)
+        while len(self._commits) > KEPT:
+            self._start = self._commits.popleft().revision
+        heads = {_head(change.key) for commit in commits for change in commit.changes}
+        self._wake(lambda prefix: any(head.startswith(prefix) or prefix.startswith(head) for head in heads))
+
+    def _wake(self, concerns: Callable[[Key], bool]) -> None:
+        """Wake those who rest on a prefix that this concerns; the others have nothing up to here."""
+        for resting in self._resting:
+            if resting.woken.done():
+                continue
+            if concerns(resting.prefix):
+                resting.woken.set_result(None)
+            else:
+                resting.after = max(resting.after, self._end)
 
     def _covers(self, after: Revision) -> bool:
         return self._start is not None and self._start <= after
 
-    async def _go_on(self) -> None:
-        beat = self._count()
-        try:
-            page = await self._read(self._end)
-        except RotaError:
-            self._start = None
-            self._commits.clear()
-            return
-        self._commits.extend(page.commits)
-        self._end = page.reached
-        if page.is_last:
-            self._beat = beat
-        while len(self._commits) > KEPT:
-            self._start = self._commits.popleft().revision
+
+def _head(key: Key) -> Key:
+    """The first part of a key: a cheap way to tell those apart that have nothing to do with each other."""
+    return key[: key.find("/", 1) + 1] or key
 
 
 def _below(prefix: Key, commit: Commit) -> Commit | None:

@@ -81,7 +81,14 @@ Outcome: TypeAlias = Revision | Conflict | LeaseLost
 """What became of a request: the revision it got, or why it was refused."""
 
 
-def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysParameter) -> Steps[list[Outcome]]:
+class Made(NamedTuple):
+    """What became of requests: of each its outcome, and the commits as a watch sees them."""
+
+    outcomes: list[Outcome]
+    commits: list[Commit]
+
+
+def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysParameter) -> Steps[Made]:
     """Carry out requests one after the other in one transaction, each under a revision of its own.
 
     A refused request leaves the others alone: as if each had had its own transaction. A store that is behind a
@@ -97,7 +104,7 @@ def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysPara
     ledger = Ledger(top - len(requests), rows, {lease for (lease,) in alive})
     outcomes = [ledger.carry_out(request) for request in requests]
     if not ledger.logged:
-        raise Nothing(outcomes)
+        raise Nothing(Made(outcomes, []))
     if ledger.revision < top:
         yield Query("set_counter", (ledger.revision,))
     yield Batch("append", ledger.logged)
@@ -105,7 +112,7 @@ def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysPara
         yield Batch("place", placed)
     if removed := ledger.removed:
         yield Query("remove", (keys_parameter(removed),))
-    return outcomes
+    return Made(outcomes, list(commits_of(sorted(ledger.logged, key=lambda row: row[:2]))))
 
 
 class Ledger:

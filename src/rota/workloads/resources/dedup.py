@@ -144,6 +144,9 @@ class Window(Generic[R]):
         self.cut_short = 0
         """Memories that were forgotten early, because there were too many."""
 
+        self.fresh: list[tuple[bytes, Mark]] | None = None
+        """What was settled since the caller took it, for one who writes it down; None if nobody does."""
+
         self._span, self._width, self._most = span, span / BUCKETS, most
         self._settled = 0
         self._newest = _Bucket(now + self._width)
@@ -183,7 +186,9 @@ class Window(Generic[R]):
         if message_id in newest.marks:
             return
         self._settled += 1
-        newest.marks[message_id] = tally.mark(slot)
+        mark = newest.marks[message_id] = tally.mark(slot)
+        if self.fresh is not None:
+            self.fresh.append((message_id, mark))
         if slot is not None:
             newest.lone[tally] = newest.lone.get(tally, 0) + 1
 
@@ -232,10 +237,16 @@ class Window(Generic[R]):
                 message_id = excerpt.ids[start : start + ID_SIZE]
                 if message_id in self.reserved or any(message_id in each.marks for each in self._buckets):
                     continue
-                bucket.marks[message_id] = tally.mark(excerpt.slot)
+                mark = bucket.marks[message_id] = tally.mark(excerpt.slot)
                 self._settled += 1
+                if self.fresh is not None:
+                    self.fresh.append((message_id, mark))
                 if excerpt.slot is not None:
                     bucket.lone[tally] = bucket.lone.get(tally, 0) + 1
+
+    def reach(self, now: Instant) -> float:
+        """Seconds since the oldest that is remembered may have been settled."""
+        return now - (self._buckets[-1].until - self._width)
 
     def drop_tally(self, kind: str, resource: str) -> None:
         """The resource is gone, and its figures with it; what is remembered of it goes when its time comes."""
