@@ -229,6 +229,12 @@ KINDS: Mapping[str, Kind] = {
         "A stream task failed, or did not answer in time.",
         {"group": "its group", "slot": "which of the group's", **_WHY},
     ),
+    "stream.scaled": Kind(
+        Severity.INFO,
+        "stream {subject} has {tasks} task groups instead of {before}",
+        "The lag of a stream was high, or low again, for a while, and its declaration lets it have more groups then.",
+        {"tasks": "how many it should have now", "before": "how many it had", "lag": "records that it is behind"},
+    ),
     "stream.moved": Kind(
         Severity.WARNING,
         "the offsets of stream {subject} were set anew",

@@ -128,6 +128,9 @@ class StreamStatus:
     lag: int = 0
     """Records that are in the source and not in the output."""
 
+    tasks: int = 0
+    """Task groups that it has because of its lag; 0: as many as are declared."""
+
     upto: dict[int, int] = field(default_factory=dict)
     """Partition → where the stream ends, if it was declared to end somewhere."""
 

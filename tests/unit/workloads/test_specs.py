@@ -321,6 +321,8 @@ def test_what_is_right(make, options, field, value):
         ),
         (stream, {"start": "2026-01-31T12:00"}, "which is not the same everywhere; add its zone"),
         (stream, {"upto": "earliest"}, 'stream "clicks": upto is "earliest"; choose latest'),
+        (stream, {"tasks": 3, "tasks_most": 2}, "tasks_most is 2, and tasks is 3; give as many or more"),
+        (stream, {"scale_in_lag": 7, "scale_out_lag": 7}, "scale_in_lag must be less than scale_out_lag"),
         (stream, {"vanished": "skip"}, 'stream "clicks": vanished is "skip"; choose halt, earliest or latest'),
     ],
 )

@@ -10,7 +10,9 @@ from rota.control.streams.outside import Outside
 from rota.decide.streams import chain
 from rota.decide.streams.health import Health, Quiet, state
 from rota.decide.streams.plan import Plan
+from rota.decide.streams.scale import Lags, Scaling
 from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamWishes
+from rota.workloads.streams.spec import StreamSpec
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,11 @@ class Account:
         self.upto_as = ""
         """Where the stream ends, if it does, and as what that was declared."""
 
+        self.tasks = 0
+        """Task groups that there should be because of the lag; 0: as many as are declared."""
+
         self.is_idle = False
+        self._lags = Lags()
         self._stream, self._outside = stream, outside
         self._health, self._quiet = Health(), Quiet()
         self._errors: list[StreamError] = []
@@ -73,7 +79,7 @@ class Account:
         """Go by the status in the store."""
         self.said = said
         if said is not None:
-            self.upto, self.upto_as = said.upto, said.upto_as
+            self.upto, self.upto_as, self.tasks = said.upto, said.upto_as, said.tasks
             self._errors = self._errors or list(said.errors)
 
     def adopt_source(self, now: datetime) -> None:
@@ -88,6 +94,28 @@ class Account:
         """See whether anything comes."""
         self._quiet.look(self._latest(), self.lag, now)
         self.is_idle = self._quiet.is_idle(idle_after, now)
+
+    def scale(self, spec: StreamSpec, now: datetime) -> int:
+        """How many task groups there should be by the lag, as it was for a while."""
+        if spec.tasks_most is None:
+            self.tasks = 0
+            return spec.tasks
+        before = self.tasks or spec.tasks
+        if self.is_idle:
+            self._lags.forget()
+            return before
+        scaling = Scaling(
+            least=spec.tasks,
+            most=max(spec.tasks, min(spec.tasks_most, len(self._outside.bounds))),
+            high=spec.scale_out_lag,
+            low=spec.scale_in_lag,
+            over=spec.scale_over,
+        )
+        self._lags.see(self.lag, spec.scale_over, now)
+        if (wanted := self._lags.wanted(before, scaling, now)) != before:
+            self.tasks = wanted
+            self._lags.forget()
+        return wanted
 
     def planned(self, before: dict[str, Group], found: Plan, now: datetime) -> None:
         """Note what went wrong and what went well."""
@@ -124,6 +152,7 @@ class Account:
             committed=self.committed or before.committed,
             latest=self._latest() or before.latest,
             lag=self.lag,
+            tasks=self.tasks,
             upto=self.upto,
             upto_as=self.upto_as,
             errors=tuple(self._errors),

@@ -266,7 +266,7 @@ class StreamKeeper:
         return Aims(
             stream=self._name,
             spec=spec.digest,
-            tasks=wished.tasks or spec.tasks,
+            tasks=wished.tasks or account.scale(spec, now),
             partitions=[
                 each for each in known if each in account.committed and each not in lost and self._is_read(each)
             ],
@@ -362,6 +362,9 @@ class StreamKeeper:
         for write in wishes:  # they are followed too, but not before the next turn perhaps
             self._wishes = Entry(write.key, write.value, revision, revision)
             self._wished = codec.decode(StreamWishes, write.value)
+        if said is not None and said.tasks != status.tasks:
+            tasks, before = (each or spec_of(self._record()).tasks for each in (status.tasks, said.tasks))
+            self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
         if said is None or said.state is not status.state:
             self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
         return True

@@ -77,6 +77,16 @@ class StreamSpec:
     upto: str | None = None
     """Where it ends: `latest`, which is where its source ended when it began, or a time; None: nowhere."""
 
+    tasks_most: int | None = None
+    """Task groups that there may be while the lag is high; None: as many as `tasks`, always."""
+
+    scale_out_lag: int = 6_000_000
+    scale_in_lag: int = 1_000_000
+    """Records of lag above which there are more groups, and below which there are fewer again."""
+
+    scale_over: timedelta = timedelta(minutes=10)
+    """For how long the lag is looked at before the number of groups changes."""
+
     @property
     def digest(self) -> str:
         """A short name of where it reads and where it goes; all else may change under way."""
@@ -107,13 +117,17 @@ class StreamSpec:
         at_a_time: object = None,
         batch: object = 2000,
         upto: object = None,
+        tasks_most: object = None,
+        scale_out_lag: object = 6_000_000,
+        scale_in_lag: object = 1_000_000,
+        scale_over: object = "10m",
         is_async: bool,
     ) -> Self:
         """The declaration, checked."""
         check = Check(KIND, name)
         if late is not None and late_start is not None:
             check.fail("late and late_start both say what is too old; give one of them")
-        return cls(
+        found = cls(
             name=check.name(name),
             source=check.url("source", source, SOURCES),
             sink=check.url("sink", sink, SINKS),
@@ -135,8 +149,17 @@ class StreamSpec:
             at_a_time=None if at_a_time is None else check.count("at_a_time", at_a_time),
             batch=check.count("batch", batch),
             upto=None if upto is None else _place(check, "upto", upto, (Edge.LATEST,)),
+            tasks_most=None if tasks_most is None else check.count("tasks_most", tasks_most),
+            scale_out_lag=check.count("scale_out_lag", scale_out_lag),
+            scale_in_lag=check.count("scale_in_lag", scale_in_lag),
+            scale_over=check.duration("scale_over", scale_over, least=timedelta(seconds=10)),
             is_async=is_async,
         )
+        if found.tasks_most is not None and found.tasks_most < found.tasks:
+            check.fail(f"tasks_most is {found.tasks_most}, and tasks is {found.tasks}; give as many or more")
+        if found.scale_in_lag >= found.scale_out_lag:
+            check.fail("scale_in_lag must be less than scale_out_lag, or groups would come and go for ever")
+        return found
 
 
 def _place(check: Check, option: str, value: object, edges: Sequence[str]) -> str:

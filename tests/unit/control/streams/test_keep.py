@@ -395,3 +395,22 @@ def test_a_stream_begins_at_a_time() -> None:
         assert await trial.rows() == [(0, 2), (0, 3)]
 
     run(story)
+
+
+def test_a_stream_has_more_groups_while_its_lag_is_high() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.topic.grow(4)
+        trial.grow(0, 50)
+        await trial.declare(tasks_most=3, scale_out_lag=40, scale_in_lag=10, scale_over="20s", duration="1h")
+        await asyncio.sleep(15)
+        assert len(await trial.groups()) == 1
+        await asyncio.sleep(15)
+        assert sorted(group.partitions for group in await trial.groups()) == [(0, 3), (1,), (2,)]
+        assert (await trial.status()).tasks == 3
+        await asyncio.sleep(60)  # what the one group had read is published, so that the lag is low
+        assert len(await trial.groups()) == 1
+        assert await trial.rows() == trial.appended()
+
+    told = [fields for kind, _, fields in run(story).told if kind == "stream.scaled"]
+    assert told[0] == {"tasks": 3, "before": 1, "lag": 50}
+    assert [fields["tasks"] for fields in told] == [3, 2, 1]
