@@ -264,7 +264,8 @@ class App:
         replicas: int = 1,
         duration: Duration = "1h",
         completion_timeout: Duration = "30m",
-        start: Literal["earliest", "latest"] = "latest",
+        start: str | datetime = "latest",
+        upto: str | datetime | None = None,
         vanished: Literal["halt", "earliest", "latest"] = "halt",
         checkpoint_rows: int = 5_000_000,
         checkpoint_bytes: int = 256 * 1024 * 1024,
@@ -276,6 +277,10 @@ class App:
         idle_after: Duration | None = None,
         at_a_time: int | None = None,
         batch: int = 2000,
+        tasks_most: int | None = None,
+        scale_out_lag: int = 6_000_000,
+        scale_in_lag: int = 1_000_000,
+        scale_over: Duration = "10m",
         labels: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, R]], Stream[P, R]]:
         """Decorates a function that makes rows of a batch of records."""
@@ -288,6 +293,7 @@ class App:
             "duration": duration,
             "completion_timeout": completion_timeout,
             "start": start,
+            "upto": upto,
             "vanished": vanished,
             "checkpoint_rows": checkpoint_rows,
             "checkpoint_bytes": checkpoint_bytes,
@@ -299,6 +305,10 @@ class App:
             "idle_after": idle_after,
             "at_a_time": at_a_time,
             "batch": batch,
+            "tasks_most": tasks_most,
+            "scale_out_lag": scale_out_lag,
+            "scale_in_lag": scale_in_lag,
+            "scale_over": scale_over,
             "labels": labels,
         }
         return lambda function: _register("stream", self.streams, Stream(function, options))
