@@ -8,7 +8,7 @@ least once. quixstreams and bytewax are told the same of the client; each is a p
 
 *Pause*: two groups of two tasks on two real nodes that read a log, to which something is appended every few
 milliseconds, and change every three seconds. A group's pause is the longest, of its partitions, from when somebody of
-the group before it had read its last record until somebody of it had read its first one.
+the group before it had read its last record, or its own first record was appended, until somebody had read that one.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -230,10 +231,13 @@ NOTES = os.path.join(os.path.dirname(__file__), "notes")
 
 @app.stream(source="{source}", sink="{sink}", start="earliest", {options})
 def clicks(batch):
-    at, ends = time.time(), {{}}
+    at, spans = time.time(), {{}}
     for record in batch:
-        ends.setdefault(record.partition, [record.offset, 0])[1] = record.offset
-    lines = [f"{{at:.6f}} {{part}} {{first}} {{last}}\\n" for part, (first, last) in ends.items()]
+        spans.setdefault(record.partition, [record, record])[1] = record
+    lines = [
+        f"{{at:.6f}} {{part}} {{first.offset}} {{last.offset}} {{first.time_ms / 1000}}\\n"
+        for part, (first, last) in spans.items()
+    ]
     fd = os.open(NOTES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(fd, "".join(lines).encode())
     os.close(fd)
@@ -257,27 +261,38 @@ async def _pause(folder: Path) -> float:
             with suppress(asyncio.CancelledError):
                 await appending
             written = [value for commit in seen.changes for value in commit.values() if value]
-        read = _first_read([note for node in trial.fleet.nodes.values() for note in node.notes()])
+        read = _notes([note for node in trial.fleet.nodes.values() for note in node.notes()])
     groups = {group.id: group for value in written if (group := codec.decode(Group, value)).starts}
     pauses = [pause for group in groups.values() if (pause := _pause_before(group, read)) is not None]
     return 1000 * median(pauses)
 
 
-def _first_read(notes: list[list[str]]) -> dict[tuple[int, int], float]:
-    """Partition and offset → when somebody had first read it."""
-    found: dict[tuple[int, int], float] = {}
-    for at, partition, first, last in notes:
+@dataclass
+class Notes:
+    """What the tasks noted. Keys are partition and offset."""
+
+    read: dict[tuple[int, int], float] = field(default_factory=dict)
+    """When somebody had first read it."""
+
+    written: dict[tuple[int, int], float] = field(default_factory=dict)
+    """When it was appended, of the first of each batch."""
+
+
+def _notes(lines: list[list[str]]) -> Notes:
+    found = Notes()
+    for at, partition, first, last, written in lines:
+        found.written[int(partition), int(first)] = float(written)
         for offset in range(int(first), int(last) + 1):
             key = int(partition), offset
-            found[key] = min(found.get(key, float(at)), float(at))
+            found.read[key] = min(found.read.get(key, float(at)), float(at))
     return found
 
 
-def _pause_before(group: Group, read: Mapping[tuple[int, int], float]) -> float | None:
+def _pause_before(group: Group, notes: Notes) -> float | None:
     """Seconds in which a partition of a group was not read before the group began; None if it is the first one."""
-    spans = [
-        read[partition, start] - read[partition, start - 1]
-        for partition, start in group.starts.items()
-        if (partition, start) in read and (partition, start - 1) in read
-    ]
+    spans = []
+    for partition, start in group.starts.items():
+        before, first = (partition, start - 1), (partition, start)
+        if before in notes.read and first in notes.written:
+            spans.append(max(0.0, notes.read[first] - max(notes.read[before], notes.written[first])))
     return max(spans, default=None)

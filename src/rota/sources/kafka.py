@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -338,7 +338,8 @@ class KafkaCursor:
 
 
 def _records(fetched: list[Any]) -> Iterable[Record]:
-    headers = [tuple(each) if each else () for each in map(_headers, fetched)]
+    headers: Iterable[Any] = list(map(_headers, fetched))
+    headers = [tuple(each or ()) for each in headers] if any(headers) else repeat(())
     times = map(itemgetter(1), map(_timestamp, fetched))
     return map(Record, map(_offset, fetched), times, map(_key, fetched), map(_value, fetched), headers)
 
