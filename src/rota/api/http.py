@@ -28,9 +28,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
-from rota.decide.access import Gate
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
@@ -67,7 +67,7 @@ def door(
     registry: CollectorRegistry,
     node: Callable[[], object],
     *,
-    gate: Gate,
+    gate: Doorkeeper,
     hosts: Collection[str] = (),
     more: Sequence[BaseRoute] = (),
     refresh: Callable[[], Awaitable[None]] | None = None,
@@ -75,7 +75,7 @@ def door(
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` knows who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
+    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
     for before metrics are written down, for figures that take a while to ask for.
     """
 
@@ -107,7 +107,7 @@ def door(
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, gate=gate, hosts=hosts)],
+        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, doorkeeper=gate, hosts=hosts)],
         exception_handlers={HTTPException: _refusal(routes)},
     )
 

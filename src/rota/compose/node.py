@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota import __version__
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.compose.doors import open_doors, reload, verbs
@@ -22,6 +23,7 @@ from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
 from rota.compose.state import NodeState
 from rota.compose.tallies import FleetTallies
+from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.jobs.retention import keep_logs
@@ -137,7 +139,8 @@ class _Node:
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
         shown = token.find(config.token, folder.path)
-        self._gate, self._token = _gate(shown), shown.text
+        self._token = shown.text
+        self._doorkeeper = Doorkeeper(_gate(shown), clock, note=state.notes.note)
         state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
         state.declared = Declarations(settings.resources)
         self._rules = load_rules(settings.supervisor.rule_names)
@@ -166,7 +169,7 @@ class _Node:
                 up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
-                open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
+                open_doors(state, settings.node, self._health, self._doorkeeper, may_move=settings.may_move)
             )
             if settings.node.insecure:
                 state.journal.tell("node.insecure", state.id, **state.doors)
@@ -180,7 +183,9 @@ class _Node:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
                         services = state.runtime.services
-                        state.admins = Admins(self._folder.path, services, lambda: reload(state), stop.ask)
+                        state.admins = Admins(
+                            self._folder.path, services, lambda: reload(state), stop.ask, note=state.notes.note
+                        )
                         running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
@@ -244,7 +249,11 @@ class _Node:
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = [parts.create_task(events.run(), name="events")]
+                writing = [
+                    parts.create_task(events.run(), name="events"),
+                    parts.create_task(self._doorkeeper.follow(store), name="tokens"),
+                    parts.create_task(state.notes.write(store), name="audit notes"),
+                ]
                 own = self._folder.path / "logs"
                 state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
                 old_logs = keep_logs(store, state.logs, self._settings.jobs)
@@ -338,13 +347,14 @@ class _Node:
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
+                duties.create_task(keep_audit(term, self._settings.retention.audit, self._clock), name="audit")
                 chores(duties, state, term, settings.jobs)
         finally:
             state.term = None
 
 
 def _gate(found: token.Token) -> Gate:
-    """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
+    """Who may come in before the store is asked: whoever has this node's own token, and then to everything."""
     return Gate((known(found.text, Access.NODE),), found.where)
 
 

@@ -365,8 +365,12 @@ class RetentionConfig(Section):
     every: timedelta = timedelta(minutes=1)
     """How often older ones are cleared away."""
 
+    audit: timedelta = timedelta(days=365)
+    """Entries of the audit trail older than this are cleared away."""
+
     def __post_init__(self) -> None:
         _check_positive("retention.keep", self.keep)
+        _check_positive("retention.audit", self.audit)
         _check_positive("retention.every", self.every)
 
 

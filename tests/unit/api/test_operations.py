@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rota.api import crawler, hooks, idempotency, job_operations, operations, planning, relays, watching
+from rota.api import audit, crawler, hooks, idempotency, job_operations, operations, planning, relays, tokens, watching
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -696,10 +696,13 @@ def test_every_operation_says_what_it_needs() -> None:
         "backfill_job", "restart_run", "interrupt_run", "delete_run",
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
-    assert governing == {"create_hook", "delete_hook", "put_job", "delete_job"}
+    assert governing == {
+        "create_hook", "delete_hook", "put_job", "delete_job", "list_tokens", "create_token", "rotate_token",
+        "revoke_token", "read_audit", "verify_audit",
+    }  # fmt: skip
     public = {
         name
-        for module in (operations, planning, watching, relays, hooks, job_operations, crawler)
+        for module in (operations, planning, watching, relays, hooks, job_operations, tokens, audit, crawler)
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
         and not name.startswith("_")
