@@ -128,7 +128,7 @@ def test_a_token_itself_is_no_setting(tmp_path: Path) -> None:
 def test_a_door_for_other_machines_is_refused(tmp_path: Path, door: str) -> None:
     answer = refused(tmp_path, door, "0.0.0.0:0")
     assert answer.code == 2
-    assert "no TLS yet" in answer.err
+    assert "run: rota tls init; then: rota tls issue NODE" in answer.err
     assert "--insecure" in answer.err
     assert not (tmp_path / "rota.db").exists()
 

@@ -34,10 +34,20 @@ class Doorkeeper:
         self._own = self._gate = gate
         self._clock, self._note, self._failures = clock, note, failures or Failures()
         self._records: dict[Key, TokenRecord] = {}
+        self._revoked: set[Key] = set()
 
     def judge(self, authorization: str | None, needed: Access) -> Admitted | TurnedAway:
         """Who a caller is, if it may do this; otherwise why not. Nothing is noted."""
         return self._gate.judge(authorization, needed, self._clock.wall())
+
+    def is_revoked(self, serial: str) -> bool:
+        """Was the certificate with this serial taken back?"""
+        return keys.revoked(serial) in self._revoked
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """The serials of the certificates that were taken back."""
+        return frozenset(key.removeprefix(keys.REVOKED) for key in self._revoked)
 
     def turn_away(self, refused: TurnedAway, *, door: str, address: str, what: str) -> TurnedAway:
         """Take note of a refusal; what the caller is told, which may be to wait."""
@@ -60,4 +70,14 @@ class Doorkeeper:
                     if (record := understood(TokenRecord, change.entry)) is not None:
                         self._records[change.key] = record
                 self._gate = self._own.with_records(self._records.values())
+                heard()
+
+    async def follow_revoked(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
+        """Learn which certificates were taken back, for ever; `heard` is called after each change."""
+        async with aclosing(follow_all(store, keys.REVOKED)) as coming:
+            async for news in coming:
+                if news.is_whole:
+                    self._revoked.clear()
+                for change in news.changes:
+                    (self._revoked.add if change.entry else self._revoked.discard)(change.key)
                 heard()

@@ -10,6 +10,7 @@ Whatever goes wrong is answered in JSON with a sentence that says what to do: `{
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import format_datetime
@@ -112,25 +113,26 @@ def door(
     )
 
 
-async def serve(sock: socket.socket, app: ASGIApp) -> None:
+async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = None) -> None:
     """Answer on a listening socket until cancelled. The socket stays open: it is the caller's."""
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=_Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=STOP,
-            h11_max_incomplete_event_size=HEADERS,
-        )
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=STOP,
+        h11_max_incomplete_event_size=HEADERS,
     )
+    config.load()
+    config.ssl = tls  # made by us, and changed when certificates are renewed
+    server = _Server(config)
     serving = asyncio.create_task(server.serve([sock.dup()]), name="http")
     try:
         await asyncio.wait([serving])

@@ -34,6 +34,7 @@ COMMANDS = {
     "status": "Show who leads, which nodes there are and what they run.",
     "stop": "Stop nodes on this machine.",
     "store": "Check, copy and clear up a fleet's store.",
+    "tls": "Make certificates for nodes and callers, renew and revoke them.",
     "token": "Make, list, rotate and revoke the tokens that the doors take.",
     "up": "Run an app on a fleet on this machine.",
     "why": "Say why a resource is where it is, or why a node has what it has.",

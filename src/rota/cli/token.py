@@ -51,7 +51,7 @@ def ls(store: str, output: str) -> None:
 
 @command.command()
 @name_argument
-@click.option("--role", type=click.Choice(list(Access)), required=True, help="What it opens.")
+@click.option("--role", type=click.Choice([str(access) for access in Access]), required=True, help="What it opens.")
 @expires_option
 @file_option
 @options.store

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -21,12 +22,14 @@ from rota.compose.state import NodeState
 from rota.decide.access import TurnedAway
 from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid
+from rota.node.certificates import Folder, keep_fresh
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
 from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
 from rota.rpc.port import Server
+from rota.rpc.settings import TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +39,26 @@ CHANGING = frozenset({"stop", "reload", "rollback", "service.clear", "service.re
 
 @asynccontextmanager
 async def open_doors(
-    state: NodeState, config: NodeConfig, health: Health, gate: Doorkeeper, *, may_move: bool
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    certificates: Folder | None,
+    *,
+    may_move: bool,
 ) -> AsyncIterator[None]:
     """HTTP and the node link, open inside to whom `gate` lets in; the state says where."""
     async with AsyncExitStack() as up:
         sock = _bind(config.http, may_move)
         up.callback(sock.close)
         state.doors["http"] = _dialled(config, address_of(sock))
-        serving = asyncio.create_task(_serve_http(sock, state, config, health, gate), name="http")
+        tls = certificates.server_context() if certificates else None
+        if certificates and tls:
+            up.push_async_callback(_cancel, asyncio.create_task(keep_fresh(certificates, tls), name="certificates"))
+        serving = asyncio.create_task(_serve_http(sock, state, config, health, gate, tls), name="http")
         serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, health, gate, may_move)
+        await _open_link(up, state, config, health, gate, certificates, may_move)
         yield
 
 
@@ -95,7 +107,12 @@ def _work(state: NodeState) -> Runtime:
 
 
 async def _serve_http(
-    sock: socket.socket, state: NodeState, config: NodeConfig, health: Health, gate: Doorkeeper
+    sock: socket.socket,
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    tls: ssl.SSLContext | None,
 ) -> None:
     from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
     from rota.api.resources import routes  # noqa: PLC0415
@@ -109,11 +126,17 @@ async def _serve_http(
     app = door(
         health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
     )
-    await serve(sock, app)
+    await serve(sock, app, tls)
 
 
 async def _open_link(
-    up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Doorkeeper, may_move: bool
+    up: AsyncExitStack,
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    certificates: Folder | None,
+    may_move: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
     handler = LinkHandler(
@@ -135,7 +158,15 @@ async def _open_link(
         return gate.turn_away(refused, door="grpc", address=address, what=method)
 
     def at(address: str) -> AbstractAsyncContextManager[Server]:
-        return serve_link(f"grpc://{address}", handler, more=more, admit=admit, take_note=take_note)
+        return serve_link(
+            f"grpc://{address}",
+            handler,
+            tls=tls_files(certificates),
+            more=more,
+            admit=admit,
+            take_note=take_note,
+            is_revoked=gate.is_revoked,
+        )
 
     try:
         try:
@@ -151,6 +182,13 @@ async def _open_link(
         return
     up.callback(stopping.set)  # streams end before the door waits for its calls
     state.doors["grpc"] = _dialled(config, server.address.removeprefix("grpc://"))
+
+
+def tls_files(certificates: Folder | None) -> TlsFiles | None:
+    """A node's certificates, as the node link takes them."""
+    if certificates is None:
+        return None
+    return TlsFiles(cert=certificates.cert, key=certificates.key, ca=certificates.ca)
 
 
 def _bind(address: str, may_move: bool) -> socket.socket:

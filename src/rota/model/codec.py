@@ -15,6 +15,7 @@ import msgspec
 
 from rota.model.assignment import Assignment
 from rota.model.audit import AuditEntry, AuditHead, AuditLink
+from rota.model.certificate import RevokedCertificate
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
@@ -77,6 +78,7 @@ VERSIONS: Mapping[type, int] = {
     RelayStatus: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
+    RevokedCertificate: 1,
     Roster: 1,
     RunRecord: 1,
     SavedState: 1,

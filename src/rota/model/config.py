@@ -87,6 +87,9 @@ class NodeConfig(Section):
     token: TokenReference | None = field(default=None, metadata={"default": "the file token in data, made at first"})
     """The token that callers must show, by reference: file:PATH or env:NAME; the same for all nodes of a fleet."""
 
+    tls: Path | None = None
+    """Folder with cert.pem, key.pem and ca.pem: http, grpc and relay speak TLS, and grpc asks callers for theirs."""
+
     insecure: bool = False
     """May http and grpc be reached from other machines, although tokens and all else pass there in the clear?"""
 
@@ -123,7 +126,7 @@ class NodeConfig(Section):
             raise Invalid(f"lease_ttl is {self.lease_ttl}; it must be from 2 s to 1 h")
         _check_address("http", self.http)
         _check_address("grpc", self.grpc)
-        if not self.insecure:
+        if self.tls is None and not self.insecure:
             _check_private("http", self.http)
             _check_private("grpc", self.grpc)
         if self.token is not None:
@@ -425,12 +428,13 @@ def split_reference(reference: str) -> tuple[Literal["file", "env"], str]:
 
 
 def _check_private(name: str, address: str) -> None:
-    """Invalid if others could listen in: there is no TLS yet."""
+    """Invalid if others could listen in."""
     host, port = split_address(address)
     if not is_loopback(host):
         raise Invalid(
-            f"{name} is {address}, where other machines reach it, and there is no TLS yet: tokens would pass in the "
-            f"clear; use 127.0.0.1:{port} with a tunnel, or say --insecure if you trust everybody on that network"
+            f"{name} is {address}, where other machines reach it, and without TLS tokens would pass in the "
+            f"clear; run: rota tls init; then: rota tls issue NODE --host HOST; and start with --tls tls/NODE. Or use "
+            f"127.0.0.1:{port} with a tunnel, or say --insecure if you trust everybody on that network"
         )
 
 

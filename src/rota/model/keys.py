@@ -155,6 +155,9 @@ HOOK_OUTBOX: Key = "/hook-outbox/"
 TOKENS: Key = "/tokens/"
 """Who may come in: one key per token, with its digest."""
 
+REVOKED: Key = "/revoked/"
+"""Certificates that nobody may come in with any more, by serial."""
+
 AUDIT: Key = "/audit/"
 """The audit trail: one key per link of the chain."""
 
@@ -389,6 +392,11 @@ def delivery(delivery_id: str) -> Key:
 def token(name: str) -> Key:
     """A token that the fleet knows."""
     return TOKENS + name
+
+
+def revoked(serial: str) -> Key:
+    """A certificate that was taken back."""
+    return REVOKED + serial
 
 
 def audit_link(number: int) -> Key:

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from rota.api import audit, crawler, hooks, idempotency, job_operations, operations, planning, relays, tokens, watching
+from rota.api import (
+    audit,
+    certificates,
+    crawler,
+    hooks,
+    idempotency,
+    job_operations,
+    operations,
+    planning,
+    relays,
+    tokens,
+    watching,
+)
 from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
 from rota.decide.access import Access
@@ -698,11 +710,22 @@ def test_every_operation_says_what_it_needs() -> None:
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
     assert governing == {
         "create_hook", "delete_hook", "put_job", "delete_job", "list_tokens", "create_token", "rotate_token",
-        "revoke_token", "read_audit", "verify_audit",
+        "revoke_token", "read_audit", "verify_audit", "revoke_certificates", "list_revoked",
     }  # fmt: skip
     public = {
         name
-        for module in (operations, planning, watching, relays, hooks, job_operations, tokens, audit, crawler)
+        for module in (
+            operations,
+            planning,
+            watching,
+            relays,
+            hooks,
+            job_operations,
+            tokens,
+            audit,
+            certificates,
+            crawler,
+        )
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
         and not name.startswith("_")
