@@ -90,7 +90,7 @@ def test_a_node_does_not_start_with_the_certificate_of_another(tmp_path: Path) -
     other = rota(*usual, "--id", "n2", "--tls", tmp_path / "tls/n1", cwd=tmp_path)
     assert other.code == 2
     assert "this certificate is of node n1, and this is node n2" in other.err
-    nowhere = rota(*usual, "--id", "n1", "--tls", tmp_path / "nowhere", cwd=tmp_path)
+    nowhere = rota(*usual[:-1], tmp_path / "other", "--id", "n1", "--tls", tmp_path / "nowhere", cwd=tmp_path)
     assert (nowhere.code, "there is no cert.pem" in nowhere.err) == (2, True)
 
 

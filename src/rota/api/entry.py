@@ -4,6 +4,8 @@ Everything but health needs both. The name guards against DNS rebinding: a page 
 point to this machine, and a browser would send it our way with that name in `Host`. An address cannot be made to mean
 another machine, so the one that a caller reached is a good name too.
 
+A browser comes with the cookie of its session instead of the header; `api.session` says what else it must show.
+
 `Entry` stands before all routes and asks for `view`; a route that needs more says so with `require`.
 """
 
@@ -14,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota.api import session
 from rota.api.calls import json
 from rota.api.doorkeeper import WAIT, Doorkeeper
 from rota.decide.access import Access, Admitted, TurnedAway, refusal
@@ -52,7 +55,13 @@ class Entry:
     def _judged(self, request: Request) -> Response | None:
         """The answer to who may not even look; None if the caller may, and the request then says who that is."""
         request.state.doorkeeper = self._doorkeeper
-        judged = self._doorkeeper.judge(request.headers.get("authorization"), Access.VIEW)
+        if request.method == "POST" and request.url.path == session.PATH:
+            return None  # it brings a token in its body, and judges that itself
+        shown = request.headers.get("authorization")
+        cookie = session.shown(request) if shown is None else None
+        judged = self._doorkeeper.judge(shown if cookie is None else f"Bearer {cookie}", Access.VIEW)
+        if isinstance(judged, Admitted) and cookie is not None and (why := session.objection(request, cookie)):
+            return json({"error": _noted(request, TurnedAway(why, False, judged.name)).why}, HTTPStatus.FORBIDDEN)
         if isinstance(judged, Admitted):
             request.state.caller = judged
             return None

@@ -29,6 +29,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rota.api import session
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
@@ -45,6 +46,9 @@ KEEP_ALIVE = 15
 
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
+
+HEADERS_WITHIN = 20.0
+"""Seconds from a connection, or the answer before, until all headers of a request are there."""
 
 HEADERS = 16 * 1024
 """Bytes of headers whose end has not come yet."""
@@ -104,6 +108,7 @@ def door(
         Route("/livez", livez),
         Route("/metrics", metrics),
         Route("/v1/node", this_node),
+        *session.routes(),
         *more,
     ]
     return Starlette(
@@ -146,9 +151,32 @@ async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = 
 
 
 class _Connection(H11Protocol):
-    """A connection that is cut when its caller takes nothing of what is sent for too long."""
+    """A connection that is cut when its caller takes nothing of what is sent for too long, or does not come to ask."""
 
     _cut: asyncio.TimerHandle | None = None
+    _asked: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody is there, who should ask something."""
+        super().connection_made(transport)
+        self._await_headers()
+
+    def handle_events(self) -> None:
+        """Something came; if that was the end of a request's headers, it has asked."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before and self._asked is not None:
+            self._asked.cancel()
+
+    def on_response_complete(self) -> None:
+        """It was answered; the next request may come."""
+        self._await_headers()
+        super().on_response_complete()
+
+    def _await_headers(self) -> None:
+        if self._asked is not None:
+            self._asked.cancel()
+        self._asked = self.loop.call_later(HEADERS_WITHIN, self.transport.abort)
 
     def pause_writing(self) -> None:
         """The caller has not taken what was sent."""
@@ -163,6 +191,8 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone, or was cut."""
         self._spare()
+        if self._asked is not None:
+            self._asked.cancel()
         super().connection_lost(exc)
 
     def _spare(self) -> None:

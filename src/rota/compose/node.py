@@ -52,7 +52,7 @@ from rota.model.config import (
 )
 from rota.model.errors import Invalid, RotaError
 from rota.model.ids import NodeId
-from rota.node import certificates, control_socket, data_folder, kernel, token
+from rota.node import certificates, confine, control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
@@ -151,7 +151,7 @@ class _Node:
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
-            target = Target(config.app, state.id, settings.log)
+            target = Target(config.app, state.id, settings.log, confine.find(settings.runtime))
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,

@@ -26,6 +26,7 @@ from rota.model.node import Role
 Url: TypeAlias = Annotated[str, "URL"]
 Address: TypeAlias = Annotated[str, "HOST:PORT"]
 Host: TypeAlias = Annotated[str, "HOST"]
+UserName: TypeAlias = Annotated[str, "USER"]
 AppName: TypeAlias = Annotated[str, "APP"]
 Names: TypeAlias = Annotated[str, "NAME,…"]
 
@@ -174,6 +175,21 @@ class RuntimeConfig(Section):
     grace: timedelta = timedelta(seconds=5)
     """From asking a worker to stop until it is killed."""
 
+    user: UserName | None = None
+    """The system's user as whom the app runs, if not the node's own; a node that is started as root can have one."""
+
+    max_memory: Size | None = None
+    """How much memory each process of the app may use for its data."""
+
+    max_files: int | None = None
+    """How many files and connections each process of the app may have open."""
+
+    max_cpu: timedelta | None = None
+    """How much processor time an attempt may use that has a process of its own; then it is killed."""
+
+    may_gain_privileges: bool = False
+    """May programs that the app starts gain rights that the app has not, as sudo does?"""
+
     def __post_init__(self) -> None:
         for name in ("reload_timeout", "start_timeout", "stall_after", "grace"):
             _check_positive(name, getattr(self, name))
@@ -185,6 +201,12 @@ class RuntimeConfig(Section):
             _check_count("recycle_count", self.recycle_count, least=1)
         if self.recycle_memory is not None:
             _check_count("recycle_memory", self.recycle_memory, least=1)
+        if self.max_memory is not None:
+            _check_count("max_memory", self.max_memory, least=16 * 2**20)
+        if self.max_files is not None:
+            _check_count("max_files", self.max_files, least=64)
+        if self.max_cpu is not None:
+            _check_positive("max_cpu", self.max_cpu)
 
 
 @dataclass(frozen=True, kw_only=True)
