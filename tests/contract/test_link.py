@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -827,7 +827,7 @@ async def test_law_12_what_the_door_does_not_admit_is_denied(desk: Desk, address
     gate = Gate((known("rota_boss", Access.NODE),), "see: cat data/token")
 
     def admit(_: str, authorization: str | None) -> TurnedAway | None:
-        judged = gate.judge(authorization, Access.NODE)
+        judged = gate.judge(authorization, Access.NODE, datetime.now(UTC))
         return judged if isinstance(judged, TurnedAway) else None
 
     async with serve_link(address, desk, settings=CALM, admit=admit) as server:

@@ -7,15 +7,17 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.api import http as http_door
 from rota.api.health import Health
 from rota.api.http import CONNECTIONS, HEADERS, door, serve
 from rota.api.listen import bind
@@ -181,3 +183,15 @@ async def _is_refused(it: Door) -> bool:
 
 async def _is_let_in(it: Door) -> bool:
     return (await it.ask("/livez"))[0] == 200
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /li"])
+async def test_who_does_not_come_to_ask_is_cut(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_door, "HEADERS_WITHIN", 0.3)
+    async with opened() as it:
+        reader, writer = await asyncio.open_connection(*it.sock.getsockname())
+        writer.write(said)
+        with suppress(ConnectionError):
+            await asyncio.wait_for(reader.read(), 10)  # to its end
+        assert (await it.ask("/livez"))[0] == 200
+        writer.close()

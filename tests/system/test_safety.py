@@ -1,6 +1,7 @@
 """Strangers at the doors of real nodes: who is kept out, who is let in, and which nodes refuse to start."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_a_token_itself_is_no_setting(tmp_path: Path) -> None:
 def test_a_door_for_other_machines_is_refused(tmp_path: Path, door: str) -> None:
     answer = refused(tmp_path, door, "0.0.0.0:0")
     assert answer.code == 2
-    assert "no TLS yet" in answer.err
+    assert "run: rota tls init; then: rota tls issue NODE" in answer.err
     assert "--insecure" in answer.err
     assert not (tmp_path / "rota.db").exists()
 
@@ -166,3 +167,49 @@ async def test_the_nodes_of_rota_up_share_a_token(tmp_path: Path) -> None:
             door = Door(node["http"], node["grpc"], token)
             assert door.http("GET", "/v1/nodes")[0] == 200
             assert door.showing("").http("GET", "/v1/nodes")[0] == 401
+
+
+async def test_a_token_is_made_used_and_revoked_on_every_node_within_five_seconds(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/rota.db"
+    with (
+        NodeUnderTest(tmp_path / "a", "--role", "both", store=store) as one,
+        NodeUnderTest(tmp_path / "b", store=store, name="b") as other,
+    ):
+        await one.ready()
+        await other.ready()
+        made = rota("token", "create", "ci", "--role", "operate", "--store", store, cwd=tmp_path)
+        token = made.out.strip()
+        doors = [(await Door.of(node)).showing(token) for node in (one, other)]
+        for door in doors:
+            await eventually(partial(_answers, door, 200), within=5)
+        assert doors[0].http("POST", "/v1/resources", {"kind": "room", "id": "1"})[0] == 201
+        assert doors[0].http("POST", "/v1/tokens", {"name": "x", "role": "view"})[0] == 403
+        assert rota("token", "revoke", "ci", "--store", store, cwd=tmp_path).code == 0
+        for door in doors:
+            await eventually(partial(_answers, door, 401), within=5)
+            await eventually(partial(_is_refused, door), within=5)
+        shown = rota("token", "--store", store, cwd=tmp_path).out
+        assert token not in shown
+        assert "revoked" in shown
+
+        async def is_sealed() -> bool:
+            trail = rota("audit", "--store", store, "-o", "json", cwd=tmp_path)
+            entries = json.loads(trail.out)["entries"]
+            whats = [each["entry"]["what"] for each in entries if each["number"]]
+            refused = [each["entry"]["by"] for each in entries if each["entry"]["refused"] and each["number"]]
+            done = {"rota token create", "create_resource", "rota token revoke"} <= set(whats)
+            return done and "ci" in refused
+
+        await eventually(is_sealed, within=20)
+        verified = rota("audit", "verify", "--store", store, cwd=tmp_path)
+        assert verified.code == 0
+        assert "links are whole" in verified.out
+        assert token not in rota("audit", "--changes", "--store", store, cwd=tmp_path).out
+
+
+def _answers(door: Door, status: int) -> bool:
+    return door.http("GET", "/v1/nodes")[0] == status
+
+
+async def _is_refused(door: Door) -> bool:
+    return await nodes_over_grpc(door) == grpc.StatusCode.UNAUTHENTICATED

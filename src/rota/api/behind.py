@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
+from rota.decide.access import Access
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
+from rota.store.audit import AuditedStore
 from rota.store.logs.port import Logs
 from rota.store.port import Store
 
@@ -33,6 +36,16 @@ class Behind:
         if (store := self.store()) is None:
             raise _not_yet()
         return store
+
+    def store_for(self, by: str, origin: str, what: str) -> Store:
+        """The store for one operation of one caller; Unavailable while there is none.
+
+        Whoever only looks gets it as it is; for the others, each change says who made it.
+        """
+        store = self.present_store()
+        if OPERATIONS[what] is Access.VIEW:
+            return store
+        return AuditedStore(store, self.clock, by=by, origin=origin, what=what)
 
     def present_logs(self) -> Logs:
         """Where output is kept; Unavailable while that is out of reach."""

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from rota.api.behind import Behind
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
+from rota.decide.access import Admitted
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid
@@ -41,8 +42,11 @@ class Call:
     """One request, as an operation needs it."""
 
     store: Store
+    """The store; what is changed in it says who did."""
+
     behind: Behind
     request: Request
+    caller: Admitted
 
     @property
     def clock(self) -> Clock:

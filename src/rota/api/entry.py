@@ -1,8 +1,10 @@
-"""Who is let in over HTTP: callers that name this node and show its token.
+"""Who is let in over HTTP: callers that name this node and show a token that is good.
 
 Everything but health needs both. The name guards against DNS rebinding: a page of another site may have its own name
 point to this machine, and a browser would send it our way with that name in `Host`. An address cannot be made to mean
 another machine, so the one that a caller reached is a good name too.
+
+A browser comes with the cookie of its session instead of the header; `api.session` says what else it must show.
 
 `Entry` stands before all routes and asks for `view`; a route that needs more says so with `require`.
 """
@@ -14,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota.api import session
 from rota.api.calls import json
-from rota.decide.access import Access, Gate, TurnedAway, refusal
+from rota.api.doorkeeper import WAIT, Doorkeeper
+from rota.decide.access import Access, Admitted, TurnedAway, refusal
 from rota.model.config import is_loopback
 from rota.model.errors import Denied
 
@@ -26,8 +30,8 @@ FREE = frozenset({"/healthz", "/readyz", "/livez"})
 class Entry:
     """Lets requests in, or answers why not."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, hosts: Collection[str]) -> None:
-        self._app, self._gate, self._hosts = app, gate, hosts
+    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, hosts: Collection[str]) -> None:
+        self._app, self._doorkeeper, self._hosts = app, doorkeeper, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in FREE:
@@ -49,20 +53,46 @@ class Entry:
         return json({"error": sentence}, HTTPStatus.MISDIRECTED_REQUEST)
 
     def _judged(self, request: Request) -> Response | None:
-        """The answer to who may not even look; None if the caller may, and the request then holds what it may do."""
-        judged = self._gate.judge(request.headers.get("authorization"), Access.VIEW)
-        if not isinstance(judged, TurnedAway):
-            request.state.access = judged
+        """The answer to who may not even look; None if the caller may, and the request then says who that is."""
+        request.state.doorkeeper = self._doorkeeper
+        if request.method == "POST" and request.url.path == session.PATH:
+            return None  # it brings a token in its body, and judges that itself
+        shown = request.headers.get("authorization")
+        cookie = session.shown(request) if shown is None else None
+        judged = self._doorkeeper.judge(shown if cookie is None else f"Bearer {cookie}", Access.VIEW)
+        if isinstance(judged, Admitted) and cookie is not None and (why := session.objection(request, cookie)):
+            return json({"error": _noted(request, TurnedAway(why, False, judged.name)).why}, HTTPStatus.FORBIDDEN)
+        if isinstance(judged, Admitted):
+            request.state.caller = judged
             return None
-        if judged.is_stranger:
-            return json({"error": judged.why}, HTTPStatus.UNAUTHORIZED, {"www-authenticate": "Bearer"})
-        return json({"error": judged.why}, HTTPStatus.FORBIDDEN)
+        judged = _noted(request, judged)
+        if judged.is_too_often:
+            return json({"error": judged.why}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(WAIT)})
+        return json({"error": judged.why}, HTTPStatus.UNAUTHORIZED, {"www-authenticate": "Bearer"})
 
 
 def require(request: Request, needed: Access) -> None:
     """Denied unless the caller that was let in may do this."""
-    if refused := refusal(request.state.access, needed):
-        raise Denied(refused.why)
+    caller = caller_of(request)
+    if refused := refusal(caller.access, needed, caller.name):
+        raise Denied(_noted(request, refused).why)
+
+
+def caller_of(request: Request) -> Admitted:
+    """Who was let in with this request."""
+    caller: Admitted = request.state.caller
+    return caller
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else "nowhere"
+
+
+def _noted(request: Request, refused: TurnedAway) -> TurnedAway:
+    doorkeeper: Doorkeeper = request.state.doorkeeper
+    what = f"{request.method} {request.url.path}"
+    return doorkeeper.turn_away(refused, door="http", address=address_of(request), what=what)
 
 
 def host_of(header: str) -> str:

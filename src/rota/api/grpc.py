@@ -20,28 +20,32 @@ from google.protobuf.message import Message
 
 from rota.api import crawler, hooks, introspection, job_grpc, operations, planning, relays, stream_grpc, watching, wire
 from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
-from rota.api.methods import Call, Method, Stream
+from rota.api.methods import NOBODY, Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, jobs_pb2, streams_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
-from rota.decide.access import Access, Gate, TurnedAway
+from rota.decide.access import Access, Admitted, TurnedAway
 from rota.model.errors import Unavailable
+from rota.rpc.address import caller_address
 
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
 
 
-def handlers(behind: Behind, health: Health, stopping: asyncio.Event) -> list[grpc.GenericRpcHandler]:
-    """What answers; `stopping` ends the streams."""
+def handlers(
+    behind: Behind, health: Health, stopping: asyncio.Event, doorkeeper: Doorkeeper | None = None
+) -> list[grpc.GenericRpcHandler]:
+    """What answers; `stopping` ends the streams. The doorkeeper says who calls; without one nobody is known."""
 
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
             case Stream() as stream:
                 return _stream_handler(described, stream, behind)
             case method:
-                return _handler(described, method, behind)
+                return _handler(described, method, behind, doorkeeper)
 
     offered = [
         grpc.method_handlers_generic_handler(
@@ -67,23 +71,27 @@ def needed(path: str) -> Access | None:
     return operations.OPERATIONS[found.operation] if found else Access.NODE
 
 
-def turned_away(gate: Gate, path: str, authorization: str | None) -> TurnedAway | None:
+def turned_away(doorkeeper: Doorkeeper, path: str, authorization: str | None) -> TurnedAway | None:
     """Why a call is not let in; None if it is."""
     access = needed(path)
-    judged = gate.judge(authorization, access) if access else None
+    judged = doorkeeper.judge(authorization, access) if access else None
     return judged if isinstance(judged, TurnedAway) else None
 
 
-def _handler(described: MethodDescriptor, method: Method, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
+def _handler(
+    described: MethodDescriptor, method: Method, behind: Behind, doorkeeper: Doorkeeper | None
+) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
-    async def answer(content: bytes, remaining: float | None) -> bytes:
-        request = read(kind, content)
+    async def answer(content: bytes, context: Context) -> bytes:
+        request, remaining = read(kind, content), context.time_remaining()
         left = None if remaining is None else timedelta(seconds=remaining)
-        return write(await method.answer(Call(behind.present_store(), behind, left), request))
+        caller = _caller(doorkeeper, context)
+        store = behind.store_for(caller.name, f"grpc {caller_address(context.peer())}", method.operation)
+        return write(await method.answer(Call(store, behind, left, caller), request))
 
     async def handle(content: bytes, context: Context) -> bytes:
-        return await guarded(context, answer(content, context.time_remaining()), method.conflict)
+        return await guarded(context, answer(content, context), method.conflict)
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
@@ -103,6 +111,13 @@ def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind)
         await guarded(context, answer(content, context))
 
     return grpc.unary_stream_rpc_method_handler(handle)
+
+
+def _caller(doorkeeper: Doorkeeper | None, context: Context) -> Admitted:
+    """Who calls; the guard has let it in already."""
+    shown = next((str(value) for key, value in context.invocation_metadata() or () if key == "authorization"), None)
+    judged = doorkeeper.judge(shown, Access.VIEW) if doorkeeper else NOBODY
+    return judged if isinstance(judged, Admitted) else NOBODY
 
 
 async def _send(context: Context, message: Message) -> None:

@@ -10,6 +10,7 @@ Whatever goes wrong is answered in JSON with a sentence that says what to do: `{
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import format_datetime
@@ -28,9 +29,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rota.api import session
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
-from rota.decide.access import Gate
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
@@ -44,6 +46,9 @@ KEEP_ALIVE = 15
 
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
+
+HEADERS_WITHIN = 20.0
+"""Seconds from a connection, or the answer before, until all headers of a request are there."""
 
 HEADERS = 16 * 1024
 """Bytes of headers whose end has not come yet."""
@@ -67,7 +72,7 @@ def door(
     registry: CollectorRegistry,
     node: Callable[[], object],
     *,
-    gate: Gate,
+    gate: Doorkeeper,
     hosts: Collection[str] = (),
     more: Sequence[BaseRoute] = (),
     refresh: Callable[[], Awaitable[None]] | None = None,
@@ -75,7 +80,7 @@ def door(
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` knows who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
+    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
     for before metrics are written down, for figures that take a while to ask for.
     """
 
@@ -103,34 +108,36 @@ def door(
         Route("/livez", livez),
         Route("/metrics", metrics),
         Route("/v1/node", this_node),
+        *session.routes(),
         *more,
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, gate=gate, hosts=hosts)],
+        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, doorkeeper=gate, hosts=hosts)],
         exception_handlers={HTTPException: _refusal(routes)},
     )
 
 
-async def serve(sock: socket.socket, app: ASGIApp) -> None:
+async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = None) -> None:
     """Answer on a listening socket until cancelled. The socket stays open: it is the caller's."""
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=_Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=STOP,
-            h11_max_incomplete_event_size=HEADERS,
-        )
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=STOP,
+        h11_max_incomplete_event_size=HEADERS,
     )
+    config.load()
+    config.ssl = tls  # made by us, and changed when certificates are renewed
+    server = _Server(config)
     serving = asyncio.create_task(server.serve([sock.dup()]), name="http")
     try:
         await asyncio.wait([serving])
@@ -144,9 +151,32 @@ async def serve(sock: socket.socket, app: ASGIApp) -> None:
 
 
 class _Connection(H11Protocol):
-    """A connection that is cut when its caller takes nothing of what is sent for too long."""
+    """A connection that is cut when its caller takes nothing of what is sent for too long, or does not come to ask."""
 
     _cut: asyncio.TimerHandle | None = None
+    _asked: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody is there, who should ask something."""
+        super().connection_made(transport)
+        self._await_headers()
+
+    def handle_events(self) -> None:
+        """Something came; if that was the end of a request's headers, it has asked."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before and self._asked is not None:
+            self._asked.cancel()
+
+    def on_response_complete(self) -> None:
+        """It was answered; the next request may come."""
+        self._await_headers()
+        super().on_response_complete()
+
+    def _await_headers(self) -> None:
+        if self._asked is not None:
+            self._asked.cancel()
+        self._asked = self.loop.call_later(HEADERS_WITHIN, self.transport.abort)
 
     def pause_writing(self) -> None:
         """The caller has not taken what was sent."""
@@ -161,6 +191,8 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It has gone, or was cut."""
         self._spare()
+        if self._asked is not None:
+            self._asked.cancel()
         super().connection_lost(exc)
 
     def _spare(self) -> None:

@@ -13,6 +13,7 @@ from rota.api.behind import Behind
 from rota.api.operations import check_wait
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
+from rota.decide.access import Access, Admitted
 from rota.kit.clock import Clock
 from rota.store.port import Store
 
@@ -20,14 +21,22 @@ MARGIN = timedelta(milliseconds=200)
 """How long before the caller's deadline a wait ends, so that the answer arrives in time."""
 
 
+NOBODY = Admitted("", Access.VIEW)
+"""Who calls where nobody asks who that is."""
+
+
 @dataclass(frozen=True)
 class Call:
     """What an operation needs beside the request."""
 
     store: Store
+    """The store; what is changed in it says who did."""
+
     behind: Behind
     remaining: timedelta | None
     """How long the caller still waits; None: for ever."""
+
+    caller: Admitted = NOBODY
 
     @property
     def clock(self) -> Clock:

@@ -9,7 +9,18 @@ from typing import Any
 import msgspec
 
 from rota import __version__
-from rota.api import crawler, hooks, job_operations, operations, planning, relays, stream_operations, watching
+from rota.api import (
+    audit,
+    crawler,
+    hooks,
+    job_operations,
+    operations,
+    planning,
+    relays,
+    stream_operations,
+    tokens,
+    watching,
+)
 from rota.api.calls import Endpoint
 from rota.api.job_schema import JobPage, JobView, RunPage, RunView
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
@@ -25,9 +36,10 @@ _RECORDS = (
     hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
     JobView, JobPage, RunView, RunPage,
     StreamView, StreamPage, StreamDetail, PublishedPage,
+    tokens.TokenView, tokens.NewToken, audit.Verdict,
 )  # fmt: skip
 
-_MODULES = (operations, planning, watching, relays, hooks, job_operations, stream_operations, crawler)
+_MODULES = (operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler)
 """Where operations are."""
 
 _ANSWERS: dict[str, str] = {
@@ -69,10 +81,14 @@ _ANSWERS: dict[str, str] = {
     "reset_offsets": "StreamView",
     "list_relays": "RelayList",
     "count_messages": "ResourceTally",
+    "create_token": "NewToken",
+    "rotate_token": "NewToken",
+    "revoke_token": "TokenView",
+    "verify_audit": "Verdict",
 }
 """The record each operation answers with; the others answer with an object of their own, or with nothing."""
 
-_MAKING = ("create_resource", "create_hook", "run_job", "restart_run", "backfill_job")
+_MAKING = ("create_resource", "create_hook", "create_token", "run_job", "restart_run", "backfill_job")
 _DELETING = ("delete_resource", "delete_hook", "delete_job", "delete_run")
 
 _STREAMS: dict[str, str] = {
@@ -136,11 +152,19 @@ _BODIES: dict[str, dict[str, Any]] = {
         "required": ["name", "events"],
     },
     "enable_hook": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "required": ["enabled"]},
+    "create_token": {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("name", "role", "expires_in")},
+        "required": ["name", "role"],
+    },
+    "rotate_token": {"type": "object", "properties": {name: {"type": "string"} for name in ("keep_old", "expires_in")}},
     "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
 
-_MAY_BE_EMPTY = ("cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream")
+_MAY_BE_EMPTY = (
+    "cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
+)  # fmt: skip
 """Operations that do without a body."""
 
 _HEADERS: dict[str, tuple[str, ...]] = {
@@ -156,6 +180,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
     "pending": {"type": "boolean"},
+    "refused": {"type": "boolean"},
     "rebalance": {"type": "boolean"},
     "add": {"type": "integer", "minimum": 0},
     "count": {"type": "integer"},

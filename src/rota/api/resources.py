@@ -13,10 +13,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls, crawler, hooks, job_http, openapi, operations, planning, relays, sse, stream_http, watching
+from rota.api import (
+    calls,
+    crawler,
+    hooks,
+    job_http,
+    openapi,
+    operations,
+    planning,
+    relays,
+    safety_http,
+    sse,
+    stream_http,
+    watching,
+)
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
-from rota.api.entry import require
+from rota.api.entry import address_of, caller_of, require
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
@@ -28,18 +41,22 @@ T = TypeVar("T")
 
 def routes(behind: Behind) -> list[Route]:
     """The routes of the API."""
-    table = (*ENDPOINTS, *job_http.ENDPOINTS, *stream_http.ENDPOINTS, *crawler.ENDPOINTS)
     found: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in table:
+    for endpoint in table():
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
     async def description(request: Request) -> Response:
-        return calls.json(openapi.describe(table))
+        return calls.json(openapi.describe(table()))
 
     return [
         *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
         Route("/openapi.json", description),
     ]
+
+
+def table() -> tuple[Endpoint, ...]:
+    """Every endpoint of the API."""
+    return (*ENDPOINTS, *job_http.ENDPOINTS, *stream_http.ENDPOINTS, *safety_http.ENDPOINTS, *crawler.ENDPOINTS)
 
 
 def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Request], Awaitable[Response]]:
@@ -49,7 +66,9 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
         endpoint = methods["GET" if request.method == "HEAD" else request.method]
         require(request, operations.OPERATIONS[endpoint.operation])
         calls.check_parameters(request, endpoint.parameters)
-        return await endpoint.answer(Call(behind.present_store(), behind, request))
+        caller, origin = caller_of(request), f"http {address_of(request)}"
+        store = behind.store_for(caller.name, origin, endpoint.operation)
+        return await endpoint.answer(Call(store, behind, request, caller))
 
     return handle
 

@@ -15,6 +15,7 @@ from rota import __version__
 from rota.model.errors import RotaError
 
 COMMANDS = {
+    "audit": "Show who changed what, and check that the trail is whole.",
     "config": "Show the settings that count here.",
     "events": "Show what happened in the fleet.",
     "hooks": "Say what the fleet does when something happens.",
@@ -34,6 +35,8 @@ COMMANDS = {
     "stop": "Stop nodes on this machine.",
     "store": "Check, copy and clear up a fleet's store.",
     "streams": "Look at streams, stop them, and say where they go on.",
+    "tls": "Make certificates for nodes and callers, renew and revoke them.",
+    "token": "Make, list, rotate and revoke the tokens that the doors take.",
     "up": "Run an app on a fleet on this machine.",
     "why": "Say why a resource is where it is, or why a node has what it has.",
 }

@@ -1,19 +1,35 @@
 """Work on a fleet's store, from a command."""
 
 import asyncio
+import platform
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import click
+
+from rota.cli.who import me
+from rota.kit.clock import SYSTEM
 from rota.store import Store, open_store
+from rota.store.audit import AuditedStore
 
 T = TypeVar("T")
 
 
 def on_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """What `work` returns; a store that no fleet has used is an error, not a new store."""
+    """What `work` returns; a store that no fleet has used is an error, not a new store.
+
+    What it changes says which user changed it, on which machine and by which command.
+    """
 
     async def run() -> T:
         async with open_store(url, create=False) as store:
-            return await work(store)
+            return await work(audited(store))
 
     return asyncio.run(run())
+
+
+def audited(store: Store) -> Store:
+    """The store, for a command: what it changes says who did."""
+    context = click.get_current_context(silent=True)
+    what = context.command_path if context else "rota"
+    return AuditedStore(store, SYSTEM, by=me(), origin=f"command {platform.node()}", what=what)

@@ -13,7 +13,7 @@ import click
 from rota.api import job_operations as operations
 from rota.api.job_schema import RunView
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.on_store import audited, on_store
 from rota.cli.who import me
 from rota.kit import durations
 from rota.model.errors import RotaError, Unknown
@@ -216,7 +216,7 @@ def _on_logs(url: str, place: str | None, work: Callable[[Store, Logs], Awaitabl
         async with open_store(url, create=False) as store:
             kept = open_logs(place, url, store, Path(".rota/logs"))
             try:
-                return await work(store, kept)
+                return await work(audited(store), kept)
             finally:
                 await kept.close()
 

@@ -6,42 +6,59 @@ for and is taken is an error.
 
 import asyncio
 import logging
+import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
 from rota.api.metrics import registry
 from rota.compose.service_verbs import service_verbs
 from rota.compose.state import NodeState
-from rota.decide.access import Gate, TurnedAway
+from rota.decide.access import TurnedAway
 from rota.model.config import NodeConfig, split_address
 from rota.model.errors import Conflict, Invalid
+from rota.node.certificates import Folder, keep_fresh
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
 from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
 from rota.rpc.port import Server
+from rota.rpc.settings import TlsFiles
 
 log = logging.getLogger(__name__)
+
+CHANGING = frozenset({"stop", "reload", "rollback", "service.clear", "service.resize"})
+"""What does more than look."""
 
 
 @asynccontextmanager
 async def open_doors(
-    state: NodeState, config: NodeConfig, health: Health, gate: Gate, *, may_move: bool
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    certificates: Folder | None,
+    *,
+    may_move: bool,
 ) -> AsyncIterator[None]:
-    """HTTP and the node link, open inside to whom `gate` knows; the state says where."""
+    """HTTP and the node link, open inside to whom `gate` lets in; the state says where."""
     async with AsyncExitStack() as up:
         sock = _bind(config.http, may_move)
         up.callback(sock.close)
         state.doors["http"] = _dialled(config, address_of(sock))
-        serving = asyncio.create_task(_serve_http(sock, state, config, health, gate), name="http")
+        tls = certificates.server_context() if certificates else None
+        if certificates and tls:
+            up.push_async_callback(_cancel, asyncio.create_task(keep_fresh(certificates, tls), name="certificates"))
+        serving = asyncio.create_task(_serve_http(sock, state, config, health, gate, tls), name="http")
         serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, health, gate, may_move)
+        await _open_link(up, state, config, health, gate, certificates, may_move)
         yield
 
 
@@ -62,7 +79,19 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         return await _work(state).reloads.rollback()
 
     services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
-    return {"status": show, "stop": end, "reload": reload_all, "rollback": rollback, **services}
+    known = {"status": show, "stop": end, "reload": reload_all, "rollback": rollback, **services}
+    return {name: _noted(state, name, verb) if name in CHANGING else verb for name, verb in known.items()}
+
+
+def _noted(state: NodeState, name: str, verb: Verb) -> Verb:
+    """A verb that leaves its trace in the audit trail. Only the node's own user can open the control socket."""
+
+    async def do(request: dict[str, Any]) -> Any:
+        what = " ".join([name, *(str(value) for key, value in request.items() if key != "do")])
+        state.notes.note(by=f"uid {os.getuid()}", origin=f"control socket of {state.id}", what=what)
+        return await verb(request)
+
+    return do
 
 
 async def reload(state: NodeState) -> Reloaded:
@@ -77,7 +106,14 @@ def _work(state: NodeState) -> Runtime:
     return state.runtime
 
 
-async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig, health: Health, gate: Gate) -> None:
+async def _serve_http(
+    sock: socket.socket,
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    tls: ssl.SSLContext | None,
+) -> None:
     from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
     from rota.api.resources import routes  # noqa: PLC0415
 
@@ -90,11 +126,17 @@ async def _serve_http(sock: socket.socket, state: NodeState, config: NodeConfig,
     app = door(
         health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
     )
-    await serve(sock, app)
+    await serve(sock, app, tls)
 
 
 async def _open_link(
-    up: AsyncExitStack, state: NodeState, config: NodeConfig, health: Health, gate: Gate, may_move: bool
+    up: AsyncExitStack,
+    state: NodeState,
+    config: NodeConfig,
+    health: Health,
+    gate: Doorkeeper,
+    certificates: Folder | None,
+    may_move: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
     handler = LinkHandler(
@@ -105,15 +147,26 @@ async def _open_link(
     def more() -> Sequence[Any]:
         from rota.api.grpc import handlers  # noqa: PLC0415  # gRPC is an extra
 
-        return handlers(state.behind, health, stopping)
+        return handlers(state.behind, health, stopping, gate)
 
     def admit(method: str, authorization: str | None) -> TurnedAway | None:
         from rota.api.grpc import turned_away  # noqa: PLC0415
 
         return turned_away(gate, method, authorization)
 
+    def take_note(refused: TurnedAway, method: str, address: str) -> TurnedAway:
+        return gate.turn_away(refused, door="grpc", address=address, what=method)
+
     def at(address: str) -> AbstractAsyncContextManager[Server]:
-        return serve_link(f"grpc://{address}", handler, more=more, admit=admit)
+        return serve_link(
+            f"grpc://{address}",
+            handler,
+            tls=tls_files(certificates),
+            more=more,
+            admit=admit,
+            take_note=take_note,
+            is_revoked=gate.is_revoked,
+        )
 
     try:
         try:
@@ -129,6 +182,13 @@ async def _open_link(
         return
     up.callback(stopping.set)  # streams end before the door waits for its calls
     state.doors["grpc"] = _dialled(config, server.address.removeprefix("grpc://"))
+
+
+def tls_files(certificates: Folder | None) -> TlsFiles | None:
+    """A node's certificates, as the node link takes them."""
+    if certificates is None:
+        return None
+    return TlsFiles(cert=certificates.cert, key=certificates.key, ca=certificates.ca)
 
 
 def _bind(address: str, may_move: bool) -> socket.socket:

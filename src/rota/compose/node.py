@@ -15,13 +15,15 @@ from datetime import timedelta
 from typing import Any
 
 from rota import __version__
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
-from rota.compose.doors import open_doors, reload, verbs
+from rota.compose.doors import open_doors, reload, tls_files, verbs
 from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
 from rota.compose.state import NodeState
 from rota.compose.tallies import FleetTallies
+from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.jobs.retention import keep_logs
@@ -48,8 +50,9 @@ from rota.model.config import (
     SupervisorConfig,
     split_address,
 )
-from rota.model.errors import RotaError
-from rota.node import control_socket, data_folder, kernel, token
+from rota.model.errors import Invalid, RotaError
+from rota.model.ids import NodeId
+from rota.node import certificates, confine, control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
@@ -137,14 +140,18 @@ class _Node:
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
         shown = token.find(config.token, folder.path)
-        self._gate, self._token = _gate(shown), shown.text
-        state.tallies = FleetTallies(state.id, lambda: state.store, state.count_messages, shown.text)
+        self._token = shown.text
+        self._certificates = _certificates(config, state.id)
+        self._doorkeeper = Doorkeeper(_gate(shown), clock, note=state.notes.note)
+        state.tallies = FleetTallies(
+            state.id, lambda: state.store, state.count_messages, shown.text, tls_files(self._certificates)
+        )
         state.declared = Declarations(settings.resources)
         self._rules = load_rules(settings.supervisor.rule_names)
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
-            target = Target(config.app, state.id, settings.log)
+            target = Target(config.app, state.id, settings.log, confine.find(settings.runtime))
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,
@@ -166,7 +173,9 @@ class _Node:
                 up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
-                open_doors(state, settings.node, self._health, self._gate, may_move=settings.may_move)
+                open_doors(
+                    state, settings.node, self._health, self._doorkeeper, self._certificates, may_move=settings.may_move
+                )
             )
             if settings.node.insecure:
                 state.journal.tell("node.insecure", state.id, **state.doors)
@@ -180,7 +189,9 @@ class _Node:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
                         services = state.runtime.services
-                        state.admins = Admins(self._folder.path, services, lambda: reload(state), stop.ask)
+                        state.admins = Admins(
+                            self._folder.path, services, lambda: reload(state), stop.ask, note=state.notes.note
+                        )
                         running.append(parts.create_task(state.admins.run(), name="admin"))
                         if not await _unless(stop.asked, self._load(state.runtime)):
                             return
@@ -207,6 +218,11 @@ class _Node:
 
     async def _run_app(self, runtime: Runtime) -> None:
         await runtime.run(self._health.expect("crew", PROGRESS))
+
+    def _revoke(self) -> None:
+        """Have the relay know which certificates were taken back; the doors ask the doorkeeper."""
+        if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
+            relay.revoke(self._doorkeeper.revoked)
 
     def _reload(self) -> None:
         """Take in what changed on disk."""
@@ -244,7 +260,14 @@ class _Node:
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:
-                writing = [parts.create_task(events.run(), name="events")]
+                writing = [
+                    parts.create_task(events.run(), name="events"),
+                    parts.create_task(self._doorkeeper.follow(store), name="tokens"),
+                    parts.create_task(
+                        self._doorkeeper.follow_revoked(store, self._revoke), name="revoked certificates"
+                    ),
+                    parts.create_task(state.notes.write(store), name="audit notes"),
+                ]
                 own = self._folder.path / "logs"
                 state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
                 old_logs = keep_logs(store, state.logs, self._settings.jobs)
@@ -298,7 +321,8 @@ class _Node:
                     parts.create_task(publish_status(store, session, runtime.status), name="status")
                     if runtime.relay is not None:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
-                live_together(parts, state, store, session, self._settings.peers, self._token)
+                tls = tls_files(self._certificates)
+                live_together(parts, state, store, session, self._settings.peers, self._token, tls)
                 take_part(parts, state, store, session, self._file_jobs, self._settings.peers)
                 if node.role.may_lead:
                     candidate = Candidate(
@@ -338,14 +362,34 @@ class _Node:
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
+                duties.create_task(keep_audit(term, self._settings.retention.audit, self._clock), name="audit")
                 chores(duties, state, term, settings.jobs)
         finally:
             state.term = None
 
 
 def _gate(found: token.Token) -> Gate:
-    """Who may come in: for now, whoever has the fleet's one token, and then to everything."""
+    """Who may come in before the store is asked: whoever has this node's own token, and then to everything."""
     return Gate((known(found.text, Access.NODE),), found.where)
+
+
+def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | None:
+    """The node's certificates, if it has any; Invalid if they are broken, or another node's."""
+    if config.tls is None:
+        return None
+    folder = certificates.Folder(config.tls)
+    folder.check()
+    try:
+        from rota.kit import authority  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as error:
+        raise Invalid(f"tls needs {error.name}, which is not installed; pip install 'rota[tls]'") from None
+    found = authority.read(folder.cert.read_bytes())
+    if found.kind and (found.kind, found.name) != ("node", node):
+        raise Invalid(
+            f"tls {config.tls}: this certificate is of {found.kind} {found.name}, and this is node {node}; "
+            f"make one with: rota tls issue {node} --host HOST, or start it with --id {found.name}"
+        )
+    return folder
 
 
 def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> RelayPlace:
@@ -360,6 +404,7 @@ def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> 
         door=door,
         address=f"{config.advertised}:{port}",
         token=shown.text,
+        tls=config.tls,
         log=settings.log,
     )
 

@@ -16,6 +16,7 @@ from rota.node.peers import Peers, check_peers
 from rota.node.session import Session
 from rota.rpc.open import open_link
 from rota.rpc.port import Link
+from rota.rpc.settings import TlsFiles
 from rota.store import Store
 
 FEED = "feed"
@@ -26,13 +27,19 @@ HOOKS = "hooks"
 
 
 def live_together(
-    parts: asyncio.TaskGroup, state: NodeState, store: Store, session: Session, config: PeersConfig, token: str
+    parts: asyncio.TaskGroup,
+    state: NodeState,
+    store: Store,
+    session: Session,
+    config: PeersConfig,
+    token: str,
+    tls: TlsFiles | None,
 ) -> None:
     """Start all that for one session; the state knows the peers and the duties from now on."""
     clock, node = state.clock, session.node
 
     def way(to: Node) -> AbstractAsyncContextManager[Link]:
-        return open_link(f"grpc://{to.grpc}", meant=Whom(node=to.id, session=to.session), token=token)
+        return open_link(f"grpc://{to.grpc}", meant=Whom(node=to.id, session=to.session), token=token, tls=tls)
 
     def score() -> float:
         return state.meter.load.score

@@ -29,6 +29,7 @@ from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
 from rota.store import Store
+from rota.store.audit import AuditNotes
 from rota.store.logs.port import Logs
 
 
@@ -88,6 +89,9 @@ class NodeState:
     meter: LoadMeter = field(init=False)
     """How busy it is."""
 
+    notes: AuditNotes = field(init=False)
+    """What was refused at its doors, or done without the store, until it is written down."""
+
     behind: Behind = field(init=False)
     """What its doors see of it."""
 
@@ -96,6 +100,7 @@ class NodeState:
 
     def __post_init__(self) -> None:
         self.behind = Behind(lambda: self.store, self.clock, self.watches, self._tally, lambda: self.logs)
+        self.notes = AuditNotes(self.clock)
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
 

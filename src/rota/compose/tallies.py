@@ -12,6 +12,8 @@ from rota.model.errors import NotFound, Unavailable
 from rota.model.ids import NodeId
 from rota.model.node import Node
 from rota.model.relay import RelayMap, ResourceTally
+from rota.rpc.channel import open_channel
+from rota.rpc.settings import TlsFiles
 from rota.store.port import Store
 from rota.store.records import understood
 
@@ -26,8 +28,10 @@ Own: TypeAlias = Callable[[str, str], Awaitable[tuple[ResourceTally, ...]]]
 class FleetTallies:
     """Asks the relay that knows."""
 
-    def __init__(self, node: NodeId, store: Callable[[], Store | None], own: Own, token: str) -> None:
-        self._node, self._store, self._own, self._token = node, store, own, token
+    def __init__(
+        self, node: NodeId, store: Callable[[], Store | None], own: Own, token: str, tls: TlsFiles | None = None
+    ) -> None:
+        self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
 
     async def __call__(self, kind: str, resource: str) -> ResourceTally:
         """The tally; NotFound if messages meet nowhere yet, Unavailable if the relay's node does not answer."""
@@ -53,7 +57,7 @@ class FleetTallies:
 
         request = pb.CountMessagesRequest(kind=kind, id=resource)
         shown = (("authorization", f"Bearer {self._token}"),)
-        async with grpc.aio.insecure_channel(address) as channel:
+        async with open_channel(address, self._tls) as channel:
             ask = channel.unary_unary(
                 "/rota.v1.Resources/CountMessages",
                 request_serializer=pb.CountMessagesRequest.SerializeToString,

@@ -11,3 +11,14 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_secret(file: Path, text: str) -> None:
+    """Write a line that nobody else may read, from the first moment on; it is there whole or not at all."""
+    draft = file.with_name(f"{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as out:
+        out.write(f"{text}\n")
+        out.flush()
+        os.fsync(out.fileno())
+    draft.replace(file)

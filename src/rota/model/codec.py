@@ -14,6 +14,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from rota.model.assignment import Assignment
+from rota.model.audit import AuditEntry, AuditHead, AuditLink
+from rota.model.certificate import RevokedCertificate
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
@@ -38,11 +40,15 @@ from rota.model.resource import (
     Trouble,
 )
 from rota.model.stream import Group, MoveRecord, SkipRecord, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes
+from rota.model.token import TokenRecord
 
 R = TypeVar("R")
 
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
+    AuditEntry: 1,
+    AuditHead: 1,
+    AuditLink: 1,
     CommittedOffset: 1,
     Cordon: 1,
     Drain: 1,
@@ -73,6 +79,7 @@ VERSIONS: Mapping[type, int] = {
     RelayStatus: 1,
     ResourceRecord: 1,
     ResourceStatus: 1,
+    RevokedCertificate: 1,
     Roster: 1,
     RunRecord: 1,
     SavedState: 1,
@@ -84,6 +91,7 @@ VERSIONS: Mapping[type, int] = {
     StreamWishes: 1,
     Strikes: 1,
     SyncRequest: 1,
+    TokenRecord: 1,
     Trouble: 1,
 }
 """The version each record is written in."""

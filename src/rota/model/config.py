@@ -26,6 +26,7 @@ from rota.model.node import Role
 Url: TypeAlias = Annotated[str, "URL"]
 Address: TypeAlias = Annotated[str, "HOST:PORT"]
 Host: TypeAlias = Annotated[str, "HOST"]
+UserName: TypeAlias = Annotated[str, "USER"]
 AppName: TypeAlias = Annotated[str, "APP"]
 Names: TypeAlias = Annotated[str, "NAME,…"]
 
@@ -87,6 +88,9 @@ class NodeConfig(Section):
     token: TokenReference | None = field(default=None, metadata={"default": "the file token in data, made at first"})
     """The token that callers must show, by reference: file:PATH or env:NAME; the same for all nodes of a fleet."""
 
+    tls: Path | None = None
+    """Folder with cert.pem, key.pem and ca.pem: http, grpc and relay speak TLS, and grpc asks callers for theirs."""
+
     insecure: bool = False
     """May http and grpc be reached from other machines, although tokens and all else pass there in the clear?"""
 
@@ -123,7 +127,7 @@ class NodeConfig(Section):
             raise Invalid(f"lease_ttl is {self.lease_ttl}; it must be from 2 s to 1 h")
         _check_address("http", self.http)
         _check_address("grpc", self.grpc)
-        if not self.insecure:
+        if self.tls is None and not self.insecure:
             _check_private("http", self.http)
             _check_private("grpc", self.grpc)
         if self.token is not None:
@@ -171,6 +175,21 @@ class RuntimeConfig(Section):
     grace: timedelta = timedelta(seconds=5)
     """From asking a worker to stop until it is killed."""
 
+    user: UserName | None = None
+    """The system's user as whom the app runs, if not the node's own; a node that is started as root can have one."""
+
+    max_memory: Size | None = None
+    """How much memory each process of the app may use for its data."""
+
+    max_files: int | None = None
+    """How many files and connections each process of the app may have open."""
+
+    max_cpu: timedelta | None = None
+    """How much processor time an attempt may use that has a process of its own; then it is killed."""
+
+    may_gain_privileges: bool = False
+    """May programs that the app starts gain rights that the app has not, as sudo does?"""
+
     def __post_init__(self) -> None:
         for name in ("reload_timeout", "start_timeout", "stall_after", "grace"):
             _check_positive(name, getattr(self, name))
@@ -182,6 +201,12 @@ class RuntimeConfig(Section):
             _check_count("recycle_count", self.recycle_count, least=1)
         if self.recycle_memory is not None:
             _check_count("recycle_memory", self.recycle_memory, least=1)
+        if self.max_memory is not None:
+            _check_count("max_memory", self.max_memory, least=16 * 2**20)
+        if self.max_files is not None:
+            _check_count("max_files", self.max_files, least=64)
+        if self.max_cpu is not None:
+            _check_positive("max_cpu", self.max_cpu)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,8 +390,12 @@ class RetentionConfig(Section):
     every: timedelta = timedelta(minutes=1)
     """How often older ones are cleared away."""
 
+    audit: timedelta = timedelta(days=365)
+    """Entries of the audit trail older than this are cleared away."""
+
     def __post_init__(self) -> None:
         _check_positive("retention.keep", self.keep)
+        _check_positive("retention.audit", self.audit)
         _check_positive("retention.every", self.every)
 
 
@@ -421,12 +450,13 @@ def split_reference(reference: str) -> tuple[Literal["file", "env"], str]:
 
 
 def _check_private(name: str, address: str) -> None:
-    """Invalid if others could listen in: there is no TLS yet."""
+    """Invalid if others could listen in."""
     host, port = split_address(address)
     if not is_loopback(host):
         raise Invalid(
-            f"{name} is {address}, where other machines reach it, and there is no TLS yet: tokens would pass in the "
-            f"clear; use 127.0.0.1:{port} with a tunnel, or say --insecure if you trust everybody on that network"
+            f"{name} is {address}, where other machines reach it, and without TLS tokens would pass in the "
+            f"clear; run: rota tls init; then: rota tls issue NODE --host HOST; and start with --tls tls/NODE. Or use "
+            f"127.0.0.1:{port} with a tunnel, or say --insecure if you trust everybody on that network"
         )
 
 

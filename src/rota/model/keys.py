@@ -157,6 +157,21 @@ HOOK_STATUS: Key = "/hook-status/"
 HOOK_OUTBOX: Key = "/hook-outbox/"
 """Events on their way to hooks: one key per event and hook."""
 
+TOKENS: Key = "/tokens/"
+"""Who may come in: one key per token, with its digest."""
+
+REVOKED: Key = "/revoked/"
+"""Certificates that nobody may come in with any more, by serial."""
+
+AUDIT: Key = "/audit/"
+"""The audit trail: one key per link of the chain."""
+
+AUDIT_OPEN: Key = "/audit-open/"
+"""Entries of the audit trail that no link holds yet."""
+
+AUDIT_HEAD: Key = "/audit-head"
+"""Where the chain of the audit trail begins and ends."""
+
 CHECK: Key = "/check/"
 """Scratch keys of `rota store check`, under a lease."""
 
@@ -382,3 +397,23 @@ def hook_status(name: str) -> Key:
 def delivery(delivery_id: str) -> Key:
     """An event on its way to a hook."""
     return HOOK_OUTBOX + delivery_id
+
+
+def token(name: str) -> Key:
+    """A token that the fleet knows."""
+    return TOKENS + name
+
+
+def revoked(serial: str) -> Key:
+    """A certificate that was taken back."""
+    return REVOKED + serial
+
+
+def audit_link(number: int) -> Key:
+    """A link of the audit trail's chain; keys sort as numbers do."""
+    return f"{AUDIT}{number:012d}"
+
+
+def audit_open(entry_id: str) -> Key:
+    """An entry of the audit trail that is not sealed yet."""
+    return AUDIT_OPEN + entry_id

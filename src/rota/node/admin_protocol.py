@@ -21,6 +21,7 @@ import msgspec
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.model.service import ServiceStat
 from rota.node.services_door import ServicesDoor
+from rota.store.audit import Note, forget
 from rota.workloads.services.frames import BOX, wire
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,10 @@ class Cmd(IntEnum):
     RELOAD = 21001
     STOP = 21003
     CLEAR = 21004
+
+
+CHANGING = frozenset({Cmd.RELOAD, Cmd.STOP, Cmd.CLEAR})
+"""What does more than look."""
 
 
 class Ret(IntEnum):
@@ -89,9 +94,11 @@ class Admin:
         reload: Callable[[], Awaitable[object]],
         stop: Callable[[], None],
         credentials: Credentials,
+        note: Note = forget,
     ) -> None:
         self._service, self._door = service, door
         self._reload, self._stop, self._credentials = reload, stop, credentials
+        self._note = note
         self._reloading: set[asyncio.Future[object]] = set()
 
     async def answer(self, frame: bytes) -> bytes:
@@ -102,6 +109,7 @@ class Admin:
             ret, content = await self._do(cmd, box.body(frame))
         except Denied as error:
             log.warning("admin denied", extra={"service": self._service, "cmd": cmd})
+            self._note(by="", origin="admin door", what=f"{_verb(cmd)} {self._service}", refused=str(error))
             await asyncio.sleep(THINK)
             ret, content = Ret.DENIED, _sorry(error)
         except Invalid as error:
@@ -116,6 +124,9 @@ class Admin:
     async def _do(self, cmd: int, body: bytes) -> tuple[Ret, object]:
         asked = _asked(body)
         self._check(asked.auth)
+        if cmd in CHANGING:
+            by = asked.auth.username or ""
+            self._note(by=by, origin="admin door", what=f"{_verb(cmd)} {self._service}")
         match cmd:
             case Cmd.STAT:
                 return Ret.DONE, figures(await self._door.stat(self._service))
@@ -183,6 +194,11 @@ def _clear(payload: Any) -> Clear:
     except msgspec.ValidationError as error:
         form = '{"group_list": […], "all_groups": …}'
         raise Invalid(f"the payload is not that of clear ({error}); write {form}") from None
+
+
+def _verb(cmd: int) -> str:
+    """What a cmd is called in the audit trail."""
+    return Cmd(cmd).name.lower() if cmd in list(Cmd) else f"cmd {cmd}"
 
 
 def _bytes(text: str | None) -> bytes:

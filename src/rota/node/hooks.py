@@ -22,6 +22,7 @@ import msgspec
 from rota import __version__
 from rota.model.hook import Delivery, Hook
 from rota.node import kernel
+from rota.node.confine import cleaned
 
 SHELL = ("/bin/sh", "-c", '"$@" >&2; echo $?', "hook")
 """Runs its arguments, with their output on stderr, and says on stdout how that ended."""
@@ -96,7 +97,7 @@ def _start(command: list[str], told: int, about: dict[str, str]) -> "subprocess.
         stdin=told,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, **about},
+        env={**cleaned(os.environ), **about},
         start_new_session=True,
     )
 

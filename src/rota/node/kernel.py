@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 _LINUX = sys.platform == "linux"
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _F_SETSIG = 10
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -39,6 +40,12 @@ def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent dies."""
     if not is_portable() and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
+
+
+def forbid_new_privileges() -> None:
+    """Whatever this process starts can have no more rights than it has: setuid programs such as sudo have no effect."""
+    if _LINUX and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) was refused")
 
 
 def die_with(lifeline: int) -> None:

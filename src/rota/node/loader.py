@@ -31,6 +31,7 @@ import rota
 from rota.kit import loglines
 from rota.model.errors import RotaError
 from rota.node import kernel, worker
+from rota.node.confine import Confinement, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
 from rota.node.warden import Warden
@@ -54,13 +55,15 @@ def main(argv: list[str] | None = None) -> None:
     else:
         kernel.die_with(options.lifeline)
     pipe = Pipe(socket.socket(fileno=options.control))
+    confinement = msgspec.json.decode(options.confinement, type=Confinement)
+    confine(confinement)
     app = _imported(options.app, pipe)
     if options.brief:
-        _become(app, pipe, options)
+        _become(app, pipe, options, confinement)
     pipe.send(Loaded(app.summary(), _code(options.app), _warnings()))
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options.lifeline)
+    _serve(app, pipe, options.lifeline, confinement)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -69,6 +72,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         parser.add_argument(name, type=int, required=True)
     for name in ("--app", "--node"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--confinement", default="{}")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
@@ -122,14 +126,16 @@ def _is_ours(file: str) -> bool:
     return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
-def _become(app: App, pipe: Pipe, options: argparse.Namespace) -> None:
+def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     brief = msgspec.json.decode(options.brief, type=Brief)
+    if brief.attempt is not None:
+        confine_attempt(confinement)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
+def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -147,7 +153,7 @@ def _serve(app: App, pipe: Pipe, lifeline: int) -> None:
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
-                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens)
+                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, confinement)
                     case Leave():
                         return
 
@@ -180,7 +186,15 @@ class _Wardens:
             self._warden = None
 
 
-def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...], wardens: _Wardens) -> None:
+def _fork(
+    app: App,
+    pipe: Pipe,
+    brief: Brief,
+    count: int,
+    own: tuple[int, ...],
+    wardens: _Wardens,
+    confinement: Confinement,
+) -> None:
     channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
         pipe.send(ForkRefused(brief.worker, threads))
@@ -201,6 +215,8 @@ def _fork(app: App, pipe: Pipe, brief: Brief, count: int, own: tuple[int, ...], 
         _close(*own)
         if warden is None:
             wardens.leave()  # it must see that its loader is gone, whoever lives on
+        if brief.attempt is not None:
+            confine_attempt(confinement)
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
     if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
         _own_group(pid)

@@ -13,6 +13,7 @@ import msgspec
 from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
+from rota.node.confine import Confinement, cleaned
 from rota.node.pipes import (
     Brief,
     Channel,
@@ -59,6 +60,9 @@ class Target:
     node: str
     log: LogConfig = field(default_factory=LogConfig)
     """How loaders and workers write their log."""
+
+    confinement: Confinement = field(default_factory=Confinement)
+    """What they may be and have."""
 
 
 class Loader:
@@ -173,6 +177,7 @@ def start_process(
         argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
+        argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
         if brief is not None:
             argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
         argv += [f"--extra={fd}" for fd in extras]
@@ -182,6 +187,7 @@ def start_process(
             argv,
             stdin=subprocess.DEVNULL,
             pass_fds=fds,
+            env=cleaned(os.environ, target.confinement),
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )

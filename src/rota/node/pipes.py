@@ -395,6 +395,15 @@ class BeRelay(Message, frozen=True):
     held_bytes: int
     """How much it has in memory for each of them."""
 
+    tls: str = ""
+    """The folder with its certificates; empty if relays speak without TLS."""
+
+
+class Revoked(Message, frozen=True):
+    """To a relay: the certificates that were taken back, by serial; all of them."""
+
+    serials: list[str]
+
 
 class TakeLine(Message, frozen=True):
     """To a relay: this worker's line comes along."""

@@ -16,6 +16,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota.kit.files import write_secret
 from rota.model.config import TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
 
@@ -46,17 +47,11 @@ def find(reference: TokenReference | None, folder: Path, environ: MutableMapping
 
 def make(folder: Path) -> Path | None:
     """Give the folder a token of its own; where it is, or None if there was one."""
-    file, draft = folder / FILE, folder / f"{FILE}.new"
+    file = folder / FILE
     if file.exists():
         return None
     try:
-        draft.unlink(missing_ok=True)
-        # Nobody else may read it, from the first moment on; and it is there whole or not at all.
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(f"{PREFIX}{secrets.token_urlsafe(BYTES)}\n")
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
+        write_secret(file, f"{PREFIX}{secrets.token_urlsafe(BYTES)}")
     except OSError as error:
         raise Denied(f"token {file}: {error.strerror}; choose another data folder with --data") from error
     return file

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from rota.model.errors import Invalid
 
@@ -57,3 +58,8 @@ def _split(text: str, authority: str) -> tuple[str, int]:
     if len(host) > _MOST or not fits.fullmatch(host):
         raise Invalid(f'node address "{text}": "{host}" is not a host; {HOW}')
     return host, int(port)
+
+
+def caller_address(peer: str) -> str:
+    """The address of a caller, as gRPC names it: `ipv4:127.0.0.1:52310`, `ipv6:%5B::1%5D:52310`."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")

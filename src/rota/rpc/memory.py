@@ -41,7 +41,7 @@ from rota.model.link import (
 )
 from rota.rpc import handover, rules
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, Link, Server
+from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, TakeNote
 from rota.rpc.reception import Reception
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
@@ -85,8 +85,10 @@ async def serve(
     tls: TlsFiles | None,
     more: object,
     admit: Admit | None,
+    take_note: TakeNote | None,
+    is_revoked: IsRevoked,
 ) -> Server:
-    """A door in the mesh of this loop; `more` is not offered, for only nodes call here."""
+    """A door in the mesh of this loop; `more` is not offered, and no note taken, for only nodes call here."""
     _check_no_tls(address, tls)
     return _mesh().serve(address.host, handler, settings, admit)
 

@@ -15,7 +15,7 @@ from rota.model.errors import Invalid
 from rota.model.link import Whom
 from rota.rpc import address as addresses
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, Link, Server
+from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, TakeNote
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
 ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
@@ -62,14 +62,17 @@ async def serve_link(
     grace: timedelta = GRACE,
     more: More | None = None,
     admit: Admit | None = None,
+    take_note: TakeNote | None = None,
+    is_revoked: IsRevoked = lambda serial: False,
 ) -> AsyncIterator[Server]:
     """A door at an address, open inside; its own `address` says which port it got. Conflict if the place is taken.
 
     `more` is what else is answered there, if others than nodes can reach it. `admit` judges every call, whatever it is
-    for; without it anybody is let in.
+    for; without it anybody is let in. `take_note` hears of those that were not.
+    With `tls`, a caller whose certificate `is_revoked` is not let in, and its streams end.
     """
     parsed = addresses.parse(address)
-    server = await _adapter(parsed).serve(parsed, handler, settings, tls, more, admit)
+    server = await _adapter(parsed).serve(parsed, handler, settings, tls, more, admit, take_note, is_revoked)
     try:
         yield server
     finally:
@@ -92,6 +95,8 @@ class Adapter(Protocol):
         tls: TlsFiles | None,
         more: More | None,
         admit: Admit | None,
+        take_note: TakeNote | None,
+        is_revoked: IsRevoked,
     ) -> Server:
         """A door that is open."""
 

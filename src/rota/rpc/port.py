@@ -31,6 +31,13 @@ from rota.model.link import (
 Admit: TypeAlias = Callable[[str, str | None], TurnedAway | None]
 """Judges a call by its method, in the adapter's own terms, and by its `authorization`; None lets it in."""
 
+TakeNote: TypeAlias = Callable[[TurnedAway, str, str], TurnedAway]
+"""Hears who was not let in: why, by which method, from which address; and returns what the caller is told."""
+
+
+IsRevoked: TypeAlias = Callable[[str], bool]
+"""Was the certificate with this serial, in hex, taken back?"""
+
 
 class NotMe(Conflict):
     """Somebody else answers at this address; look the node up again."""

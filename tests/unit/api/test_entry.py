@@ -4,6 +4,7 @@ import pytest
 
 from rota.api import crawler, resources
 from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import host_of
 from rota.api.health import Health
 from rota.api.http import door
@@ -11,13 +12,17 @@ from rota.api.metrics import Figures, registry
 from rota.api.operations import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
+from rota.decide.attempts import Failures
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
 from tests.unit.api.test_relays import count
 from tests.unit.api.test_resources_http import Caller
 
 LOOKER, OPERATOR = "rota_looker", "rota_operator"
-GATE = Gate((known(LOOKER, Access.VIEW), known(OPERATOR, Access.OPERATE)), "see: cat data/token")
+GATE = Doorkeeper(
+    Gate((known(LOOKER, Access.VIEW), known(OPERATOR, Access.OPERATE)), "see: cat data/token"),
+    failures=Failures(10_000),
+)
 ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.ENDPOINTS, *crawler.ENDPOINTS)]
 
 

@@ -19,6 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rota.api import grpc as door
 from rota.api import introspection, methods, operations, refusals, wire
 from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
@@ -512,7 +513,7 @@ async def test_the_node_link_answers_at_the_same_port(ask: Caller) -> None:
 # Who is let in
 
 
-GATE = Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE)), "see: cat data/token")
+GATE = Doorkeeper(Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE)), "see: cat data/token"))
 LINK = "/rota.v1.Link/Check"
 
 

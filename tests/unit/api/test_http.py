@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
@@ -23,7 +24,7 @@ from tests.kit.services import MemoryServices
 from tests.unit.api.test_health import HandClock
 
 TOKEN = "rota_a-token-of-tests"
-GATE = Gate((known(TOKEN, Access.NODE),), "see: cat data/token")
+GATE = Doorkeeper(Gate((known(TOKEN, Access.NODE),), "see: cat data/token"))
 
 
 @dataclass(frozen=True)

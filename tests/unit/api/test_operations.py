@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rota.api import (
+    audit,
+    certificates,
     crawler,
     hooks,
     idempotency,
@@ -17,6 +19,7 @@ from rota.api import (
     planning,
     relays,
     stream_operations,
+    tokens,
     watching,
 )
 from rota.api.operations import OPERATIONS
@@ -708,10 +711,25 @@ def test_every_operation_says_what_it_needs() -> None:
         "reset_offsets",
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
-    assert governing == {"create_hook", "delete_hook", "put_job", "delete_job"}
+    assert governing == {
+        "create_hook", "delete_hook", "put_job", "delete_job", "list_tokens", "create_token", "rotate_token",
+        "revoke_token", "read_audit", "verify_audit", "revoke_certificates", "list_revoked",
+    }  # fmt: skip
     public = {
         name
-        for module in (operations, planning, watching, relays, hooks, job_operations, stream_operations, crawler)
+        for module in (
+            operations,
+            planning,
+            watching,
+            relays,
+            hooks,
+            job_operations,
+            stream_operations,
+            tokens,
+            audit,
+            certificates,
+            crawler,
+        )
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
         and not name.startswith("_")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from rota.api import calls, crawler, job_http, operations, resources, stream_http
+from rota.api import calls, crawler, job_http, operations, resources, safety_http, stream_http
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
@@ -322,7 +322,13 @@ async def test_the_seed_is_told_that_there_are_no_worker_nodes(ask: Caller, stor
 async def test_the_description_has_every_endpoint(ask: Caller) -> None:
     described = (await ask("GET", "/openapi.json")).json
     there = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
-    every = (*resources.ENDPOINTS, *job_http.ENDPOINTS, *stream_http.ENDPOINTS, *crawler.ENDPOINTS)
+    every = (
+        *resources.ENDPOINTS,
+        *job_http.ENDPOINTS,
+        *stream_http.ENDPOINTS,
+        *safety_http.ENDPOINTS,
+        *crawler.ENDPOINTS,
+    )
     assert there == {(each.method, each.path) for each in every}
     create = described["paths"]["/v1/resources"]["post"]
     assert (create["operationId"], create["x-rota-access"]) == ("create_resource", "operate")

@@ -8,6 +8,7 @@ import pytest
 
 from rota.api import grpc as door
 from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.watches import Watches
 from rota.compose.tallies import FleetTallies
@@ -25,7 +26,7 @@ from tests.unit.api.test_operations import create, declare, join
 from tests.unit.api.test_relays import count, write_map
 
 TOKEN = "rota_shared_by_all_nodes"
-GATE = Gate((known(TOKEN, Access.NODE),), "cat token")
+GATE = Doorkeeper(Gate((known(TOKEN, Access.NODE),), "cat token"))
 
 
 @pytest.fixture

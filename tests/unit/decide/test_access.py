@@ -1,9 +1,15 @@
 """Who may do what, given what a caller shows and what the gate knows."""
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
-from rota.decide.access import Access, Gate, TurnedAway, known, refusal
+from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known, refusal
+from rota.model.token import TokenRecord
 
+NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 GATE = Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE)), "see: cat data/token")
 
 
@@ -17,12 +23,14 @@ GATE = Gate((known("rota_looker", Access.VIEW), known("rota_boss", Access.NODE))
     ],
 )
 def test_a_known_token_is_let_in_with_all_that_it_opens(authorization: str, needed: Access, held: Access) -> None:
-    assert GATE.judge(authorization, needed) is held
+    judged = GATE.judge(authorization, needed, NOW)
+    assert isinstance(judged, Admitted)
+    assert judged.access is held
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", "rota_boss", "Basic rota_boss"])
 def test_who_shows_nothing_is_told_what_to_show_and_where_to_find_it(authorization: str | None) -> None:
-    judged = GATE.judge(authorization, Access.VIEW)
+    judged = GATE.judge(authorization, Access.VIEW, NOW)
     assert judged == TurnedAway(
         "this needs a token; send the header authorization: Bearer TOKEN, see: cat data/token", is_stranger=True
     )
@@ -30,7 +38,7 @@ def test_who_shows_nothing_is_told_what_to_show_and_where_to_find_it(authorizati
 
 @pytest.mark.parametrize("token", ["rota_bos", "rota_boss!", "ROTA_BOSS", "rota_boss rota_boss", "\udcff", "ä"])
 def test_another_token_is_not_known_and_not_repeated(token: str) -> None:
-    judged = GATE.judge(f"Bearer {token}", Access.VIEW)
+    judged = GATE.judge(f"Bearer {token}", Access.VIEW, NOW)
     assert isinstance(judged, TurnedAway)
     assert judged.is_stranger
     assert "not known here" in judged.why
@@ -38,8 +46,10 @@ def test_another_token_is_not_known_and_not_repeated(token: str) -> None:
 
 
 def test_who_is_known_and_may_not_is_no_stranger() -> None:
-    judged = GATE.judge("Bearer rota_looker", Access.OPERATE)
-    assert judged == TurnedAway("this needs a token for operate, and yours is for view; come with another", False)
+    judged = GATE.judge("Bearer rota_looker", Access.OPERATE, NOW)
+    assert judged == TurnedAway(
+        "this needs a token for operate, and yours is for view; come with another", False, "operator"
+    )
 
 
 def test_each_access_includes_those_before_it() -> None:
@@ -55,5 +65,50 @@ def test_a_gate_does_not_show_its_tokens() -> None:
 
 
 def test_a_gate_that_knows_nobody_lets_nobody_in() -> None:
-    judged = Gate((), "").judge("Bearer rota_boss", Access.VIEW)
+    judged = Gate((), "").judge("Bearer rota_boss", Access.VIEW, NOW)
     assert isinstance(judged, TurnedAway)
+
+
+def record(token: str, access: Access = Access.VIEW, **more: object) -> TokenRecord:
+    fields: dict[str, Any] = {"name": "grafana", "made": NOW, "by": "ada", **more}
+    return TokenRecord(access=access, digest=digest(token).hex(), **fields)
+
+
+def judged(gate: Gate, token: str, needed: Access = Access.VIEW, now: datetime = NOW) -> Admitted | TurnedAway:
+    return gate.judge(f"Bearer {token}", needed, now)
+
+
+def test_a_token_of_the_store_opens_what_its_record_says() -> None:
+    gate = GATE.with_records([record("rota_graph")])
+    assert judged(gate, "rota_graph") == Admitted("grafana", Access.VIEW)
+    refused = judged(gate, "rota_graph", Access.ADMIN)
+    assert isinstance(refused, TurnedAway)
+    assert (refused.is_stranger, refused.name) == (False, "grafana")
+    assert judged(gate, "rota_boss") == Admitted("operator", Access.NODE)
+
+
+def test_an_expired_token_opens_nothing_from_that_moment_on() -> None:
+    gate = GATE.with_records([record("rota_graph", expires=NOW + HOUR)])
+    assert isinstance(judged(gate, "rota_graph", now=NOW + HOUR - SECOND), Admitted)
+    refused = judged(gate, "rota_graph", now=NOW + HOUR)
+    assert isinstance(refused, TurnedAway)
+    assert refused.is_stranger
+    assert refused.why == "token grafana expired at 2026-11-16 09:00:00 UTC; ask an admin of the fleet for another"
+
+
+def test_a_revoked_token_opens_nothing_even_where_the_node_has_it_in_its_folder() -> None:
+    gate = GATE.with_records([record("rota_boss", Access.NODE, revoked=NOW)])
+    refused = judged(gate, "rota_boss")
+    assert isinstance(refused, TurnedAway)
+    assert refused.is_stranger
+    assert "was revoked" in refused.why
+
+
+def test_the_token_before_a_rotation_is_taken_for_a_while() -> None:
+    older = digest("rota_old").hex()
+    gate = GATE.with_records([record("rota_new", older=older, older_until=NOW + HOUR)])
+    assert isinstance(judged(gate, "rota_new"), Admitted)
+    assert isinstance(judged(gate, "rota_old"), Admitted)
+    assert isinstance(judged(gate, "rota_old", now=NOW + HOUR), TurnedAway)
+    short = GATE.with_records([record("rota_new", older=older, older_until=NOW + HOUR, expires=NOW + SECOND)])
+    assert isinstance(judged(short, "rota_old", now=NOW + SECOND), TurnedAway)

@@ -86,9 +86,12 @@ def test_what_may_lead_elsewhere_is_not(host: str) -> None:
 @pytest.mark.parametrize("name", ["http", "grpc"])
 @pytest.mark.parametrize("address", ["0.0.0.0:7", "[::]:7", "10.0.0.5:7", "box:7"])
 def test_doors_for_other_machines_need_a_word(name: str, address: str) -> None:
-    with pytest.raises(Invalid, match=rf"^{name} is {re.escape(address)}.*no TLS yet.*127\.0\.0\.1:7 .*--insecure"):
+    with pytest.raises(
+        Invalid, match=rf"^{name} is {re.escape(address)}.*rota tls init.*rota tls issue.*127\.0\.0\.1:7 .*--insecure"
+    ):
         node(**{name: address})
     assert node(**{name: address}, insecure=True).insecure
+    assert not node(**{name: address}, tls=Path("tls/n1")).insecure
 
 
 def test_the_names_of_a_node_are_where_it_listens_and_what_it_says() -> None:

@@ -42,6 +42,7 @@ from rota.node.pipes import (
     Message,
     RelayIs,
     RelayTold,
+    Revoked,
     SenderGone,
     TakeLine,
     Unsent,
@@ -93,6 +94,9 @@ class RelayPlace:
     """What the others are told."""
 
     token: str = field(repr=False)
+    tls: Path | None = None
+    """The folder with the node's certificates, if relays speak TLS."""
+
     log: LogConfig = field(default_factory=LogConfig)
 
     @property
@@ -141,6 +145,7 @@ class RelayProcess:
                 address=place.address,
                 folder=str(place.folder),
                 token=place.token,
+                tls=str(place.tls.absolute()) if place.tls else "",
                 spool_bytes=config.spool_bytes,
                 window=config.window,
                 held_messages=config.held_messages,
@@ -225,6 +230,7 @@ class RelayHold:
         self._has_heir = False
         """Is there another relay that stays?"""
 
+        self._revoked: list[str] = []
         self._fences: dict[tuple[str, str], int] = {}
         self._incarnation = ""
         self._unsent = 0
@@ -272,6 +278,7 @@ class RelayHold:
             self._born = now
             self.process.send(self._fleet)
             self._tell_fences(self._fences)
+            self.process.send(Revoked(self._revoked))
         if self.process is not None:
             self._seen = now
             self._connect_all(self.process)
@@ -348,6 +355,12 @@ class RelayHold:
             self._fleet = fleet
             if self.process is not None:
                 self.process.send(fleet)
+
+    def revoke(self, serials: Iterable[str]) -> None:
+        """These certificates were taken back; all that were."""
+        self._revoked = sorted(serials)
+        if self.process is not None:
+            self.process.send(Revoked(self._revoked))
 
     def fence(self, fences: Mapping[tuple[str, str], int]) -> None:
         """Exclusive resources and the epochs of their assignments."""

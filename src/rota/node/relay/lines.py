@@ -8,14 +8,30 @@ import asyncio
 import hmac
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
 
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
-from rota.node.relay.wire import LARGEST_OPENING, PROTOCOL, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.node.relay.wire import (
+    LARGEST_OPENING,
+    PROTOCOL,
+    Ack,
+    Any_,
+    Batch,
+    Opening,
+    Refusal,
+    Ship,
+    Shipped,
+    Socket,
+    Wire,
+)
 from rota.workloads.resources.relay.core import Relay, Shipment
 from rota.workloads.resources.relay.held import Line
+
+if TYPE_CHECKING:
+    from rota.kit.authority import Certificate
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +45,13 @@ LAST_WORDS = 10.0
 class Coming:
     """One line that comes in."""
 
-    def __init__(self, lines: "Lines", sock: socket.socket, sender: str | None) -> None:
+    def __init__(
+        self, lines: "Lines", sock: Socket, sender: str | None, certificate: "Certificate | None" = None
+    ) -> None:
         self._lines = lines
+        self.certificate = certificate
+        """What another relay has shown, where relays speak TLS."""
+
         self.sender = sender or ""
         """The worker, or the other relay's node once it has said so."""
 
@@ -66,6 +87,7 @@ class Lines:
         self._core, self._node, self._token, self._clock, self._pump = core, node, token, clock, pump
         self._comings: set[Coming] = set()
         self._by_line: dict[Line, Coming] = {}
+        self._revoked: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         """Workers that have ended, and whose lines have not been read to the end."""
 
@@ -83,12 +105,18 @@ class Lines:
         """A worker of this node has a line to us."""
         self._comings.add(Coming(self, sock, sender))
 
-    def take_stranger(self, sock: socket.socket) -> None:
+    def take_stranger(self, sock: Socket, certificate: "Certificate | None" = None) -> None:
         """Somebody came through the door; it should say who it is."""
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        coming = Coming(self, sock, None)
+        coming = Coming(self, sock, None, certificate)
         self._comings.add(coming)
         asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
+
+    def revoke(self, serials: Collection[str]) -> None:
+        """Let go of relays whose certificates were taken back, and take none of them any more."""
+        self._revoked = frozenset(serials)
+        for coming in list(self._comings):
+            if coming.certificate is not None and coming.certificate.serial in self._revoked:
+                coming.wire.lose()
 
     def sender_gone(self, sender: str) -> None:
         """A worker has ended. What it has sent is still read, but not for ever: a child of it may hold the line."""
@@ -169,7 +197,7 @@ class Lines:
 
     def _open(self, coming: Coming, opening: Opening) -> None:
         if coming.is_peer:
-            if why := self._objection(opening):
+            if why := self._objection(opening, coming.certificate):
                 log.debug("relay refused", extra={"node": self._node, "relay": opening.node[:100], "why": why})
                 coming.refuse(why)
                 return
@@ -182,8 +210,12 @@ class Lines:
         self._core.join(line, opening.age, self._clock.monotonic())
         coming.tell()
 
-    def _objection(self, opening: Opening) -> str:
+    def _objection(self, opening: Opening, certificate: "Certificate | None") -> str:
         """Why another relay is not let in, or nothing."""
+        if certificate is not None and certificate.serial in self._revoked:
+            return f"the certificate of {certificate.name} was revoked; make another with rota tls issue"
+        if certificate is not None and certificate.kind and certificate.name != opening.node:
+            return f"the certificate is of {certificate.kind} {certificate.name}, and not of node {opening.node[:100]}"
         if opening.protocol != PROTOCOL:
             return f"node {self._node} speaks version {PROTOCOL} of the relays' protocol, not {opening.protocol}"
         if not hmac.compare_digest(opening.token.encode(), self._token.encode()):

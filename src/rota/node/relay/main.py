@@ -6,12 +6,13 @@ import gc
 import logging
 import signal
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import setproctitle
 
 from rota.kit import loglines
 from rota.kit.clock import SYSTEM
+from rota.model.errors import RotaError
 from rota.node import kernel
 from rota.node.pipes import (
     AskRest,
@@ -21,10 +22,15 @@ from rota.node.pipes import (
     Fences,
     Fleet,
     GiveUp,
+    Revoked,
     SenderGone,
     TakeLine,
 )
+from rota.node.relay.lines import OPENING
 from rota.node.relay.shell import Shell
+
+if TYPE_CHECKING:
+    from rota.node.relay.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +64,10 @@ class Process:
     def _heard(self, message: object) -> None:
         match message:
             case BeRelay():
-                self._shell = Shell(message, self._channel.send, self._parts, SYSTEM, SYSTEM.wall())
+                tls = self._tls(message.tls)
+                self._shell = Shell(message, self._channel.send, self._parts, SYSTEM, SYSTEM.wall(), tls)
                 self._parts.create_task(self._shell.run(), name="ticks")
-                self._parts.create_task(self._admit(self._shell), name="door")
+                self._parts.create_task(self._admit(self._shell, tls), name="door")
             case GiveUp():
                 self._over.set()
             case _ if self._shell is not None:
@@ -76,10 +83,21 @@ class Process:
                 shell.follow(message)
             case Fences():
                 shell.fence(message)
+            case Revoked():
+                shell.revoke(message)
             case AskTallies() | AskRest():
                 self._channel.send(shell.answer(message))
 
-    async def _admit(self, shell: Shell) -> None:
+    @staticmethod
+    def _tls(folder: str) -> "Tls | None":
+        """How it speaks TLS, if it does."""
+        if not folder:
+            return None
+        from rota.node.relay.tls import Tls  # noqa: PLC0415  # what reads certificates is an extra
+
+        return Tls(folder)
+
+    async def _admit(self, shell: Shell, tls: "Tls | None") -> None:
         self._door.setblocking(False)
         loop = asyncio.get_running_loop()
         while True:
@@ -89,7 +107,22 @@ class Process:
                 log.warning("relay's door", extra={"why": str(error)})
                 await asyncio.sleep(1)
                 continue
-            shell.take_stranger(sock)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is None:
+                shell.take_stranger(sock)
+            else:
+                self._parts.create_task(self._shake_hands(shell, tls, sock), name="handshake")
+
+    async def _shake_hands(self, shell: Shell, tls: "Tls", sock: socket.socket) -> None:
+        """Let somebody in who has a certificate."""
+        sock.setblocking(False)
+        try:
+            async with asyncio.timeout(OPENING):
+                secured = await tls.answer(sock)
+        except (OSError, TimeoutError, RotaError) as error:
+            log.debug("relay refused", extra={"why": str(error)})
+            return
+        shell.take_stranger(secured, secured.certificate)
 
 
 def main(argv: list[str] | None = None) -> None:

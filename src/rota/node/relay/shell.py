@@ -10,17 +10,23 @@ import socket
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId
 from rota.model.relay import RelayStatus, ResourceTally
-from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold
+from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold, Revoked
 from rota.node.relay.lines import Lines
 from rota.node.relay.memory import Memory
 from rota.node.relay.ways import Ways
+from rota.node.relay.wire import Socket
 from rota.node.relay.works import Works, left_behind
 from rota.workloads.resources.relay.core import Limits, Relay
 from rota.workloads.resources.relay.outlet import Outlet
+
+if TYPE_CHECKING:
+    from rota.kit.authority import Certificate
+    from rota.node.relay.tls import Tls
 
 TICK = 0.25
 """Seconds between looks at what nobody tells of."""
@@ -36,7 +42,13 @@ class Shell:
     """One relay process."""
 
     def __init__(
-        self, brief: BeRelay, say: Callable[[Message], None], parts: asyncio.TaskGroup, clock: Clock, since: datetime
+        self,
+        brief: BeRelay,
+        say: Callable[[Message], None],
+        parts: asyncio.TaskGroup,
+        clock: Clock,
+        since: datetime,
+        tls: "Tls | None" = None,
     ) -> None:
         self._brief, self._say, self._parts, self._clock, self._since = brief, say, parts, clock, since
         node = NodeId(brief.node)
@@ -48,7 +60,7 @@ class Shell:
         core.window.fresh = []
         self._works: dict[str, Works] = {}
         self._lines = Lines(core, node, brief.token, clock, self.pump)
-        self._ways = Ways(core, brief.token, clock, self.pump, parts.create_task)
+        self._ways = Ways(core, brief.token, clock, self.pump, parts.create_task, tls)
         self._members: dict[NodeId, str] = {}
         self._told: RelayStatus | None = None
         for sink in left_behind(self._root):
@@ -60,6 +72,11 @@ class Shell:
     def take_worker(self, sender: str, sock: socket.socket) -> None:
         """A worker's line."""
         self._lines.take_worker(sender, sock)
+
+    def revoke(self, revoked: Revoked) -> None:
+        """Certificates were taken back."""
+        self._lines.revoke(revoked.serials)
+        self._ways.revoke(revoked.serials)
 
     def sender_gone(self, sender: str) -> None:
         """A worker has ended."""
@@ -93,9 +110,9 @@ class Shell:
                     number, is_idle=self._core.is_idle and is_quiet, is_safe=self._core.is_safe and is_quiet
                 )
 
-    def take_stranger(self, sock: socket.socket) -> None:
+    def take_stranger(self, sock: Socket, certificate: "Certificate | None" = None) -> None:
         """Somebody came through the door."""
-        self._lines.take_stranger(sock)
+        self._lines.take_stranger(sock, certificate)
 
     # Time
 

@@ -7,18 +7,36 @@ is another set of ways.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from functools import partial
 from random import random
+from typing import TYPE_CHECKING
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model.config import split_address
 from rota.model.ids import NodeId
-from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Refusal, Ship, Shipped, Wire
+from rota.node.relay.wire import (
+    BATCH,
+    BATCH_BYTES,
+    UNSENT,
+    Ack,
+    Any_,
+    Batch,
+    Opening,
+    Refusal,
+    Ship,
+    Shipped,
+    Socket,
+    Wire,
+)
 from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.peers import HandOver, Peer
+
+if TYPE_CHECKING:
+    from rota.kit.authority import Certificate
+    from rota.node.relay.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +57,17 @@ class Ways:
         clock: Clock,
         pump: Callable[[], None],
         start: Callable[..., "asyncio.Task[None]"],
+        tls: "Tls | None" = None,
     ) -> None:
+        self._tls, self._revoked = tls, frozenset[str]()
         self._core, self._token, self._clock, self._pump, self._start = core, token, clock, pump, start
         self._keeping: dict[NodeId, tuple[str, int, asyncio.Task[None]]] = {}
         """Node → the address and the version of the map that a way is kept for."""
 
         self._open: dict[NodeId, Wire] = {}
+        self._shown: dict[NodeId, Certificate] = {}
+        """What other relays have shown, where relays speak TLS."""
+
         self.trouble: dict[NodeId, str] = {}
         """Homes that there is no way to, and why not."""
 
@@ -98,19 +121,38 @@ class Ways:
                 self._shipped.add(key)
                 wire.send(Ship(shipment.version, shipment.excerpts, shipment.floors, shipment.age))
 
+    def revoke(self, serials: Collection[str]) -> None:
+        """Do not call relays whose certificates were taken back. A way that is open ends."""
+        self._revoked = frozenset(serials)
+        for node, certificate in list(self._shown.items()):
+            if certificate.serial in self._revoked and (wire := self._open.get(node)):
+                wire.lose()
+
+    async def _connect(self, node: NodeId, address: str) -> Socket:
+        """A line to another relay; OSError if it is not reached, or is not what it should be."""
+        sock = await _connect(address)
+        if self._tls is None:
+            return sock
+        secured = await self._tls.call(sock, split_address(address)[0])
+        found = self._shown[node] = secured.certificate
+        if found.serial in self._revoked or (found.kind and found.name != node):
+            secured.close()
+            raise OSError(f"its certificate is of {found.kind} {found.name}, or was revoked")
+        return secured
+
     async def _keep(self, node: NodeId, address: str, version: int) -> None:
         waits = delays(*RETRY, random)
         while True:
             try:
                 async with asyncio.timeout(CONNECT):
-                    sock = await _connect(address)
+                    sock = await self._connect(node, address)
             except (OSError, TimeoutError) as error:
                 self._fail(node, f"{address} is not reached: {error or 'no answer'}")
             else:
                 await self._use(node, sock, version)
             await asyncio.sleep(next(waits).total_seconds())
 
-    async def _use(self, node: NodeId, sock: socket.socket, version: int) -> None:
+    async def _use(self, node: NodeId, sock: Socket, version: int) -> None:
         """Pass messages on until the way breaks."""
         over, peer = asyncio.Event(), self._core.peer(node)
         wire = Wire(sock, lambda record: self._heard(node, wire, record), over.set)

@@ -10,9 +10,9 @@ is not bounded here: senders look at `unsent`, and acks are small.
 """
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -106,11 +106,21 @@ def encode(record: Record) -> bytes:
     return frames.encode(_encoder.encode(record), limit=LARGEST)
 
 
+class Socket(Protocol):
+    """What a line runs over: a socket that does not block, or a secured one."""
+
+    def fileno(self) -> int: ...
+    def setblocking(self, flag: bool, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def send(self, data: memoryview, /) -> int: ...
+    def close(self) -> None: ...
+
+
 class Wire:
     """One end of a line. `heard` is called for each record, `ended` once when the other end is gone."""
 
     def __init__(
-        self, sock: socket.socket, heard: Callable[[Any_], None], ended: Callable[[], None], *, largest: int = LARGEST
+        self, sock: Socket, heard: Callable[[Any_], None], ended: Callable[[], None], *, largest: int = LARGEST
     ) -> None:
         sock.setblocking(False)
         self._sock, self._heard, self._ended = sock, heard, ended

@@ -7,8 +7,9 @@ import grpc
 
 from rota.decide.access import TurnedAway
 from rota.model.errors import Denied
+from rota.rpc.address import caller_address
 from rota.rpc.grpc import errors
-from rota.rpc.port import Admit
+from rota.rpc.port import Admit, TakeNote
 
 AUTHORIZATION = "authorization"
 MOST_DETAILS = 500
@@ -23,8 +24,8 @@ def shown(token: str | None) -> tuple[tuple[str, str], ...]:
 class Guard(grpc.aio.ServerInterceptor):
     """Stands before every service of a port."""
 
-    def __init__(self, admit: Admit) -> None:
-        self._admit = admit
+    def __init__(self, admit: Admit, take_note: TakeNote | None = None) -> None:
+        self._admit, self._take_note = admit, take_note
 
     async def intercept_service(
         self,
@@ -35,16 +36,21 @@ class Guard(grpc.aio.ServerInterceptor):
         details = handler_call_details
         authorization = next((str(value) for key, value in details.invocation_metadata if key == AUTHORIZATION), None)
         if refused := self._admit(details.method, authorization):
-            return _refusal(refused)
+            return self._refusal(refused, details.method)
         return await continuation(details)
 
+    def _refusal(self, refused: TurnedAway, method: str) -> "grpc.RpcMethodHandler[Any, Any]":
+        """A handler that only refuses; as a stream, since that does not wait for the caller's first message."""
 
-def _refusal(refused: TurnedAway) -> "grpc.RpcMethodHandler[Any, Any]":
-    """A handler that only refuses; as a stream, since that does not wait for the caller's first message."""
-    code = grpc.StatusCode.UNAUTHENTICATED if refused.is_stranger else grpc.StatusCode.PERMISSION_DENIED
-    told = ((errors.REFUSAL, errors.to_refusal(Denied(refused.why)).SerializeToString()),)
+        async def refuse(_: object, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+            final = self._take_note(refused, method, caller_address(context.peer())) if self._take_note else refused
+            told = ((errors.REFUSAL, errors.to_refusal(Denied(final.why)).SerializeToString()),)
+            await context.abort(_code(final), final.why[:MOST_DETAILS], trailing_metadata=told)
 
-    async def refuse(_: object, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
-        await context.abort(code, refused.why[:MOST_DETAILS], trailing_metadata=told)
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
-    return grpc.stream_stream_rpc_method_handler(refuse)
+
+def _code(refused: TurnedAway) -> grpc.StatusCode:
+    if refused.is_too_often:
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+    return grpc.StatusCode.UNAUTHENTICATED if refused.is_stranger else grpc.StatusCode.PERMISSION_DENIED

@@ -7,15 +7,20 @@ minute, with it after `keepalive` + `keepalive_timeout`.
 first wait between tries, it makes the first tries fail wherever the way is long or the peer busy.
 """
 
+import logging
 import ssl
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import grpc
 
 from rota.model.errors import Invalid
 from rota.rpc.rules import MOST_BYTES
 from rota.rpc.settings import LinkSettings, TlsFiles
+
+log = logging.getLogger(__name__)
 
 Options = tuple[tuple[str, int | str], ...]
 
@@ -65,9 +70,41 @@ def link_credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
 
 
 def server_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    """What the answering end shows and asks for: a caller without a certificate is turned away."""
-    cert, key, authority = _read(tls)
-    return grpc.ssl_server_credentials([(key, cert)], authority, require_client_auth=True)
+    """What the answering end shows and asks for: a caller without a certificate is turned away.
+
+    The files are looked at for each new connection, so that what was renewed is shown from then on.
+    """
+    fetch = _Fetch(tls)
+    first, again = fetch.configuration(), cast(Callable[[], grpc.ServerCertificateConfiguration], fetch)
+    return grpc.dynamic_ssl_server_credentials(first, again, require_client_authentication=True)
+
+
+class _Fetch:
+    """Reads certificates again when their files have changed. gRPC calls it from threads of its own."""
+
+    def __init__(self, tls: TlsFiles) -> None:
+        self._tls = tls
+        self._seen = self._stamp()
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        """The certificates to show from now on; None: as before."""
+        try:
+            if (stamp := self._stamp()) == self._seen:
+                return None
+            found = self.configuration()
+        except (OSError, Invalid) as error:  # half written: the next connection finds it whole
+            log.warning("certificate not renewed", extra={"file": str(self._tls.cert), "why": str(error)})
+            return None
+        self._seen = stamp
+        return found
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        """What the files say now."""
+        cert, key, authority = _read(self._tls)
+        return grpc.ssl_server_certificate_configuration([(key, cert)], authority)
+
+    def _stamp(self) -> tuple[int, ...]:
+        return tuple(file.stat().st_mtime_ns for file in (self._tls.cert, self._tls.key, self._tls.ca))
 
 
 def _read(tls: TlsFiles) -> tuple[bytes, bytes, bytes]:

@@ -26,7 +26,7 @@ from rota.rpc.grpc.guard import Guard
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import Admit, Handler, Server
+from rota.rpc.port import Admit, Handler, IsRevoked, Server, TakeNote
 from rota.rpc.reception import Reception
 from rota.rpc.settings import LinkSettings, TlsFiles
 
@@ -46,12 +46,19 @@ async def serve(
     tls: TlsFiles | None,
     more: Callable[[], Sequence[grpc.GenericRpcHandler]] | None,
     admit: Admit | None,
+    take_note: TakeNote | None,
+    is_revoked: IsRevoked,
 ) -> Server:
     """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
     reception = Reception(handler, settings)
-    server = grpc.aio.server(interceptors=[Guard(admit)] if admit else [], options=options.of_server(settings))
+    guards: list[grpc.aio.ServerInterceptor] = [Guard(admit, take_note)] if admit else []
+    if tls is not None:
+        from rota.rpc.grpc.inspector import Inspector  # noqa: PLC0415  # what reads certificates is an extra
+
+        guards.append(Inspector(is_revoked, take_note))
+    server = grpc.aio.server(interceptors=guards, options=options.of_server(settings))
     server.add_generic_rpc_handlers((_handlers(Answers(reception)), *(more() if more else ())))
     try:
         if credentials is None:

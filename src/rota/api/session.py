@@ -1,0 +1,111 @@
+"""Sessions of browsers: a token becomes a cookie that scripts cannot read, and a word that pages must show.
+
+The cookie holds the token; a browser sends it by itself, so it alone would let a page of another site act in our name.
+Therefore it is `SameSite=Strict`, and whoever comes with it must also come from our own page: the `Origin` must be this
+node's, and whatever changes something must show the word (`x-rota-csrf`), which only a page of ours was told. The word
+is made from the token, so that every node knows it and none has to remember it.
+
+    POST /v1/session {"token": "rota_…"}   →  200, Set-Cookie, {"name", "access", "csrf"}
+    GET /v1/session                        →  the same without a cookie, for a page that was loaded again
+    DELETE /v1/session                     →  204, and the cookie is gone
+"""
+
+import hashlib
+import hmac
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api import calls
+from rota.api.doorkeeper import Doorkeeper
+from rota.decide.access import Access, Admitted
+from rota.model.errors import Denied, Invalid
+
+PATH = "/v1/session"
+COOKIE = "rota_session"
+HEADER = "x-rota-csrf"
+LOOKING = frozenset({"GET", "HEAD"})
+
+
+def routes() -> list[Route]:
+    """What answers below `/v1/session`. `Entry` has let in who asks for the last two."""
+    return [
+        Route(PATH, _begin, methods=["POST"]),
+        Route(PATH, _show, methods=["GET"]),
+        Route(PATH, _end, methods=["DELETE"]),
+    ]
+
+
+def shown(request: Request) -> str | None:
+    """The token in the cookie of a request; None if there is none."""
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None else None
+
+
+def objection(request: Request, token: str) -> str:
+    """Why a request that comes with a cookie may be another site's doing; nothing if it is not."""
+    if why := foreign(request):
+        return why
+    if request.method not in LOOKING:
+        told = request.headers.get(HEADER, "")
+        if not hmac.compare_digest(told.encode(errors="replace"), word(token).encode()):
+            return f"a page that changes something must send the header {HEADER}, with what GET {PATH} says"
+    return ""
+
+
+def foreign(request: Request) -> str:
+    """Why a browser sends this for a page of another site; nothing if it does not."""
+    origin = request.headers.get("origin")
+    if origin is not None:
+        asked, here = urlsplit(origin).netloc, request.headers.get("host", "")
+        if asked.lower() != here.lower():
+            return f"this comes from a page of {origin[:200]}; open the node's own page"
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return "this comes from a page of another site; open the node's own page"
+    return ""
+
+
+def word(token: str) -> str:
+    """What pages must show who change something with this token in their cookie."""
+    return hashlib.sha256(f"csrf {token}".encode(errors="replace")).hexdigest()
+
+
+async def _begin(request: Request) -> Response:
+    """Exchange a token for a cookie. Nobody has judged this request yet."""
+    if why := foreign(request):
+        raise Denied(why)
+    token = (await calls.body(request)).get("token")
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or set(token) & set(' ";,\\'):
+        raise Invalid("token must be a text without blanks; send the token that was made for you")
+    doorkeeper: Doorkeeper = request.state.doorkeeper
+    judged = doorkeeper.judge(f"Bearer {token}", Access.VIEW)
+    if not isinstance(judged, Admitted):
+        address = request.client.host if request.client else "nowhere"
+        refused = doorkeeper.turn_away(judged, door="http", address=address, what=f"POST {PATH}")
+        status = HTTPStatus.TOO_MANY_REQUESTS if refused.is_too_often else HTTPStatus.UNAUTHORIZED
+        return calls.json({"error": refused.why}, status)
+    answer = calls.json(_told(judged, token))
+    answer.set_cookie(COOKIE, token, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    return answer
+
+
+async def _show(request: Request) -> Response:
+    caller: Admitted = request.state.caller
+    return calls.json(_told(caller, shown(request) or ""))
+
+
+async def _end(request: Request) -> Response:
+    answer = Response(status_code=HTTPStatus.NO_CONTENT)
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def _told(caller: Admitted, token: str) -> dict[str, str]:
+    return {"name": caller.name, "access": caller.access, "csrf": word(token)}

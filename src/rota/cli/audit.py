@@ -1,0 +1,93 @@
+"""`rota audit`: who changed what, who was turned away, and whether the trail is whole."""
+
+from datetime import timedelta
+
+import click
+
+from rota.api import audit
+from rota.api.audit import AuditLine
+from rota.cli import options, tables
+from rota.cli.nodes import Listing
+from rota.cli.on_store import on_store
+from rota.cli.options import Duration
+from rota.kit.clock import SYSTEM
+from rota.model.audit import Changed
+from rota.model.errors import Invalid
+
+HEADINGS = "LINK", "TIME", "BY", "FROM", "WHAT", "OUTCOME"
+
+
+@click.group(cls=Listing)
+def command() -> None:
+    """Show who changed what, and check that the trail is whole.
+
+    `rota audit` alone is `rota audit ls`.
+    """
+
+
+@command.command()
+@click.option("--since", type=Duration(), metavar="DURATION", help="Only what is younger than this.")
+@click.option("--by", default="", metavar="NAME", help="Only what this token or user did.")
+@click.option("--refused", is_flag=True, help="Only what was refused.")
+@click.option(
+    "--limit", type=click.IntRange(1, audit.MAX_PAGE), default=audit.PAGE, show_default=True, help="How many."
+)
+@click.option("--changes", is_flag=True, help="With what was there before and after.")
+@options.store
+@options.output
+def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, store: str, output: str) -> None:
+    """List the newest entries of the audit trail, the oldest of them first.
+
+    Example: rota audit --refused --since 1h
+    """
+    start = SYSTEM.wall() - since if since else None
+    found = on_store(store, lambda open: audit.read_audit(open, limit=limit, by=by, refused=refused, since=start))
+    if output == "json":
+        tables.show_json({"entries": found})
+        return
+    lines = tables.table(HEADINGS, [_row(line) for line in found]) if found else ["the trail has no such entries"]
+    click.echo(lines[0])
+    for text, line in zip(lines[1:], found, strict=False):
+        click.echo(text)
+        for changed in line.entry.changes if changes else ():
+            click.echo(_change(changed))
+
+
+@command.command()
+@click.option("--noted", default="", metavar="HASH", help="A head that you noted: it must still be in the chain.")
+@options.store
+def verify(noted: str, store: str) -> None:
+    """Check that nothing in the trail was changed or taken from it; exit code 2 if something was.
+
+    Example: rota audit verify --noted 9f2c…
+    """
+    verdict = on_store(store, lambda open: audit.verify_audit(open, noted=noted))
+    if not verdict.is_whole:
+        raise Invalid(
+            f"the audit trail is not whole: {verdict.flaw}; keep a copy of the store, and find out who did it"
+        )
+    click.echo(f"{verdict.links} links are whole, {verdict.waiting} entries wait to be sealed")
+    click.echo(f"head: {verdict.head or '-'}")
+
+
+def _row(line: AuditLine) -> tuple[str, ...]:
+    entry = line.entry
+    times = f" ({entry.count} times)" if entry.count > 1 else ""
+    keys = ", ".join(changed.key for changed in entry.changes[:3])
+    more = f" and {len(entry.changes) - 3} more" if len(entry.changes) > 3 else ""
+    outcome = f"refused{times}: {entry.refused}" if entry.refused else f"{keys}{more}" or "done"
+    number = str(line.number) if line.number else "-"
+    return number, f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.by or "-", entry.origin, entry.what, _plain(outcome)
+
+
+def _change(changed: Changed) -> str:
+    return "\n".join(
+        f"    {sign} {changed.key} {_plain(text)}"
+        for sign, text in (("-", changed.before), ("+", changed.after))
+        if text is not None
+    )
+
+
+def _plain(text: str) -> str:
+    """A text from outside, without anything that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "·" for letter in text)

@@ -1,0 +1,116 @@
+"""`rota token`: who may come in at the doors, for what, and until when."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from rota.api import tokens
+from rota.api.tokens import NewToken, TokenView
+from rota.cli import options, tables
+from rota.cli.nodes import Listing
+from rota.cli.on_store import on_store
+from rota.cli.options import Duration
+from rota.cli.who import me
+from rota.kit.clock import SYSTEM
+from rota.kit.files import write_secret
+from rota.model.token import Access
+
+HEADINGS = "TOKEN", "ROLE", "STATE", "MADE", "BY", "EXPIRES"
+name_argument = click.argument("name", metavar="NAME")
+expires_option = click.option(
+    "--expires-in", type=Duration(), metavar="DURATION", help="How long it opens something.  [default: for ever]"
+)
+file_option = click.option(
+    "--file", type=click.Path(path_type=Path, dir_okay=False), help="Write the token there, for its owner alone."
+)
+
+
+@click.group(cls=Listing)
+def command() -> None:
+    """Make, list, rotate and revoke the tokens that the doors take.
+
+    `rota token` alone is `rota token ls`.
+    """
+
+
+@command.command()
+@options.store
+@options.output
+def ls(store: str, output: str) -> None:
+    """List the tokens that the fleet knows; nobody can be told the tokens themselves.
+
+    Example: rota token ls
+    """
+    found = on_store(store, lambda open: tokens.list_tokens(open, SYSTEM))
+    if output == "json":
+        tables.show_json({"tokens": found})
+        return
+    tables.show(HEADINGS, [_row(each) for each in found], "no tokens; make one with: rota token create NAME --role …")
+
+
+@command.command()
+@name_argument
+@click.option("--role", type=click.Choice([str(access) for access in Access]), required=True, help="What it opens.")
+@expires_option
+@file_option
+@options.store
+def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, store: str) -> None:
+    """Make a token, and show it: nobody can be told it again.
+
+    `view` may look, `operate` may change what the fleet does, `admin` may change who may do what, `node` is for nodes.
+
+    Example: rota token create grafana --role view --expires-in 90d
+    """
+    made = on_store(store, lambda open: tokens.create_token(open, SYSTEM, name, role, by=me(), expires_in=expires_in))
+    _hand_out(made, file)
+
+
+@command.command()
+@name_argument
+@click.option("--keep-old", type=Duration(), metavar="DURATION", help="How long the old one is taken, too.")
+@expires_option
+@file_option
+@options.store
+def rotate(name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, store: str) -> None:
+    """Make a new token in place of an old one, and show it.
+
+    It lives as long as the old one did, unless --expires-in says otherwise.
+
+    Example: rota token rotate grafana --keep-old 1h
+    """
+    made = on_store(
+        store,
+        lambda open: tokens.rotate_token(open, SYSTEM, name, by=me(), keep_old=keep_old, expires_in=expires_in),
+    )
+    _hand_out(made, file)
+
+
+@command.command()
+@name_argument
+@options.store
+def revoke(name: str, store: str) -> None:
+    """Take a token back: every node refuses it from a moment later on.
+
+    Example: rota token revoke grafana
+    """
+    on_store(store, lambda open: tokens.revoke_token(open, SYSTEM, name))
+    click.echo(f"token {name} is revoked")
+
+
+def _hand_out(made: NewToken, file: Path | None) -> None:
+    """The token alone on stdout, or in a file; what else there is to say, on stderr."""
+    until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "for ever"
+    if file is None:
+        click.echo(made.token)
+        where = "above; it is not shown again"
+    else:
+        write_secret(file, made.token)
+        where = f"in {file}"
+    click.echo(f"token {made.name} opens {made.access} {until}; it is {where}", err=True)
+
+
+def _row(view: TokenView) -> tuple[str, ...]:
+    state = "good" if view.is_good else "revoked" if view.revoked else "expired"
+    expires = f"{view.expires:%Y-%m-%d %H:%M}" if view.expires else "-"
+    return view.name, str(view.access), state, f"{view.made:%Y-%m-%d %H:%M}", view.by, expires

@@ -1,0 +1,123 @@
+"""Sealing the audit trail: the leader makes links of a chain out of the entries that others wrote.
+
+One writer, so the chain has one order and nobody waits for it: who changes something only adds an entry beside the
+change. Links, the head and the removal of the entries go in one commit, which expects the head as it was.
+
+What is too old is cleared away from the beginning of the chain; the head says from where on it is whole.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import datetime, timedelta
+
+from rota.control.term import Term
+from rota.decide.audit import seal
+from rota.kit.clock import Clock
+from rota.model import codec, keys
+from rota.model.audit import AuditEntry, AuditHead, AuditLink
+from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.store import audit
+from rota.store.follow import follow_all
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put
+
+log = logging.getLogger(__name__)
+
+BATCH = 40
+BATCH_BYTES = 500_000
+CLEARED = 50
+"""Links that are cleared away in one commit."""
+
+EVERY = timedelta(hours=1)
+"""How often old links are looked for."""
+
+
+async def keep_audit(term: Term, keep: timedelta, clock: Clock) -> None:
+    """Seal what comes, and clear away what is too old, for as long as the term lasts."""
+    turn = asyncio.Lock()
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(_seal(term, turn), name="seal audit")
+        parts.create_task(_clear(term, keep, clock, turn), name="clear audit")
+
+
+async def _seal(term: Term, turn: asyncio.Lock) -> None:
+    async with aclosing(follow_all(term.store, keys.AUDIT_OPEN, limit=1)) as coming:
+        async for news in coming:
+            if not any(change.entry for change in news.changes):
+                continue
+            try:
+                async with turn:
+                    while await seal_once(term):
+                        pass
+            except (Unavailable, Unknown, Conflict) as error:  # the next entry, or the next leader, brings it again
+                log.warning("audit trail not sealed", extra={"why": str(error), "term": term.number})
+
+
+async def seal_once(term: Term) -> int:
+    """Make links of some entries; how many."""
+    head, written = await audit.head(term.store)
+    entries = (await term.store.scan(keys.AUDIT_OPEN, limit=BATCH)).entries
+    taken = _taken(audit.in_order(entries))
+    if not taken:
+        return 0
+    links, ends = seal(head, [codec.decode(AuditEntry, entry.value) for entry in taken])
+    seen: Expect = At(keys.AUDIT_HEAD, written.modified) if written else Absent(keys.AUDIT_HEAD)
+    await term.commit(
+        *(Put(keys.audit_link(link.number), codec.encode(link)) for link in links),
+        *(Delete(entry.key) for entry in taken),
+        Put(keys.AUDIT_HEAD, codec.encode(ends)),
+        expect=[seen, *(At(entry.key, entry.modified) for entry in taken)],
+    )
+    log.debug("audit trail sealed", extra={"link": ends.number, "hash": ends.hash, "term": term.number})
+    return len(links)
+
+
+def _taken(entries: Sequence[Entry]) -> list[Entry]:
+    """As many as one commit holds."""
+    taken: list[Entry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry.value)
+        if taken and size > BATCH_BYTES:
+            break
+        taken.append(entry)
+    return taken
+
+
+async def _clear(term: Term, keep: timedelta, clock: Clock, turn: asyncio.Lock) -> None:
+    while True:
+        try:
+            async with turn:
+                while await clear_once(term, clock.wall() - keep):
+                    pass
+        except (Unavailable, Unknown, Conflict) as error:
+            log.warning("audit trail not cleared", extra={"why": str(error), "term": term.number})
+        await asyncio.sleep(EVERY.total_seconds())
+
+
+async def clear_once(term: Term, before: datetime) -> int:
+    """Take the oldest links away that were made before a time; how many."""
+    head, written = await audit.head(term.store)
+    if written is None:
+        return 0
+    oldest = [codec.decode(AuditLink, entry.value) for entry in await _oldest(term)]
+    going = []
+    for link in oldest:
+        if link.entry.at >= before or link.number == head.number:
+            break
+        going.append(link)
+    if not going:
+        return 0
+    last = going[-1]
+    ends = AuditHead(number=head.number, hash=head.hash, first=last.number + 1, before_first=last.hash)
+    await term.commit(
+        *(Delete(keys.audit_link(link.number)) for link in going),
+        Put(keys.AUDIT_HEAD, codec.encode(ends)),
+        expect=[At(keys.AUDIT_HEAD, written.modified)],
+    )
+    return len(going)
+
+
+async def _oldest(term: Term) -> tuple[Entry, ...]:
+    return (await term.store.scan(keys.AUDIT, limit=CLEARED)).entries

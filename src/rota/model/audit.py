@@ -1,0 +1,75 @@
+"""The audit trail: who changed what, from where, and who was turned away.
+
+An entry is written in the same commit as the change it tells of, so that neither is there without the other. The leader
+then seals entries into a chain: each link holds the hash of the one before, so that nothing can be changed, removed or
+put in between without all that follows being written anew.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """One key of a change."""
+
+    key: str
+    before: str | None
+    """What was there, as text; None if nothing was."""
+
+    after: str | None
+    """What is there now; None if nothing is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditEntry:
+    """Something that was done, or refused."""
+
+    id: str
+    at: datetime
+    """When, by the clock of whoever wrote it down."""
+
+    by: str
+    """Whose token it was, or which user's command; empty for a stranger."""
+
+    origin: str
+    """The door and the address: `http 10.0.0.7`, `command box`."""
+
+    what: str
+    """The operation; of a refusal, what was asked for."""
+
+    changes: list[Changed] = field(default_factory=list)
+    refused: str = ""
+    """Why it was refused; empty if it was done."""
+
+    count: int = 1
+    """How many refusals this one line stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditLink:
+    """An entry at its place in the chain."""
+
+    number: int
+    previous: str
+    """The hash of the link before."""
+
+    hash: str
+    entry: AuditEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditHead:
+    """Where the chain begins and where it ends."""
+
+    number: int = 0
+    """Of the last link; 0 if there is none."""
+
+    hash: str = ""
+    """Of the last link."""
+
+    first: int = 1
+    """Of the oldest link that is kept."""
+
+    before_first: str = ""
+    """The hash of the link before that one."""

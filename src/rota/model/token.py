@@ -1,0 +1,52 @@
+"""Tokens: who may come in, for what, and until when. Of a token itself only its digest is ever kept."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Access(StrEnum):
+    """What a caller is allowed to do; each includes those above it."""
+
+    VIEW = "view"
+    """Look."""
+
+    OPERATE = "operate"
+    """Change what the fleet does."""
+
+    ADMIN = "admin"
+    """Change who may do what."""
+
+    NODE = "node"
+    """Speak as a node of the fleet, which has the store and so everything."""
+
+    def covers(self, needed: "Access") -> bool:
+        """Is it enough for that?"""
+        order = list(Access)
+        return order.index(self) >= order.index(needed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRecord:
+    """A token that the fleet knows."""
+
+    name: str
+    access: Access
+    digest: str
+    """SHA-256 of the token, in hex. A token is random and long, so a slow hash would protect nothing."""
+
+    made: datetime
+    """When the token itself was made: a rotation makes another one."""
+
+    by: str
+    expires: datetime | None = None
+    """None: never."""
+
+    older: str = ""
+    """The digest of the token before the last rotation; empty if it is not known any more."""
+
+    older_until: datetime | None = None
+    """Until when that one is taken, too."""
+
+    revoked: datetime | None = None
+    """When it was taken back; what is revoked stays so."""

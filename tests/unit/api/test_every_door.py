@@ -1,0 +1,242 @@
+"""Every route and every method, as the doors themselves list them: who may not is refused and noted, who may is let in.
+
+A route or method that is added is in the table by itself. One that says nothing of what it needs is closed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import grpc
+import pytest
+from starlette.routing import Route
+
+from rota.api import grpc as grpc_door
+from rota.api import introspection, resources, session
+from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
+from rota.api.entry import FREE
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
+from rota.api.openapi import describe
+from rota.api.watches import Watches
+from rota.decide.access import Access, Gate, TurnedAway, digest
+from rota.decide.attempts import Failures
+from rota.model.token import TokenRecord
+from rota.rpc import serve_link
+from rota.rpc.pb import link_pb2
+from tests.kit.link_server import Desk
+from tests.unit.api.test_grpc import Caller as GrpcCaller
+from tests.unit.api.test_health import HandClock
+from tests.unit.api.test_relays import count
+from tests.unit.api.test_resources_http import Caller
+
+CLOCK = HandClock()
+NOW = CLOCK.wall()
+TOKENS = {access: f"rota_{access}_0123456789" for access in Access}
+EXPIRED, REVOKED = "rota_expired_0123456789", "rota_revoked_0123456789"
+BAD = {
+    "none": "",
+    "unknown": "rota_unknown_0123456789",
+    "expired": EXPIRED,
+    "revoked": REVOKED,
+    "tampered": f"{TOKENS[Access.NODE][:-1]}x",
+    "cut": TOKENS[Access.NODE][:-1],
+}
+"""Tokens that open nothing, by what is wrong with them."""
+
+
+def record(name: str, token: str, access: Access = Access.NODE) -> TokenRecord:
+    return TokenRecord(name=name, access=access, digest=digest(token).hex(), made=NOW, by="ada")
+
+
+RECORDS = [
+    *(record(access, token, access) for access, token in TOKENS.items()),
+    replace(record("expired", EXPIRED), expires=NOW - timedelta(seconds=1)),
+    replace(record("revoked", REVOKED), revoked=NOW),
+]
+
+
+@dataclass(frozen=True)
+class Noted:
+    by: str
+    origin: str
+    what: str
+    refused: str
+
+
+class Guarded:
+    """Doors whose doorkeeper knows one token of each role; and what it noted."""
+
+    def __init__(self) -> None:
+        self.notes: list[Noted] = []
+        gate = Gate((), "see: cat data/token").with_records(RECORDS)
+        self.keeper = Doorkeeper(gate, CLOCK, note=self._note, failures=Failures(100_000))
+        self.behind = Behind(lambda: None, CLOCK, Watches(), count)
+        self.app = door(
+            Health(CLOCK), registry(Figures), dict, gate=self.keeper, more=resources.routes(self.behind), clock=CLOCK
+        )
+
+    def _note(self, *, by: str, origin: str, what: str, refused: str) -> None:
+        self.notes.append(Noted(by, origin, what, refused))
+
+    def take_notes(self) -> list[Noted]:
+        taken, self.notes = self.notes, []
+        return taken
+
+
+def too_little(needed: Access) -> list[Access]:
+    return [access for access in Access if not access.covers(needed)]
+
+
+# HTTP
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    """Every method of every path that the application has."""
+    for route in Guarded().app.routes:
+        assert isinstance(route, Route), f"{route} is no route; say here who may ask it"
+        for method in sorted(route.methods or ()):
+            yield method, route.path
+
+
+def needed_over_http(method: str, path: str) -> Access:
+    """What the description of the API says of a route; what it does not describe is for those who may look."""
+    described = describe(resources.table())["paths"].get(path, {})
+    found = described.get("get" if method == "HEAD" else method.lower())
+    return Access(found["x-rota-access"]) if found else Access.VIEW
+
+
+JUDGES = ("POST", session.PATH)
+"""It brings a token in its body, and has tests of its own (`test_session`)."""
+
+ROUTES = [(method, path) for method, path in routes() if path not in FREE and (method, path) != JUDGES]
+
+
+def test_the_table_has_the_routes() -> None:
+    assert len(ROUTES) > 60
+    assert {path for _, path in routes()} >= {"/metrics", "/openapi.json", "/v1/tokens", "/v1/jobs/{name}", *FREE}
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_a_route_refuses_who_may_not_and_lets_in_who_may(method: str, path: str) -> None:
+    guarded, needed = Guarded(), needed_over_http(method, path)
+    where = path.replace("{", "").replace("}", "")
+    for wrong, token in BAD.items():
+        answer = await Caller(guarded.app, token)(method, where)
+        assert answer.status == 401, wrong
+        (noted,) = guarded.take_notes()
+        assert (noted.origin, noted.what) == ("http 127.0.0.1", f"{method} {where}")
+        assert noted.by == (wrong if wrong in ("expired", "revoked") else "")
+        assert token == "" or token not in noted.refused
+    for access in Access:
+        answer = await Caller(guarded.app, TOKENS[access])(method, where)
+        if access in too_little(needed):
+            assert answer.status == 403
+            (noted,) = guarded.take_notes()
+            assert (noted.by, noted.what) == (access, f"{method} {where}")
+        else:
+            assert answer.status in (200, 204, 503)  # there is no store behind this door
+            assert guarded.take_notes() == []
+
+
+async def test_what_is_no_route_is_refused_to_strangers_like_any_other() -> None:
+    guarded = Guarded()
+    for path in ("/", "/v1/../v1/nodes", "/v1/nodes/", "//v1/nodes", "/v1/explode", "/healthz/x"):
+        for method in ("GET", "POST", "TRACE", "OPTIONS"):
+            assert (await Caller(guarded.app, "")(method, path)).status == 401
+    assert len(guarded.take_notes()) == 24
+
+
+# gRPC
+
+
+def methods() -> Iterator[str]:
+    """Every method of every service at the port."""
+    link = link_pb2.DESCRIPTOR.services_by_name["Link"]
+    for service in (*grpc_door.SERVICES, link, introspection.REFLECTION):
+        for method in service.methods:
+            yield f"/{service.full_name}/{method.name}"
+
+
+METHODS = list(methods())
+
+
+@asynccontextmanager
+async def opened(guarded: Guarded) -> AsyncIterator[GrpcCaller]:
+    def take_note(refused: TurnedAway, method: str, address: str) -> TurnedAway:
+        return guarded.keeper.turn_away(refused, door="grpc", address=address, what=method)
+
+    def more() -> list[grpc.GenericRpcHandler]:
+        return grpc_door.handlers(guarded.behind, Health(CLOCK), asyncio.Event(), guarded.keeper)
+
+    async with serve_link(
+        "grpc://127.0.0.1:0",
+        Desk(),
+        more=more,
+        admit=lambda method, shown: grpc_door.turned_away(guarded.keeper, method, shown),
+        take_note=take_note,
+    ) as server:
+        async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
+            yield GrpcCaller(channel, server.address)
+
+
+async def code(ask: GrpcCaller, method: str, token: str) -> grpc.StatusCode:
+    """How a call ends."""
+    try:
+        await ask.raw(method, b"", token=token)
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+def test_the_table_has_the_methods() -> None:
+    assert len(METHODS) > 40
+    assert {"/rota.link.v1.Link/Dispatch", "/CrawlerMaster/AddResource", "/rota.v1.Jobs/Put"} <= set(METHODS)
+
+
+async def test_every_method_refuses_who_may_not_and_lets_in_who_may() -> None:
+    guarded = Guarded()
+    async with opened(guarded) as ask:
+        for method in METHODS:
+            needed = grpc_door.needed(method)
+            assert needed is not None
+            for wrong, token in BAD.items():
+                assert await code(ask, method, token) is grpc.StatusCode.UNAUTHENTICATED, (method, wrong)
+                (noted,) = guarded.take_notes()
+                assert (noted.origin, noted.what) == ("grpc 127.0.0.1", method)
+                assert noted.by == (wrong if wrong in ("expired", "revoked") else "")
+            for access in Access:
+                ended = await code(ask, method, TOKENS[access])
+                if access in too_little(needed):
+                    assert ended is grpc.StatusCode.PERMISSION_DENIED, (method, access)
+                    assert [noted.by for noted in guarded.take_notes()] == [access]
+                else:
+                    assert ended not in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED), method
+                    assert guarded.take_notes() == []
+
+
+# Too often
+
+
+async def test_who_is_refused_again_and_again_is_told_to_wait_and_others_are_not_held_up() -> None:
+    guarded = Guarded()
+    guarded.keeper = keeper = Doorkeeper(
+        Gate((), "see: cat data/token").with_records(RECORDS), CLOCK, failures=Failures(at_once=3)
+    )
+    app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, clock=CLOCK)
+    statuses = [(await Caller(app, "rota_guess")("GET", "/v1/node")).status for _ in range(5)]
+    assert statuses == [401, 401, 401, 429, 429]
+    waiting = await Caller(app, "rota_guess")("GET", "/v1/node")
+    assert waiting.headers["retry-after"] == "1"
+    assert "too many" in waiting.json["error"]
+    assert (await Caller(app, TOKENS[Access.VIEW])("GET", "/v1/node")).status == 200
+    CLOCK.time += 10
+    assert (await Caller(app, "rota_guess")("GET", "/v1/node")).status == 401
+    async with opened(guarded) as ask:
+        ended = [await code(ask, "/rota.v1.Nodes/List", "rota_guess") for _ in range(4)]
+    assert ended[0] is grpc.StatusCode.UNAUTHENTICATED
+    assert ended[-1] is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,0 +1,195 @@
+"""Tokens: made, rotated and revoked in the store, over HTTP, and what doorkeepers know of it a moment later."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import pytest
+
+from rota.api import audit, resources
+from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
+from rota.api.health import Health
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
+from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_token
+from rota.api.watches import Watches
+from rota.decide.access import Access, Admitted, Gate, TurnedAway, known
+from rota.model import keys
+from rota.model.errors import Conflict, Denied, Invalid, NotFound
+from rota.store import Delete, Store, open_store
+from tests.unit.api.test_health import HandClock
+from tests.unit.api.test_relays import count
+from tests.unit.api.test_resources_http import Caller
+
+HOUR = timedelta(hours=1)
+OWN, ADMIN = "rota_own_0123456789", "rota_admin_0123456789"
+GATE = Gate((known(OWN, Access.NODE), known(ADMIN, Access.ADMIN, "ada")), "see: cat data/token")
+
+
+class Time(HandClock):
+    """A clock whose time of day is set by hand, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = super().wall()
+
+    def wall(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory://") as store:
+        yield store
+
+
+@asynccontextmanager
+async def watched(store: Store, clock: Time) -> AsyncIterator[Doorkeeper]:
+    """A doorkeeper that follows the store, and has heard all there was."""
+    keeper, heard = Doorkeeper(GATE, clock), asyncio.Event()
+    following = asyncio.create_task(keeper.follow(store, heard.set))
+    try:
+        await asyncio.wait_for(heard.wait(), 5)
+        yield keeper
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def admitted(keeper: Doorkeeper, token: str, expected: bool) -> bool:
+    """Whether a doorkeeper comes to think so of a token."""
+    async with asyncio.timeout(5):
+        while isinstance(keeper.judge(f"Bearer {token}", Access.VIEW), Admitted) is not expected:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    return expected
+
+
+async def test_a_token_is_told_once_and_its_digest_kept(store: Store, clock: Time) -> None:
+    made = await create_token(store, clock, "grafana", "view", by="ada", expires_in=HOUR)
+    assert made.token.startswith("rota_")
+    assert len(made.token) > 40
+    entry = await store.get(keys.token("grafana"))
+    assert entry is not None
+    assert made.token.encode() not in entry.value
+    (view,) = await list_tokens(store, clock)
+    assert (view.name, view.access, view.by, view.is_good) == ("grafana", Access.VIEW, "ada", True)
+    assert view.expires == clock.now + HOUR
+
+
+async def test_doorkeepers_hear_of_what_is_made_revoked_and_deleted(store: Store, clock: Time) -> None:
+    old = await create_token(store, clock, "old", "view", by="ada")
+    async with watched(store, clock) as keeper:
+        assert await admitted(keeper, old.token, True)
+        made = await create_token(store, clock, "grafana", "operate", by="ada")
+        assert await admitted(keeper, made.token, True)
+        assert keeper.judge(f"Bearer {made.token}", Access.OPERATE) == Admitted("grafana", Access.OPERATE)
+        await revoke_token(store, clock, "grafana")
+        assert not await admitted(keeper, made.token, False)
+        judged = keeper.judge(f"Bearer {made.token}", Access.VIEW)
+        assert isinstance(judged, TurnedAway)
+        assert "token grafana was revoked" in judged.why
+        await store.commit(Delete(keys.token("old")))
+        assert not await admitted(keeper, old.token, False)
+        assert await admitted(keeper, OWN, True)
+
+
+async def test_a_rotation_makes_a_new_token_and_may_keep_the_old_one_for_a_while(store: Store, clock: Time) -> None:
+    first = await create_token(store, clock, "ci", "operate", by="ada", expires_in=HOUR)
+    clock.now += HOUR / 2
+    second = await rotate_token(store, clock, "ci", by="bob", keep_old=HOUR / 4)
+    assert second.expires == clock.now + HOUR
+    async with watched(store, clock) as keeper:
+        assert await admitted(keeper, first.token, True)
+        assert await admitted(keeper, second.token, True)
+        clock.now += HOUR / 4
+        assert not await admitted(keeper, first.token, False)
+        third = await rotate_token(store, clock, "ci", by="bob")
+        assert await admitted(keeper, third.token, True)
+        assert not await admitted(keeper, second.token, False)
+
+
+async def test_a_name_is_taken_while_its_token_is_good(store: Store, clock: Time) -> None:
+    await create_token(store, clock, "ci", "view", by="ada", expires_in=HOUR)
+    with pytest.raises(Conflict, match="rotate it, revoke it first"):
+        await create_token(store, clock, "ci", "admin", by="ada")
+    clock.now += HOUR
+    with pytest.raises(Invalid, match="make it anew with create"):
+        await rotate_token(store, clock, "ci", by="ada")
+    assert (await create_token(store, clock, "ci", "admin", by="ada")).access is Access.ADMIN
+    revoked = await revoke_token(store, clock, "ci")
+    clock.now += HOUR
+    assert await revoke_token(store, clock, "ci") == revoked  # since then, not since now
+    assert (await create_token(store, clock, "ci", "view", by="ada")).access is Access.VIEW
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "life", "words"),
+    [
+        ("../x", "view", None, "use letters, digits"),
+        ("", "view", None, "use letters, digits"),
+        ("x" * 64, "view", None, "at most 63"),
+        ("x", "god", None, "there are view, operate, admin, node"),
+        ("x", "view", timedelta(), "more than 0 s"),
+        ("x", "view", timedelta(days=10_000), "at most 3650 days"),
+    ],
+)
+async def test_what_is_wrong_is_said(
+    store: Store, clock: Time, name: str, role: str, life: timedelta | None, words: str
+) -> None:
+    with pytest.raises(Invalid, match=words):
+        await create_token(store, clock, name, role, by="ada", expires_in=life)
+
+
+async def test_a_token_that_is_not_there_is_not_found(store: Store, clock: Time) -> None:
+    await create_token(store, clock, "grafana", "view", by="ada")
+    with pytest.raises(NotFound, match='did you mean "grafana"'):
+        await revoke_token(store, clock, "grafanaa")
+    with pytest.raises(NotFound):
+        await rotate_token(store, clock, "../grafana", by="ada")
+
+
+async def test_nobody_gives_away_more_than_it_has(store: Store, clock: Time) -> None:
+    with pytest.raises(Denied, match="would open node, and yours opens admin"):
+        await create_token(store, clock, "x", "node", by="ada", most=Access.ADMIN)
+    await create_token(store, clock, "join", "node", by="ada")
+    with pytest.raises(Denied, match="would open node"):
+        await rotate_token(store, clock, "join", by="ada", most=Access.ADMIN)
+
+
+# Over HTTP
+
+
+async def test_tokens_over_http_and_the_trail_of_it(store: Store, clock: Time) -> None:
+    async with watched(store, clock) as keeper:
+        more = resources.routes(Behind(lambda: store, clock, Watches(), count))
+        app = door(Health(clock), registry(Figures), dict, gate=keeper, more=more, clock=clock)
+        ask = Caller(app, ADMIN)
+        wanted = {"name": "grafana", "role": "operate", "expires_in": "90d"}
+        made = await ask("POST", "/v1/tokens", wanted)
+        assert (made.status, made.headers["location"]) == (201, "/v1/tokens/grafana")
+        token = made.json["token"]
+        assert await admitted(keeper, token, True)
+        assert "would open node" in await ask.refused(403, "POST", "/v1/tokens", {"name": "x", "role": "node"})
+        assert "role is missing" in await ask.refused(422, "POST", "/v1/tokens", {"name": "x"})
+        rotated = await ask("POST", "/v1/tokens/grafana/rotate", {"keep_old": "1h"})
+        assert rotated.status == 200
+        assert (await ask("POST", "/v1/tokens/grafana/revoke", {})).json["is_good"] is False
+        listed = await ask("GET", "/v1/tokens")
+        assert [each["name"] for each in listed.json["tokens"]] == ["grafana"]
+        assert token.encode() not in listed.body
+    lines = await audit.read_audit(store)
+    assert [(line.entry.by, line.entry.origin, line.entry.what) for line in lines] == [
+        ("ada", "http 127.0.0.1", "create_token"),
+        ("ada", "http 127.0.0.1", "rotate_token"),
+        ("ada", "http 127.0.0.1", "revoke_token"),
+    ]
+    shown = await Caller(app, ADMIN)("GET", "/v1/audit?limit=2")
+    assert len(shown.json["entries"]) == 2
+    assert (await Caller(app, ADMIN)("GET", "/v1/audit/verify")).json["waiting"] == 3

@@ -1,0 +1,97 @@
+"""Sealing the audit trail: all that is written gets its place, and old links go without breaking the rest."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from rota.api.audit import read_audit, verify_audit
+from rota.control.audit import keep_audit
+from rota.control.term import Term
+from rota.model import codec, keys
+from rota.model.audit import AuditLink
+from rota.store import Delete, Put, Store
+from rota.store.audit import AuditedStore, unsealed
+from tests.kit.virtual_trials import CLOCK
+from tests.unit.control.test_leader import play
+
+DAY = timedelta(days=1)
+
+
+def sealing(keep: timedelta = 365 * DAY) -> Callable[[Term], Awaitable[None]]:
+    """What a leader does that only looks after the trail."""
+    return lambda term: keep_audit(term, keep, CLOCK)
+
+
+async def change(store: Store, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        await AuditedStore(store, CLOCK, by="ada", origin="command box", what="try").commit(Put(f"/k/{number}", b"1"))
+
+
+def test_what_was_written_before_and_during_a_term_gets_its_place() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        await change(store, 0, 100)
+        node("a", sealing())
+        await asyncio.sleep(30)
+        await change(store, 100, 5)
+        await asyncio.sleep(30)
+        verdict = await verify_audit(store)
+        assert (verdict.is_whole, verdict.links, verdict.waiting) == (True, 105, 0)
+        lines = await read_audit(store, limit=1000)
+        assert [line.number for line in lines] == list(range(1, 106))
+        assert {line.entry.changes[0].key for line in lines} == {f"/k/{number}" for number in range(105)}
+
+    play(story)
+
+
+def test_a_new_leader_goes_on_where_the_old_one_ended() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        first = node("a", sealing())
+        await asyncio.sleep(30)
+        await change(store, 0, 3)
+        await asyncio.sleep(5)
+        first.cancel()
+        await change(store, 3, 3)
+        assert len(await unsealed(store)) == 3
+        node("b", sealing())
+        await asyncio.sleep(30)
+        verdict = await verify_audit(store)
+        assert (verdict.is_whole, verdict.links, verdict.waiting) == (True, 6, 0)
+
+    play(story)
+
+
+def test_old_links_go_and_what_is_left_is_whole() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        node("a", sealing(keep=DAY))
+        await asyncio.sleep(30)
+        await change(store, 0, 120)
+        await asyncio.sleep(DAY.total_seconds() / 2)
+        noted = (await verify_audit(store)).head
+        await change(store, 120, 5)
+        await asyncio.sleep(DAY.total_seconds() * 0.6)
+        verdict = await verify_audit(store, noted=noted)
+        assert (verdict.is_whole, verdict.links) == (True, 5), verdict
+        await asyncio.sleep(DAY.total_seconds())
+        assert (await verify_audit(store)).links == 1  # the last one stays, for the next to follow on
+
+    play(story)
+
+
+def test_who_meddles_with_the_trail_in_the_store_is_found() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        node("a", sealing())
+        await asyncio.sleep(30)
+        await change(store, 0, 3)
+        await asyncio.sleep(5)
+        entry = await store.get(keys.audit_link(2))
+        assert entry is not None
+        link = codec.decode(AuditLink, entry.value)
+        meddled = entry.value.replace(b"ada", b"bob")
+        await store.commit(Put(entry.key, meddled))
+        assert (await verify_audit(store)).flaw == "link 2 was changed: its hash does not fit what it says"
+        await store.commit(Put(entry.key, codec.encode(link)))
+        assert (await verify_audit(store)).is_whole
+        await store.commit(Delete(keys.audit_link(3)))
+        assert (await verify_audit(store)).flaw == "the chain should end with link 3, and ends with 2"
+
+    play(story)
