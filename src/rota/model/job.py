@@ -7,8 +7,8 @@ clocks say, and a run's token is the epoch of its attempt.
 A run lives under one key while it is not over, and moves to another, in one commit, when it is: the history may be as
 long as it likes, and whoever looks after the living never reads it.
 
-Runs are structs with their version as the tag, not dataclasses: there may be thousands of them a second, and they are
-written and read without a step between.
+Runs and cursors are structs with their version as the tag, not dataclasses: there may be thousands of them a second,
+and they are written and read without a step between.
 """
 
 from dataclasses import dataclass, field
@@ -117,8 +117,7 @@ class JobRecord:
     """Whose function it is, or who declares the command; empty for jobs of the API."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobCursor:
+class JobCursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="v", tag=1):
     """Up to where a job is decided.
 
     Whoever decides something that may happen only once, or only so often at a time, writes this record in the same
@@ -128,7 +127,7 @@ class JobCursor:
     upto: datetime | None = None
     """Every due time up to this one has become a run or was recorded as missed; None: none was yet."""
 
-    used: dict[str, Revision] = field(default_factory=dict)
+    used: dict[str, Revision] = msgspec.field(default_factory=dict)
     """For a job that comes after others: the success of each that its last run followed."""
 
 

@@ -41,7 +41,7 @@ UNTOLD = 2.0
 LASTING = 1.0
 """Seconds after which an attempt is written down as running."""
 
-AHEAD = 0.1
+AHEAD = 0.2
 """Seconds of work that a node takes on beyond its free executors, as long as its runs are short enough for that."""
 
 MOST_AHEAD = 256
@@ -58,7 +58,7 @@ TICK = 0.25
 ENDS = 40
 """Outcomes that are written together; each takes two or three writes."""
 
-LINGER = 0.01
+LINGER = 0.02
 """Seconds for which outcomes wait for others that may come; while nothing else is at work here they do not."""
 
 RETRY = 0.5

@@ -145,7 +145,8 @@ class Scheduler:
         """Until something is new, or due."""
         now = self._store_clock.now()
         coming = [*self._next.values(), *filter(None, map(self._view.next_ready, self._view.waiting))]
-        seconds = min(((each - now).total_seconds() for each in coming if each > now), default=IDLE)
+        soonest = min((each for each in coming if each > now), default=None)
+        seconds = IDLE if soonest is None else (soonest - now).total_seconds()
         limit = turn.STEP.total_seconds() if self._ripening else self._retry
         try:
             async with asyncio.timeout(min(seconds, limit)):

@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+PACE = 0.005
+"""Seconds from one reading of the log for all watches to the next: a commit that comes alone is read at once, and those
+of a burst together."""
+
 FEW = 2
 """So many watches of a process read for themselves: they may want little of what there is."""
 
@@ -269,9 +273,10 @@ class LogStore:
         """Read the end of the log for the watches that rest."""
         while True:
             await self._tail.is_wanted.wait()
-            beat = self._pulse.count
+            beat, began = self._pulse.count, self._clock.monotonic()
             await self._tail.go_on(beat)
             await self._pulse.past(beat)
+            await asyncio.sleep(max(0.0, began + PACE - self._clock.monotonic()))
 
     async def _sweep(self) -> None:
         observer = Observer()
