@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.workloads.services.codes import Ret
 
@@ -55,7 +56,7 @@ class Answer:
         """The body, read as JSON."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Invalid(f"the answer to cmd {self.cmd} is not JSON: {error}; read its body instead") from None
 
     def raise_for_ret(self) -> "Answer":

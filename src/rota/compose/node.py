@@ -162,7 +162,7 @@ class _Node:
                 relay=place,
                 jobs=settings.jobs,
             )
-            state.runtime.crew.letters = str(folder.path / "dead-letters")
+            state.runtime.crew.letters = str(confine.own_folder(folder.path, "dead-letters", target.confinement))
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from rota.kit.decoding import UNREADABLE
 from rota.model.assignment import Assignment
 from rota.model.audit import AuditEntry, AuditHead, AuditLink
 from rota.model.certificate import RevokedCertificate
@@ -119,7 +120,7 @@ def decode(kind: type[R], data: bytes) -> R:
     if (struct := _structs.get(kind)) is not None:
         try:
             return cast(R, struct.decode(data))
-        except msgspec.DecodeError:  # of another version, or broken: the longer way says which
+        except UNREADABLE:  # of another version, or broken: the longer way says which
             pass
     return _decode(kind, data)
 
@@ -129,7 +130,7 @@ def _decode(kind: type[R], data: bytes) -> R:
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
         version = fields.pop("v")
-    except (msgspec.DecodeError, KeyError):
+    except (*UNREADABLE, KeyError):
         raise Invalid(f"this is no {name} record: {data[:80]!r}") from None
     if not isinstance(version, int) or version > VERSIONS[kind]:
         raise Invalid(f"a {name} record of version {version}, this Rota knows {VERSIONS[kind]}; upgrade this node")
@@ -139,5 +140,5 @@ def _decode(kind: type[R], data: bytes) -> R:
         fields["v"] = VERSIONS[kind]
     try:
         return msgspec.convert(fields, type=kind, str_keys=True)
-    except msgspec.ValidationError as error:
+    except UNREADABLE as error:
         raise Invalid(f"a broken {name} record: {error}") from None

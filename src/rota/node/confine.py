@@ -11,6 +11,7 @@ import os
 import pwd
 import resource
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -64,6 +65,19 @@ def find(config: RuntimeConfig) -> Confinement:
     return msgspec.structs.replace(limits, user=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=found.pw_dir)
 
 
+def own_folder(data: Path, name: str, confinement: Confinement) -> Path:
+    """A folder below the node's data into which the app writes itself, whoever it is.
+
+    Another user may pass through the data folder to it, and can neither list nor read what else is there.
+    """
+    folder = data / name
+    if confinement.user and os.geteuid() == 0 != confinement.uid:
+        data.chmod(0o711)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.chown(folder, confinement.uid, confinement.gid)
+    return folder
+
+
 def cleaned(environ: Mapping[str, str], confinement: Confinement | None = None) -> dict[str, str]:
     """The variables that the app's processes get: none of Rota's settings and secrets, and their user's own home."""
     kept = {name: value for name, value in environ.items() if not name.startswith(PREFIX) or name in KEPT}
@@ -89,11 +103,11 @@ def confine(confinement: Confinement) -> None:
 def confine_attempt(confinement: Confinement) -> None:
     """Confine this process, which is an attempt's alone, further."""
     if confinement.cpu is not None:
-        _limit(resource.RLIMIT_CPU, confinement.cpu)
+        _limit(resource.RLIMIT_CPU, confinement.cpu, spare=1)  # SIGXCPU says what it was; a second later comes SIGKILL
 
 
-def _limit(what: int, most: int) -> None:
+def _limit(what: int, most: int, spare: int = 0) -> None:
     """Set a limit; one that is lower already stays."""
     _, hard = resource.getrlimit(what)
-    bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(what, (bound, bound))
+    bound = most + spare if hard == resource.RLIM_INFINITY else min(most + spare, hard)
+    resource.setrlimit(what, (min(most, bound), bound))

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.node.short_path import short
 
@@ -97,7 +98,7 @@ async def _reply(line: bytes, verbs: Mapping[str, Verb]) -> dict[str, Any]:
     try:
         try:
             request = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Invalid(f"the request is no JSON object: {error}") from None
         verb = verbs.get(request.get("do", ""))
         if verb is None:

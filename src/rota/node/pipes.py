@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rota.kit import frames
+from rota.kit.decoding import UNREADABLE
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally
 from rota.workloads.services.figures import Figures
 from rota.workloads.services.table import Table
@@ -556,7 +557,7 @@ class Channel:
             messages = _decoded(self._decoder, data)
         except (BlockingIOError, InterruptedError):
             return None
-        except (OSError, frames.FrameTooLong, msgspec.MsgspecError):
+        except (OSError, frames.FrameTooLong, *UNREADABLE):
             return False
         for message in messages:
             if self.is_open:

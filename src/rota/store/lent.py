@@ -15,6 +15,7 @@ from typing import NoReturn, TypeAlias
 
 import msgspec
 
+from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
@@ -107,7 +108,7 @@ class Lender:
         """The worker asks something."""
         try:
             asked = _asks.decode(frame)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Invalid(f"a worker asked something of the store that is no question: {error}") from None
         if isinstance(asked, _Leave):
             if (task := self._open.pop(asked.number, None)) is not None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rota.kit import records
+from rota.kit.decoding import UNREADABLE
 from rota.workloads.resources.dedup import ID_SIZE, SPAN, Excerpt, Mark
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ def _recalled(data: bytes, wall: float) -> list[Excerpt]:
     while record is not None:
         try:
             turn = decode(record.content)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             break  # written by another version of Rota
         marks += turn.marks
         age = max(0.0, wall - turn.at)  # the clock may have been set back

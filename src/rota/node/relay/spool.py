@@ -28,6 +28,7 @@ from zlib import crc32
 import msgspec
 
 from rota.kit import records
+from rota.kit.decoding import UNREADABLE
 from rota.kit.files import fsync_folder
 from rota.model.errors import Invalid, Unavailable
 from rota.sinks.port import Message
@@ -166,7 +167,7 @@ class Spool:
             return
         try:
             found.messages.append((sequence, self._decode(record.content)))
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             self._lose(sequence, found)
 
     def _lose(self, sequence: int, found: ReadBack) -> None:

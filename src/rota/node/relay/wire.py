@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from rota.kit import frames
+from rota.kit.decoding import UNREADABLE
 from rota.workloads.resources.dedup import Excerpt
 from rota.workloads.resources.relay.held import Emission
 
@@ -189,7 +190,7 @@ class Wire:
             records = [_decoder.decode(frame) for frame in self._decoder.feed(data)]
         except (BlockingIOError, InterruptedError):
             return
-        except (OSError, frames.FrameTooLong, msgspec.MsgspecError):
+        except (OSError, frames.FrameTooLong, *UNREADABLE):
             self.lose()
             return
         self.last_heard = self._loop.time()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rota.kit import records
+from rota.kit.decoding import UNREADABLE
 from rota.sources.port import NewRecord, Record
 
 MOST_BYTES = 16 * 2**20
@@ -97,6 +98,6 @@ def _sound(found: records.Record | None) -> Sound | None:
         return None
     try:
         batch = _decode(found.content)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
     return Sound(batch, found.end) if batch and batch[0].offset == found.sequence else None

@@ -21,6 +21,7 @@ from zlib import crc32
 
 import msgspec
 
+from rota.kit.decoding import UNREADABLE
 from rota.kit.files import fsync_folder
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 
@@ -76,7 +77,7 @@ class Place:
             meta = msgspec.json.decode((self.folder / META).read_bytes(), type=Meta)
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"source {self.shown}: no log there; make it: rota log create {self.shown}") from None
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise Invalid(f"source {self.shown}: {META} is damaged ({error}); write it anew from a copy") from None
         except OSError as error:
             raise Unavailable(f"source {self.shown}: {error.strerror}; make the folder usable") from error

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.kit.clock import Clock
+from rota.kit.decoding import UNREADABLE
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
@@ -67,7 +68,7 @@ async def _check_schema(client: Client, key: bytes, store: str, *, create: bool)
         found = await client.range(pb.RangeRequest(key=key))
     try:
         version = msgspec.json.decode(found.kvs[0].value, type=_Schema).v
-    except msgspec.DecodeError:
+    except UNREADABLE:
         raise Invalid(f"store {store}: {key.decode()} in etcd is not Rota's; choose another namespace") from None
     if version > SCHEMA:
         raise Invalid(

@@ -1,0 +1,33 @@
+"""A short run of each fuzzer: nothing of ours falls over, nothing grows. `make show-safety` runs them for longer."""
+
+from pathlib import Path
+
+from tests.kit.fuzzed import GROWTH, fuzz_logs, fuzz_spools, fuzzed_node
+
+SECONDS = 3.0
+SEED = 1
+
+
+async def test_no_door_falls_over_what_nobody_should_send(tmp_path: Path) -> None:
+    async with fuzzed_node(tmp_path) as fuzzed:
+        fuzzers = fuzzed.fuzzers
+        before = fuzzed.memory()
+        for name, fuzz in fuzzers.items():
+            tally = await fuzz(SECONDS, SEED)
+            assert tally.broken == [], name
+            assert tally.sent > 5, name
+            assert fuzzed.is_well(), name
+        assert fuzzed.memory() - before < GROWTH
+        assert "Traceback" not in fuzzed.node.errors.read_text()
+
+
+def test_a_damaged_spool_is_opened_or_refused_in_our_words(tmp_path: Path) -> None:
+    tally = fuzz_spools(tmp_path, SECONDS, SEED)
+    assert tally.broken == []
+    assert tally.sent > 20
+
+
+async def test_a_damaged_log_is_read_or_refused_in_our_words(tmp_path: Path) -> None:
+    tally = await fuzz_logs(tmp_path, SECONDS, SEED)
+    assert tally.broken == []
+    assert tally.sent > 5
