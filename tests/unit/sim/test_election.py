@@ -9,11 +9,11 @@ import pytest
 from rota.sim.run import run_seed, run_seeds
 
 
-def test_a_hundred_seeds_break_no_rule() -> None:
-    verdicts = list(run_seeds(range(100)))
+def test_seeds_break_no_rule() -> None:
+    verdicts = list(run_seeds(range(40)))
     assert {verdict.seed: verdict.violations for verdict in verdicts if verdict.violations} == {}
-    assert sum(verdict.counts["terms"] for verdict in verdicts) > 200, "too quiet to prove anything"
-    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 2000
+    assert sum(verdict.counts["terms"] for verdict in verdicts) > 80, "too quiet to prove anything"
+    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 800
 
 
 @pytest.mark.parametrize(

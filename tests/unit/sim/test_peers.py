@@ -5,11 +5,11 @@ import pytest
 from rota.sim.run import run_seed, run_seeds
 
 
-def test_sixteen_seeds_break_no_rule() -> None:
-    verdicts = list(run_seeds(range(16), "peers"))
+def test_seeds_break_no_rule() -> None:
+    verdicts = list(run_seeds(range(6), "peers"))
     assert {verdict.seed: verdict.violations for verdict in verdicts if verdict.violations} == {}
-    assert sum(verdict.counts["beats"] for verdict in verdicts) > 1000, "too quiet to prove anything"
-    assert sum(verdict.counts["transitions"] for verdict in verdicts) > 64
+    assert sum(verdict.counts["beats"] for verdict in verdicts) > 400, "too quiet to prove anything"
+    assert sum(verdict.counts["transitions"] for verdict in verdicts) > 20
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,15 @@ FOUND = {
 }
 """What is left out → the words of the rule that finds it."""
 
+RARE = {"fsync": 100, "fate": 20}
+"""Where to begin to look for what few seeds have, as a disk that fails between a write and its fsync."""
+
 
 def test_nothing_acked_is_lost_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(40), "relay"))
+    verdicts = list(run_seeds(range(12), "relay"))
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
-    assert sum(verdict.counts["messages delivered"] for verdict in verdicts) > 20_000, "nothing was tried"
-    assert sum(verdict.counts["relay maps"] for verdict in verdicts) > 100, "nothing moved"
+    assert sum(verdict.counts["messages delivered"] for verdict in verdicts) > 6_000, "nothing was tried"
+    assert sum(verdict.counts["relay maps"] for verdict in verdicts) > 30, "nothing moved"
     stories = [line for verdict in verdicts for line in verdict.story]
     for fault in ("died", "crashes", "freezes", "cut off", "stands still", "broke off", "goes to"):
         assert any(fault in line for line in stories), f"no seed had: {fault}"
@@ -30,7 +33,8 @@ def test_nothing_acked_is_lost_whatever_happens() -> None:
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_missing_safeguard_is_found(broken: str) -> None:
-    found = (violation for seed in range(200) for violation in run_seed(seed, "relay", broken).violations)
+    seeds = range(RARE.get(broken, 0), 200)
+    found = (violation for seed in seeds for violation in run_seed(seed, "relay", broken).violations)
     assert any(FOUND[broken] in violation for violation in found)
 
 

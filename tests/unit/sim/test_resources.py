@@ -4,12 +4,12 @@ from rota.sim.run import run_seed, run_seeds
 
 
 def test_resources_stay_covered_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(40), "resources"))
+    verdicts = list(run_seeds(range(12), "resources"))
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
-    assert sum(verdict.counts["terms"] for verdict in verdicts) > 100
-    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 1000, "nothing was tried"
+    assert sum(verdict.counts["terms"] for verdict in verdicts) > 30
+    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 300, "nothing was tried"
 
 
 def test_exclusive_work_that_trusts_its_lease_for_ever_is_found() -> None:
-    found = [violation for seed in range(12) for violation in run_seed(seed, "resources", "deadline").violations]
+    found = [violation for seed in range(6) for violation in run_seed(seed, "resources", "deadline").violations]
     assert any("acts on" in violation for violation in found)
