@@ -50,6 +50,11 @@ async def open_output(text: str, stream: str, store: Store) -> AsyncIterator[Out
         await output.close()
 
 
+def preload(text: str) -> None:
+    """Import what opens an output, so that those who are forked need not."""
+    _adapter(urls.parse(text))
+
+
 class Adapter(Protocol):
     """What an adapter's module offers."""
 

@@ -30,7 +30,7 @@ import setproctitle
 import rota
 from rota.kit import loglines
 from rota.model.errors import RotaError
-from rota.node import kernel, worker
+from rota.node import kernel, streaming, worker
 from rota.node.confine import Confinement, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
@@ -60,7 +60,9 @@ def main(argv: list[str] | None = None) -> None:
     app = _imported(options.app, pipe)
     if options.brief:
         _become(app, pipe, options, confinement)
-    pipe.send(Loaded(app.summary(), _code(options.app), _warnings()))
+    warnings = _warnings()
+    streaming.preload(app)
+    pipe.send(Loaded(app.summary(), _code(options.app), warnings))
     gc.collect()
     gc.freeze()
     _serve(app, pipe, options.lifeline, confinement)

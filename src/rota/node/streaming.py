@@ -18,6 +18,7 @@ from random import random
 import msgspec
 
 from rota.committers.open import open_committer
+from rota.committers.open import preload as preload_output
 from rota.committers.port import Committer
 from rota.kit.backoff import delays
 from rota.kit.clock import SYSTEM
@@ -44,6 +45,7 @@ from rota.node.pipes import (
 from rota.sdk.app import App
 from rota.sdk.declared import Stream
 from rota.sources.open import open_source
+from rota.sources.open import preload as preload_source
 from rota.sources.port import Source, Vanished
 from rota.store.lent import OWN, LentStore
 from rota.store.port import Put
@@ -58,6 +60,14 @@ def be_stream(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) 
     """Run the one stream task of this worker to its end."""
     assert brief.order is not None
     asyncio.run(Streaming(app, brief, brief.order).run(sock))
+
+
+def preload(app: App) -> None:
+    """Import what an app's streams need: a tenth of a second and more, which each of their workers would take."""
+    for stream in app.streams.values():
+        with contextlib.suppress(RotaError, ImportError):  # what is wrong is told by who opens it
+            preload_source(stream.spec.source)
+            preload_output(stream.spec.sink)
 
 
 class Streaming:

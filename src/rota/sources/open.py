@@ -37,6 +37,11 @@ async def open_source(text: str) -> AsyncIterator[Source]:
         await source.close()
 
 
+def preload(text: str) -> None:
+    """Import what opens a source, so that those who are forked need not."""
+    _adapter(urls.parse(text))
+
+
 def open_log(text: str) -> "Log":
     """The embedded log at a URL, to append to; a context manager. NotFound if nobody has made it."""
     from rota.sources.log import log, settings  # noqa: PLC0415  # nobody needs it who only reads from Kafka

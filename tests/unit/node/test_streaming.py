@@ -16,7 +16,7 @@ from rota import App, Batch
 from rota.committers.memory import MemoryCommitter
 from rota.decide.crew import Phase as WorkerPhase
 from rota.kit.clock import SYSTEM
-from rota.model import codec, keys
+from rota.model import adapters, codec, keys
 from rota.model.errors import Denied
 from rota.model.ids import LeaseId
 from rota.model.stream import Dismissal, Group, Phase, SkipRecord, StreamTaskStatus, TaskState
@@ -34,7 +34,7 @@ from rota.node.pipes import (
     TaskStarted,
     pair,
 )
-from rota.node.streaming import Streaming
+from rota.node.streaming import Streaming, preload
 from rota.node.workers import Worker
 from rota.sources.memory import Topic, topic
 from rota.sources.port import NewRecord
@@ -237,3 +237,21 @@ async def test_a_worker_may_use_nothing_but_its_own_stream(agent: Agent) -> None
     for key in (keys.stream_group("other", "g"), keys.LEADER, "/streams/s"):
         with pytest.raises(Denied):
             await asking.get(key)
+
+
+def test_what_streams_need_is_imported_once_and_what_is_missing_is_no_reason_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, asked = App("shop"), []
+
+    def imported(name: str) -> object:
+        asked.append(name)
+        if name == "rota.sources.kafka":
+            raise ImportError("its library is broken")
+        return object()
+
+    monkeypatch.setattr(adapters, "import_module", imported)
+    for number, source in enumerate(("kafka://h/t", "log:///a")):
+        app.stream(name=f"s{number}", source=source, sink="parquet:///out")(lambda batch: [])
+    preload(app)
+    assert asked == ["rota.sources.kafka", "rota.sources.log.source", "rota.committers.parquet"]
