@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PACE = 0.005
+PACE = 0.01
 """Seconds from one reading of the log for all watches to the next: a commit that comes alone is read at once, and those
 of a burst together."""
 
@@ -274,9 +274,10 @@ class LogStore:
         while True:
             await self._tail.is_wanted.wait()
             beat, began = self._pulse.count, self._clock.monotonic()
-            await self._tail.go_on(beat)
+            is_read = await self._tail.go_on(beat)
             await self._pulse.past(beat)
-            await asyncio.sleep(max(0.0, began + PACE - self._clock.monotonic()))
+            if is_read:
+                await asyncio.sleep(max(0.0, began + PACE - self._clock.monotonic()))
 
     async def _sweep(self) -> None:
         observer = Observer()

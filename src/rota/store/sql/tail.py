@@ -99,13 +99,19 @@ class Tail:
                 self.is_wanted.clear()
         return resting.after
 
-    async def go_on(self, beat: int, after: Revision | None = None) -> None:
-        """Read what came before that beat, unless somebody has meanwhile; with `after`, no more than is past it."""
+    async def go_on(self, beat: int, after: Revision | None = None) -> bool:
+        """Read what came before that beat, if it is not here; with `after`, only until there is something past it.
+
+        Whether anything was read.
+        """
+        is_read = False
         async with self._turn:
             while self._start is not None and self._beat < beat and (after is None or self._end <= after):
                 await self._read_on()
+                is_read = True
                 if after is not None:
-                    return
+                    break
+        return is_read
 
     async def _read_on(self) -> None:
         beat = self._count()
