@@ -19,7 +19,7 @@ import grpc
 import httpx2 as httpx
 
 ODD: Sequence[Any] = (
-    None, True, 0, -1, 2**31, 2**63, 1e308, "", " ", "a", "é", "\u0000", "\ud83d\ude00", "../../etc/passwd", "..%2f..",
+    None, True, 0, -1, 2**31, 2**63, 1e308, "", " ", "a", "é", "\u0000", "\U0001f600", "../../etc/passwd", "..%2f..",
     "a" * 5000, "<script>alert(1)</script>", "\x1b[31mred", "'; drop table x;--", "%s%n", "{}", [], [[]], {}, {"": {}},
 )  # fmt: skip
 """Values that programs stumble over."""

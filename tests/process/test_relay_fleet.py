@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from rota.api.certificates import revoke_certificates
+from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
+from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, SinkState
 from rota.sinks import Message
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
 from tests.kit import rabbit
+from tests.kit.certificates import Authority, serial
 from tests.kit.emitters import emit_from, emitting, gaps, numbers_of, relays
 from tests.kit.node import NodeUnderTest, workers
 from tests.kit.servers import RabbitMQ
@@ -46,8 +50,16 @@ def victim(servers: ServerPool, tmp_path: Path) -> Iterator[RabbitHarness]:
 class Nodes:
     """Nodes on one store, with one token."""
 
-    def __init__(self, folder: Path, sink: str, store: Store, stack: ExitStack, settings: dict[str, str]) -> None:
-        self.folder, self.sink, self.store = folder, sink, store
+    def __init__(
+        self,
+        folder: Path,
+        sink: str,
+        store: Store,
+        stack: ExitStack,
+        settings: dict[str, str],
+        authority: Authority | None = None,
+    ) -> None:
+        self.folder, self.sink, self.store, self.authority = folder, sink, store, authority
         self._stack, self._settings = stack, settings
         self.nodes: dict[str, NodeUnderTest] = {}
         self._token = folder / "token"
@@ -56,7 +68,10 @@ class Nodes:
 
     async def add(self, name: str) -> NodeUnderTest:
         """One more node, started and ready."""
-        url, flags = f"sqlite:///{self.folder}/rota.db", ("--token", f"file:{self._token}")
+        url, flags = f"sqlite:///{self.folder}/rota.db", ["--token", f"file:{self._token}"]
+        if self.authority is not None:
+            known = NodeUnderTest(self.folder / name, name=name).name
+            flags += ["--tls", str(self.authority.issue(known))]
         node = emitting(self.folder / name, self.sink, *flags, name=name, store=url, **self._settings)
         self.nodes[name] = self._stack.enter_context(node)
         await node.ready()
@@ -79,10 +94,12 @@ class Nodes:
 
 
 @asynccontextmanager
-async def fleet(folder: Path, sink: str, names: str = "ab", **settings: str) -> AsyncIterator[Nodes]:
+async def fleet(
+    folder: Path, sink: str, names: str = "ab", authority: Authority | None = None, **settings: str
+) -> AsyncIterator[Nodes]:
     async with open_store(f"sqlite:///{folder}/rota.db") as store:
         with ExitStack() as stack:
-            found = Nodes(folder, sink, store, stack, settings)
+            found = Nodes(folder, sink, store, stack, settings, authority)
             for name in names:
                 await found.add(name)
             yield found
@@ -258,3 +275,21 @@ async def test_what_an_exclusive_task_says_is_never_mixed_with_what_its_successo
             assert first_copies == sorted(first_copies), "an earlier epoch spoke after a later one"
             for epoch in {epoch for epoch, _ in first_copies}:
                 assert gaps(number for each, number in first_copies if each == epoch) == []
+
+
+async def test_relays_with_certificates_do_the_same_and_let_go_of_one_that_is_revoked(
+    place: RabbitHarness, tmp_path: Path
+) -> None:
+    async with fleet(tmp_path, place.url(), authority=Authority(tmp_path / "tls")) as found:
+        await found.map_of("a", "b")
+        await emit_from(found.store, "ticker", ROOMS)
+        await has_grown(place, 2000)
+        assert all(status.lines >= 2 for status in (await relays(found.store)).values())
+        revoked = serial(tmp_path / "tls" / found.nodes["b"].name)
+        await revoke_certificates(found.store, SYSTEM, found.nodes["b"].name, [(revoked, None)], by="ada")
+
+        async def is_let_go() -> bool:
+            return (await relays(found.store))[NodeId(found.nodes["a"].name)].lines < 2
+
+        await eventually(is_let_go, within=10)
+        await stopped(found)

@@ -57,7 +57,9 @@ async def read_audit(
         return is_recent and by in ("", entry.by) and (not refused or bool(entry.refused))
 
     found: deque[AuditLine] = deque(maxlen=limit)
-    async with aclosing(audit.links(store)) as links:
+    head, _ = await audit.head(store)
+    takes_all = not by and not refused and since is None
+    async with aclosing(audit.links(store, max(0, head.number - limit) if takes_all else 0)) as links:
         async for link in links:
             if is_wanted(link.entry):
                 found.append(AuditLine(number=link.number, hash=link.hash, entry=link.entry))

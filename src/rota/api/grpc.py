@@ -18,13 +18,25 @@ from google.protobuf import empty_pb2, message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from rota.api import crawler, hooks, introspection, job_grpc, operations, planning, relays, stream_grpc, watching, wire
+from rota.api import (
+    crawler,
+    hooks,
+    introspection,
+    job_grpc,
+    operations,
+    planning,
+    relays,
+    safety_grpc,
+    stream_grpc,
+    watching,
+    wire,
+)
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.methods import NOBODY, Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
-from rota.api.pb import crawler_pb2, jobs_pb2, streams_pb2
+from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, streams_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, TurnedAway
@@ -334,6 +346,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = (
     *pb.DESCRIPTOR.services_by_name.values(),
     *jobs_pb2.DESCRIPTOR.services_by_name.values(),
     *streams_pb2.DESCRIPTOR.services_by_name.values(),
+    *safety_pb2.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
 METHODS: dict[str, Method | Stream] = {
@@ -366,6 +379,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Hooks.Test": Method("try_hook", _try_hook),
     **job_grpc.METHODS,
     **stream_grpc.METHODS,
+    **safety_grpc.METHODS,
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),
 }

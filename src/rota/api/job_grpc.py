@@ -15,10 +15,6 @@ from rota.api.watches import Watches
 from rota.model.errors import Invalid
 from rota.model.job import Try
 
-BY = "api"
-"""Who is written down for what is asked over gRPC."""
-
-
 # Jobs
 
 
@@ -39,26 +35,28 @@ async def _put(call: Call, request: pb.PutJobRequest) -> pb.Job:
     if not isinstance(fields, dict):
         raise Invalid("spec_json must be an object, with the fields of the job")
     version = wire.given(request, "version")
-    return to_job(await job_operations.put_job(call.store, {**fields, "name": request.name}, by=BY, version=version))
+    return to_job(
+        await job_operations.put_job(call.store, {**fields, "name": request.name}, by=call.by, version=version)
+    )
 
 
 async def _delete(call: Call, request: pb.JobRequest) -> pb.JobDeleted:
-    await job_operations.delete_job(call.store, request.name, by=BY)
+    await job_operations.delete_job(call.store, request.name, by=call.by)
     return pb.JobDeleted(name=request.name)
 
 
 async def _enable(call: Call, request: pb.JobRequest) -> pb.Job:
-    return to_job(await job_operations.enable_job(call.store, request.name, by=BY))
+    return to_job(await job_operations.enable_job(call.store, request.name, by=call.by))
 
 
 async def _disable(call: Call, request: pb.JobRequest) -> pb.Job:
-    return to_job(await job_operations.disable_job(call.store, request.name, by=BY))
+    return to_job(await job_operations.disable_job(call.store, request.name, by=call.by))
 
 
 async def _start(call: Call, request: pb.RunJobRequest) -> pb.Run:
     payload = wire.from_json("payload_json", request.payload_json) if request.payload_json else None
     wait = call.wait(request)
-    return to_run(await job_operations.run_job(call.store, request.name, by=BY, payload=payload, wait=wait))
+    return to_run(await job_operations.run_job(call.store, request.name, by=call.by, payload=payload, wait=wait))
 
 
 async def _preview(call: Call, request: pb.PreviewJobRequest) -> pb.DueTimes:
@@ -75,7 +73,7 @@ async def _backfill(call: Call, request: pb.BackfillJobRequest) -> pb.RunIds:
     first, last = wire.from_time(request, "first"), wire.from_time(request, "last")
     if first is None or last is None:
         raise Invalid(f"{'first' if first is None else 'last'} is missing; say from when to when")
-    return pb.RunIds(runs=await job_operations.backfill_job(call.store, request.name, first, last, by=BY))
+    return pb.RunIds(runs=await job_operations.backfill_job(call.store, request.name, first, last, by=call.by))
 
 
 # Runs
@@ -98,12 +96,12 @@ async def _run(call: Call, request: pb.RunRequest) -> pb.Run:
 
 
 async def _restart(call: Call, request: pb.RunRequest) -> pb.Run:
-    return to_run(await job_operations.restart_run(call.store, request.run, by=BY))
+    return to_run(await job_operations.restart_run(call.store, request.run, by=call.by))
 
 
 async def _interrupt(call: Call, request: pb.InterruptRunRequest) -> pb.Run:
     wait = call.wait(request)
-    return to_run(await job_operations.interrupt_run(call.store, request.run, by=BY, why=request.why, wait=wait))
+    return to_run(await job_operations.interrupt_run(call.store, request.run, by=call.by, why=request.why, wait=wait))
 
 
 async def _forget(call: Call, request: pb.RunRequest) -> pb.RunDeleted:

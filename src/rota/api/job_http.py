@@ -14,10 +14,6 @@ from rota.api.operations import PAGE
 from rota.api.sse import EventStream, Told
 from rota.model.errors import Invalid
 
-BY = "api"
-"""Who is written down for what is asked over HTTP."""
-
-
 # Jobs
 
 
@@ -39,28 +35,28 @@ async def _put(call: Call) -> Response:
     name = call.path["name"]
     if fields.setdefault("name", name) != name:
         raise Invalid(f'the path says job "{name}", and the body "{fields["name"]}"; say the same, or leave it out')
-    return _job(await job_operations.put_job(call.store, fields, by=BY, version=version))
+    return _job(await job_operations.put_job(call.store, fields, by=call.by, version=version))
 
 
 async def _delete(call: Call) -> Response:
-    await job_operations.delete_job(call.store, call.path["name"], by=BY)
+    await job_operations.delete_job(call.store, call.path["name"], by=call.by)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 async def _enable(call: Call) -> Response:
     await calls.fields(call)
-    return _job(await job_operations.enable_job(call.store, call.path["name"], by=BY))
+    return _job(await job_operations.enable_job(call.store, call.path["name"], by=call.by))
 
 
 async def _disable(call: Call) -> Response:
     await calls.fields(call)
-    return _job(await job_operations.disable_job(call.store, call.path["name"], by=BY))
+    return _job(await job_operations.disable_job(call.store, call.path["name"], by=call.by))
 
 
 async def _start(call: Call) -> Response:
     payload = (await calls.fields(call, "payload")).get("payload")
     wait = calls.duration(call.request, "wait")
-    run = await job_operations.run_job(call.store, call.path["name"], by=BY, payload=payload, wait=wait)
+    run = await job_operations.run_job(call.store, call.path["name"], by=call.by, payload=payload, wait=wait)
     return _made(run)
 
 
@@ -73,7 +69,7 @@ async def _preview(call: Call) -> Response:
 async def _backfill(call: Call) -> Response:
     fields = await calls.fields(call, "first", "last")
     first, last = calls.moment("first", fields.get("first")), calls.moment("last", fields.get("last"))
-    made = await job_operations.backfill_job(call.store, call.path["name"], first, last, by=BY)
+    made = await job_operations.backfill_job(call.store, call.path["name"], first, last, by=call.by)
     return calls.json({"runs": made}, HTTPStatus.CREATED)
 
 
@@ -98,7 +94,7 @@ async def _run(call: Call) -> Response:
 
 async def _restart(call: Call) -> Response:
     await calls.fields(call)
-    return _made(await job_operations.restart_run(call.store, _id(call), by=BY))
+    return _made(await job_operations.restart_run(call.store, _id(call), by=call.by))
 
 
 async def _interrupt(call: Call) -> Response:
@@ -106,7 +102,7 @@ async def _interrupt(call: Call) -> Response:
     if not isinstance(why, str):
         raise Invalid(f"why is {why!r}; it must be a text")
     wait = calls.duration(call.request, "wait")
-    return calls.json(await job_operations.interrupt_run(call.store, _id(call), by=BY, why=why, wait=wait))
+    return calls.json(await job_operations.interrupt_run(call.store, _id(call), by=call.by, why=why, wait=wait))
 
 
 async def _forget(call: Call) -> Response:

@@ -39,6 +39,11 @@ class Call:
     caller: Admitted = NOBODY
 
     @property
+    def by(self) -> str:
+        """Who is written down for what this changes."""
+        return self.caller.name or "api"
+
+    @property
     def clock(self) -> Clock:
         """The node's clock."""
         return self.behind.clock

@@ -10,9 +10,6 @@ from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, Stre
 from rota.model.manifest import Manifest
 from rota.model.stream import MoveRecord, Reset, SkipRecord
 
-BY = "api"
-"""Who is written down for what is asked over gRPC."""
-
 
 async def _list(call: Call, request: pb.ListStreamsRequest) -> pb.StreamPage:
     limit = wire.given(request, "limit")
@@ -50,37 +47,37 @@ async def _published(call: Call, request: pb.ListPublishedRequest) -> pb.Publish
 
 async def _suspend(call: Call, request: pb.StreamVerb) -> pb.Stream:
     wait = call.wait(request)
-    return to_stream(await stream_operations.suspend_stream(call.store, request.name, by=BY, wait=wait))
+    return to_stream(await stream_operations.suspend_stream(call.store, request.name, by=call.by, wait=wait))
 
 
 async def _resume(call: Call, request: pb.StreamVerb) -> pb.Stream:
     wait = call.wait(request)
-    return to_stream(await stream_operations.resume_stream(call.store, request.name, by=BY, wait=wait))
+    return to_stream(await stream_operations.resume_stream(call.store, request.name, by=call.by, wait=wait))
 
 
 async def _terminate(call: Call, request: pb.StreamVerb) -> pb.Stream:
     wait = call.wait(request)
-    return to_stream(await stream_operations.terminate_stream(call.store, request.name, by=BY, wait=wait))
+    return to_stream(await stream_operations.terminate_stream(call.store, request.name, by=call.by, wait=wait))
 
 
 async def _scale(call: Call, request: pb.ScaleStreamRequest) -> pb.Stream:
     tasks = wire.given(request, "tasks")
-    return to_stream(await stream_operations.scale_stream(call.store, request.name, tasks, by=BY))
+    return to_stream(await stream_operations.scale_stream(call.store, request.name, tasks, by=call.by))
 
 
 async def _hand_off(call: Call, request: pb.HandOffRequest) -> pb.Stream:
     wait, groups = call.wait(request), list(request.groups)
-    return to_stream(await stream_operations.hand_off_groups(call.store, request.name, groups, by=BY, wait=wait))
+    return to_stream(await stream_operations.hand_off_groups(call.store, request.name, groups, by=call.by, wait=wait))
 
 
 async def _reset(call: Call, request: pb.ResetStreamRequest) -> pb.Stream:
     wait, to = call.wait(request), request.to or None
-    return to_stream(await stream_operations.reset_stream(call.store, request.name, by=BY, to=to, wait=wait))
+    return to_stream(await stream_operations.reset_stream(call.store, request.name, by=call.by, to=to, wait=wait))
 
 
 async def _reset_offsets(call: Call, request: pb.ResetOffsetsRequest) -> pb.Stream:
     wait, offsets = call.wait(request), dict(request.offsets)
-    return to_stream(await stream_operations.reset_offsets(call.store, request.name, offsets, by=BY, wait=wait))
+    return to_stream(await stream_operations.reset_offsets(call.store, request.name, offsets, by=call.by, wait=wait))
 
 
 # Answers

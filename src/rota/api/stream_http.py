@@ -7,9 +7,6 @@ from rota.api.calls import Call, Endpoint
 from rota.api.operations import PAGE
 from rota.model.errors import Invalid
 
-BY = "api"
-"""Who is written down for what is asked over HTTP."""
-
 
 async def _list(call: Call) -> Response:
     asked = call.request.query_params
@@ -40,26 +37,26 @@ async def _published(call: Call) -> Response:
 async def _suspend(call: Call) -> Response:
     await calls.fields(call)
     wait = calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.suspend_stream(call.store, call.path["name"], by=BY, wait=wait))
+    return calls.json(await stream_operations.suspend_stream(call.store, call.path["name"], by=call.by, wait=wait))
 
 
 async def _resume(call: Call) -> Response:
     await calls.fields(call)
     wait = calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.resume_stream(call.store, call.path["name"], by=BY, wait=wait))
+    return calls.json(await stream_operations.resume_stream(call.store, call.path["name"], by=call.by, wait=wait))
 
 
 async def _terminate(call: Call) -> Response:
     await calls.fields(call)
     wait = calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.terminate_stream(call.store, call.path["name"], by=BY, wait=wait))
+    return calls.json(await stream_operations.terminate_stream(call.store, call.path["name"], by=call.by, wait=wait))
 
 
 async def _scale(call: Call) -> Response:
     fields = await calls.fields(call, "tasks")
     if "tasks" not in fields:
         raise Invalid("tasks is missing; say how many, or null for as many as are declared")
-    return calls.json(await stream_operations.scale_stream(call.store, call.path["name"], fields["tasks"], by=BY))
+    return calls.json(await stream_operations.scale_stream(call.store, call.path["name"], fields["tasks"], by=call.by))
 
 
 async def _hand_off(call: Call) -> Response:
@@ -67,12 +64,14 @@ async def _hand_off(call: Call) -> Response:
     if not isinstance(groups, list):
         raise Invalid("groups must be a list of numbers, like [0, 1]; leave it out for all")
     wait = calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.hand_off_groups(call.store, call.path["name"], groups, by=BY, wait=wait))
+    return calls.json(
+        await stream_operations.hand_off_groups(call.store, call.path["name"], groups, by=call.by, wait=wait)
+    )
 
 
 async def _reset(call: Call) -> Response:
     to, wait = (await calls.fields(call, "to")).get("to"), calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.reset_stream(call.store, call.path["name"], by=BY, to=to, wait=wait))
+    return calls.json(await stream_operations.reset_stream(call.store, call.path["name"], by=call.by, to=to, wait=wait))
 
 
 async def _reset_offsets(call: Call) -> Response:
@@ -80,7 +79,9 @@ async def _reset_offsets(call: Call) -> Response:
     if not isinstance(offsets, dict):
         raise Invalid('offsets must be an object from partitions to places, like {"0": 120, "1": "earliest"}')
     wait = calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.reset_offsets(call.store, call.path["name"], offsets, by=BY, wait=wait))
+    return calls.json(
+        await stream_operations.reset_offsets(call.store, call.path["name"], offsets, by=call.by, wait=wait)
+    )
 
 
 ENDPOINTS = (

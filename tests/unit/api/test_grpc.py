@@ -641,6 +641,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "CrawlerMaster",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
+            "rota.v1.Audit",
             "rota.v1.Events",
             "rota.v1.Hooks",
             "rota.v1.Jobs",
@@ -650,6 +651,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "rota.v1.Resources",
             "rota.v1.Runs",
             "rota.v1.Streams",
+            "rota.v1.Tokens",
         ]
         # What is told is enough to know every message, in a process that has none of our code.
         pool = descriptor_pool.DescriptorPool()

@@ -3,25 +3,36 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
+import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from rota.api import audit, resources
+from rota.api import grpc as grpc_door
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
+from rota.api.pb import safety_pb2 as pb
 from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_token
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, Gate, TurnedAway, known
 from rota.model import keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound
+from rota.rpc import serve_link
 from rota.store import Delete, Store, open_store
+from tests.kit.link_server import Desk
+from tests.unit.api.test_grpc import Code, refused
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_relays import count
 from tests.unit.api.test_resources_http import Caller
+
+M = TypeVar("M", bound=Message)
 
 HOUR = timedelta(hours=1)
 OWN, ADMIN = "rota_own_0123456789", "rota_admin_0123456789"
@@ -193,3 +204,44 @@ async def test_tokens_over_http_and_the_trail_of_it(store: Store, clock: Time) -
     shown = await Caller(app, ADMIN)("GET", "/v1/audit?limit=2")
     assert len(shown.json["entries"]) == 2
     assert (await Caller(app, ADMIN)("GET", "/v1/audit/verify")).json["waiting"] == 3
+
+
+# Over gRPC
+
+
+async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -> None:
+    async with watched(store, clock) as keeper:
+        behind = Behind(lambda: store, clock, Watches(), count)
+
+        def more() -> list[grpc.GenericRpcHandler]:
+            return grpc_door.handlers(behind, Health(clock), asyncio.Event(), keeper)
+
+        async with (
+            serve_link("grpc://127.0.0.1:0", Desk(), more=more) as server,
+            grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel,
+        ):
+
+            async def ask(method: str, request: Message, kind: type[M], token: str = ADMIN) -> M:
+                shown = (("authorization", f"Bearer {token}"),)
+                call = channel.unary_unary(f"/rota.v1.{method}")
+                return kind.FromString(await call(request.SerializeToString(), timeout=10, metadata=shown))
+
+            wanted = pb.CreateTokenRequest(name="ci", role="operate", expires_in=Duration(seconds=3600))
+            made = await ask("Tokens/Create", wanted, pb.NewToken)
+            assert (made.name, made.access, made.expires.ToDatetime(UTC)) == ("ci", "operate", clock.now + HOUR)
+            assert await admitted(keeper, made.token, True)
+            async with refused(Code.ALREADY_EXISTS, "rotate it"):
+                await ask("Tokens/Create", wanted, pb.NewToken)
+            async with refused(Code.PERMISSION_DENIED, "would open node"):
+                await ask("Tokens/Create", pb.CreateTokenRequest(name="x", role="node"), pb.NewToken)
+            rotated = await ask("Tokens/Rotate", pb.RotateTokenRequest(name="ci"), pb.NewToken)
+            assert rotated.token != made.token
+            assert not (await ask("Tokens/Revoke", pb.RevokeTokenRequest(name="ci"), pb.Token)).is_good
+            (listed,) = (await ask("Tokens/List", pb.ListTokensRequest(), pb.TokenList)).tokens
+            assert (listed.name, listed.HasField("revoked")) == ("ci", True)
+            lines = (await ask("Audit/Read", pb.ReadAuditRequest(by="ada"), pb.AuditLines)).entries
+            assert [line.what for line in lines] == ["create_token", "rotate_token", "revoke_token"]
+            assert [change.HasField("before") for change in lines[0].changes] == [False]
+            assert {line.origin for line in lines} == {"grpc 127.0.0.1"}
+            verdict = await ask("Audit/Verify", pb.VerifyAuditRequest(), pb.AuditVerdict)
+            assert (verdict.is_whole, verdict.waiting) == (True, 3)

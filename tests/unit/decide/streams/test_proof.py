@@ -70,7 +70,8 @@ def test_a_range_that_is_missing_or_there_twice_is_found(
     spans, moves, committed = walked(begin, taken)
     assume(len(spans) > 1)
     index = data.draw(st.integers(1, len(spans) - 1))
-    twice = Walk([*spans, spans[index]], moves, committed).flaws(0, ALL)
-    assert any(flaw.times > flaw.due for flaw in twice) or Walk(spans, moves, committed).begin != begin
+    # Where somebody set the offset back, a range too many may look like one that the walk began with.
+    twice = Walk([*spans, spans[index]], moves, committed)
+    assert any(flaw.times > flaw.due for flaw in twice.flaws(0, ALL)) or twice.begin != begin
     less = Walk([*spans[:index], *spans[index + 1 :]], moves, committed)
     assert less.flaws(0, ALL) or less.begin != begin
