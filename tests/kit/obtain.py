@@ -87,6 +87,7 @@ BACKENDS: Mapping[str, Backend] = {
     "mariadb": Backend("mariadbd", ("mariadb-server",), directories="/usr/sbin"),
     # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
     "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
+    "chromium": Backend("chromium", ("chromium",)),
     "kafka": JavaBackend("java", ("openjdk-17-jre-headless", "maven"), archives=jars.KAFKA),
 }
 

@@ -2,16 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
+from rota.api.steer import Steer, Verb
 from rota.api.watches import Watches
 from rota.decide.access import Access
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
+from rota.model.ids import NodeId
 from rota.store.audit import AuditedStore
 from rota.store.logs.port import Logs
 from rota.store.port import Store
+
+
+async def _alone(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+    raise Unavailable(f"node {node} cannot be asked from here; ask it at its own door")
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,12 @@ class Behind:
 
     logs: Callable[[], Logs | None] = lambda: None
     """Where the output of runs is kept, or None while this node has no store."""
+
+    steer: Steer = _alone
+    """Asks a node what only it can answer."""
+
+    note: Callable[..., None] = lambda **_: None
+    """Puts what is done without a commit on the audit trail: by whom, from where, what."""
 
     def present_store(self) -> Store:
         """The store; Unavailable while there is none."""

@@ -1,15 +1,15 @@
 """Who is let in over HTTP: callers that name this node and show a token that is good.
 
-Everything but health needs both. The name guards against DNS rebinding: a page of another site may have its own name
-point to this machine, and a browser would send it our way with that name in `Host`. An address cannot be made to mean
-another machine, so the one that a caller reached is a good name too.
+Everything but health needs both; the dashboard's files need the name alone. The name guards against DNS rebinding: a
+page of another site may have its own name point to this machine, and a browser would send it our way with that name in
+`Host`. An address cannot be made to mean another machine, so the one that a caller reached is a good name too.
 
 A browser comes with the cookie of its session instead of the header; `api.session` says what else it must show.
 
 `Entry` stands before all routes and asks for `view`; a route that needs more says so with `require`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -30,15 +30,23 @@ FREE = frozenset({"/healthz", "/readyz", "/livez"})
 class Entry:
     """Lets requests in, or answers why not."""
 
-    def __init__(self, app: ASGIApp, doorkeeper: Doorkeeper, hosts: Collection[str]) -> None:
-        self._app, self._doorkeeper, self._hosts = app, doorkeeper, hosts
+    def __init__(
+        self,
+        app: ASGIApp,
+        doorkeeper: Doorkeeper,
+        hosts: Collection[str],
+        is_page: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        self._app, self._doorkeeper, self._hosts, self._is_page = app, doorkeeper, hosts, is_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in FREE:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = self._misdirected(request) or self._judged(request)
+        refused = self._misdirected(request)
+        if refused is None and not self._is_page(scope["path"]):
+            refused = self._judged(request)
         await (refused or self._app)(scope, receive, send)
 
     def _misdirected(self, request: Request) -> Response | None:

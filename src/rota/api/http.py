@@ -75,13 +75,15 @@ def door(
     gate: Doorkeeper,
     hosts: Collection[str] = (),
     more: Sequence[BaseRoute] = (),
+    is_page: Callable[[str], bool] = lambda path: False,
     refresh: Callable[[], Awaitable[None]] | None = None,
     clock: Clock = SYSTEM,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `refresh` is waited
-    for before metrics are written down, for figures that take a while to ask for.
+    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `is_page` says
+    which paths are files for everybody. `refresh` is waited for before metrics are written down, for figures that take
+    a while to ask for.
     """
 
     async def healthz(request: Request) -> Response:
@@ -113,7 +115,10 @@ def door(
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Manners, clock=clock), Middleware(Entry, doorkeeper=gate, hosts=hosts)],
+        middleware=[
+            Middleware(_Manners, clock=clock),
+            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page),
+        ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
 

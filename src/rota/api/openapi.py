@@ -15,8 +15,11 @@ from rota.api import (
     hooks,
     job_operations,
     operations,
+    overview,
     planning,
+    pulse,
     relays,
+    steering,
     stream_operations,
     tokens,
     watching,
@@ -36,10 +39,13 @@ _RECORDS = (
     hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
     JobView, JobPage, RunView, RunPage,
     StreamView, StreamPage, StreamDetail, PublishedPage,
-    tokens.TokenView, tokens.NewToken, audit.Verdict,
+    tokens.TokenView, tokens.NewToken, audit.Verdict, overview.Overview, steering.ServiceList,
 )  # fmt: skip
 
-_MODULES = (operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler)
+_MODULES = (
+    operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
+    pulse, steering,
+)  # fmt: skip
 """Where operations are."""
 
 _ANSWERS: dict[str, str] = {
@@ -80,6 +86,8 @@ _ANSWERS: dict[str, str] = {
     "reset_stream": "StreamView",
     "reset_offsets": "StreamView",
     "list_relays": "RelayList",
+    "overview": "Overview",
+    "list_services": "ServiceList",
     "count_messages": "ResourceTally",
     "create_token": "NewToken",
     "rotate_token": "NewToken",
@@ -94,6 +102,7 @@ _DELETING = ("delete_resource", "delete_hook", "delete_job", "delete_run")
 _STREAMS: dict[str, str] = {
     "watch_resources": "Events put and delete, whose data is a ResourceView; synced; reset.",
     "watch_events": "Events happened, whose data is an Event; synced.",
+    "watch_pulse": "Events beat, with parts and revision.",
     "follow_log": "Events output, with attempt, offset, text and next.",
 }
 """What is told by the operations that go on."""
@@ -137,6 +146,15 @@ _BODIES: dict[str, dict[str, Any]] = {
         "required": ["offsets"],
     },
     "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
+    "clear_service": {
+        "type": "object",
+        "properties": {"groups": {"type": ["array", "null"], "items": {"type": "integer"}}},
+    },
+    "resize_service": {
+        "type": "object",
+        "properties": {"group": {"type": "integer"}, "count": {"type": "integer", "minimum": 1}},
+        "required": ["group", "count"],
+    },
     "create_hook": {
         "type": "object",
         "properties": {

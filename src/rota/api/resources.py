@@ -20,10 +20,13 @@ from rota.api import (
     job_http,
     openapi,
     operations,
+    overview,
     planning,
+    pulse,
     relays,
     safety_http,
     sse,
+    steering,
     stream_http,
     watching,
 )
@@ -56,7 +59,14 @@ def routes(behind: Behind) -> list[Route]:
 
 def table() -> tuple[Endpoint, ...]:
     """Every endpoint of the API."""
-    return (*ENDPOINTS, *job_http.ENDPOINTS, *stream_http.ENDPOINTS, *safety_http.ENDPOINTS, *crawler.ENDPOINTS)
+    return (
+        *ENDPOINTS,
+        *steering.ENDPOINTS,
+        *job_http.ENDPOINTS,
+        *stream_http.ENDPOINTS,
+        *safety_http.ENDPOINTS,
+        *crawler.ENDPOINTS,
+    )
 
 
 def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Request], Awaitable[Response]]:
@@ -263,6 +273,15 @@ async def _try_hook(call: Call) -> Response:
     return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"]))
 
 
+async def _overview(call: Call) -> Response:
+    return calls.json(await overview.overview(call.store))
+
+
+async def _watch_pulse(call: Call) -> Response:
+    beats = call.watches.each(pulse.watch_pulse(call.store))
+    return EventStream(sse.told(beats, lambda beat: Told("beat", beat)))
+
+
 def _happened(one: Happened) -> Told:
     if one.event is None:
         return Told(What.SYNCED, {"revision": one.resume}, one.resume)
@@ -291,6 +310,8 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+    Endpoint("GET", "/v1/overview", "overview", _overview),
+    Endpoint("GET", "/v1/pulse/watch", "watch_pulse", _watch_pulse),
     Endpoint("GET", "/v1/hooks", "list_hooks", _hooks),
     Endpoint("POST", "/v1/hooks", "create_hook", _create_hook),
     Endpoint("PATCH", "/v1/hooks/{name}", "enable_hook", _enable_hook),

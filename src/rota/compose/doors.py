@@ -72,6 +72,13 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         stop(bool(request.get("now")))
         return {"node": state.id}
 
+    known = {"status": show, "stop": end, **steering_verbs(state)}
+    return {name: _noted(state, name, verb) if name in CHANGING else verb for name, verb in known.items()}
+
+
+def steering_verbs(state: NodeState) -> dict[str, Verb]:
+    """Those of them that may also be asked from elsewhere."""
+
     async def reload_all(_: dict[str, Any]) -> Any:
         return await reload(state)
 
@@ -79,8 +86,7 @@ def verbs(state: NodeState, stop: Callable[[bool], None]) -> dict[str, Verb]:
         return await _work(state).reloads.rollback()
 
     services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
-    known = {"status": show, "stop": end, "reload": reload_all, "rollback": rollback, **services}
-    return {name: _noted(state, name, verb) if name in CHANGING else verb for name, verb in known.items()}
+    return {"reload": reload_all, "rollback": rollback, **services}
 
 
 def _noted(state: NodeState, name: str, verb: Verb) -> Verb:
@@ -116,15 +122,22 @@ async def _serve_http(
 ) -> None:
     from rota.api.http import door, serve  # noqa: PLC0415  # a tenth of a second of imports that nothing waits for
     from rota.api.resources import routes  # noqa: PLC0415
+    from rota.web.routes import is_page, pages  # noqa: PLC0415
 
     health.check_ready("session", lambda: None if state.session else "not in the fleet")
     if runtime := state.runtime:
         health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
-    more = routes(state.behind)
-    figures, refresh = registry(state.figures), state.service_figures.refresh
     app = door(
-        health, figures, state.show, gate=gate, hosts=config.hosts, more=more, refresh=refresh, clock=state.clock
+        health,
+        registry(state.figures),
+        state.show,
+        gate=gate,
+        hosts=config.hosts,
+        more=[*routes(state.behind), *pages()],
+        is_page=is_page,
+        refresh=state.service_figures.refresh,
+        clock=state.clock,
     )
     await serve(sock, app, tls)
 

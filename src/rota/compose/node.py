@@ -18,10 +18,11 @@ from rota import __version__
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
-from rota.compose.doors import open_doors, reload, tls_files, verbs
+from rota.compose.doors import open_doors, reload, steering_verbs, tls_files, verbs
 from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
 from rota.compose.state import NodeState
+from rota.compose.steering import FleetSteering
 from rota.compose.tallies import FleetTallies
 from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, Read, keep_declared
@@ -145,6 +146,9 @@ class _Node:
         self._doorkeeper = Doorkeeper(_gate(shown), clock, note=state.notes.note)
         state.tallies = FleetTallies(
             state.id, lambda: state.store, state.count_messages, shown.text, tls_files(self._certificates)
+        )
+        state.steer = FleetSteering(
+            state.id, lambda: state.store, steering_verbs(state), shown.text, tls_files(self._certificates)
         )
         state.declared = Declarations(settings.resources)
         self._rules = load_rules(settings.supervisor.rule_names)

@@ -9,6 +9,7 @@ from rota import __version__
 from rota.api.behind import Behind
 from rota.api.metrics import Figures
 from rota.api.relays import Tallies
+from rota.api.steer import Steer, Verb
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
@@ -79,6 +80,9 @@ class NodeState:
     tallies: Tallies = field(init=False)
     """Asks what was counted of a resource's messages."""
 
+    steer: Steer = field(init=False)
+    """Asks a node what only it can answer."""
+
     doors: dict[str, str] = field(default_factory=dict)
     """Where the others reach it, by protocol."""
 
@@ -99,8 +103,16 @@ class NodeState:
     """Where the output of runs is kept; None while the store is not reached."""
 
     def __post_init__(self) -> None:
-        self.behind = Behind(lambda: self.store, self.clock, self.watches, self._tally, lambda: self.logs)
         self.notes = AuditNotes(self.clock)
+        self.behind = Behind(
+            lambda: self.store,
+            self.clock,
+            self.watches,
+            self._tally,
+            lambda: self.logs,
+            self._steer,
+            self.notes.note,
+        )
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
 
@@ -125,6 +137,9 @@ class NodeState:
 
     async def _tally(self, kind: str, resource: str) -> ResourceTally:
         return await self.tallies(kind, resource)
+
+    async def _steer(self, node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+        return await self.steer(node, verb, was_passed_on=was_passed_on, **fields)
 
     async def count_messages(self, kind: str, resource: str) -> tuple[ResourceTally, ...]:
         """What its relay has counted of a resource's messages; empty if that is nothing."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rota.api import crawler, resources
+from rota.api import crawler, resources, steering
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import host_of
@@ -23,7 +23,9 @@ GATE = Doorkeeper(
     Gate((known(LOOKER, Access.VIEW), known(OPERATOR, Access.OPERATE)), "see: cat data/token"),
     failures=Failures(10_000),
 )
-ENDPOINTS = [(each.method, each.path, each.operation) for each in (*resources.ENDPOINTS, *crawler.ENDPOINTS)]
+ENDPOINTS = [
+    (each.method, each.path, each.operation) for each in (*resources.ENDPOINTS, *steering.ENDPOINTS, *crawler.ENDPOINTS)
+]
 
 
 def calling(token: str) -> Caller:

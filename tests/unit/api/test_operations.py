@@ -16,8 +16,11 @@ from rota.api import (
     idempotency,
     job_operations,
     operations,
+    overview,
     planning,
+    pulse,
     relays,
+    steering,
     stream_operations,
     tokens,
     watching,
@@ -708,7 +711,7 @@ def test_every_operation_says_what_it_needs() -> None:
         "disable_job", "run_job",
         "backfill_job", "restart_run", "interrupt_run", "delete_run",
         "suspend_stream", "resume_stream", "terminate_stream", "scale_stream", "hand_off_groups", "reset_stream",
-        "reset_offsets",
+        "reset_offsets", "reload_node", "rollback_node", "clear_service", "resize_service",
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
     assert governing == {
@@ -729,6 +732,9 @@ def test_every_operation_says_what_it_needs() -> None:
             audit,
             certificates,
             crawler,
+            overview,
+            pulse,
+            steering,
         )
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from rota.api import calls, crawler, job_http, operations, resources, safety_http, stream_http
+from rota.api import calls, crawler, job_http, operations, resources, safety_http, steering, stream_http
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
@@ -324,6 +324,7 @@ async def test_the_description_has_every_endpoint(ask: Caller) -> None:
     there = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
     every = (
         *resources.ENDPOINTS,
+        *steering.ENDPOINTS,
         *job_http.ENDPOINTS,
         *stream_http.ENDPOINTS,
         *safety_http.ENDPOINTS,

@@ -1,0 +1,118 @@
+"""Asking a node what only it can answer, wherever it is.
+
+If it is this node, it answers itself. If not, it is asked at its HTTP door, with the token that the nodes of a fleet
+share. What it says, its refusals too, comes back as it was said.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from rota.api.steer import PASSED_ON
+from rota.api.steer import Verb as Asked
+from rota.model import keys
+from rota.model.errors import Conflict, NotFound, RotaError, Unavailable, Unknown
+from rota.model.ids import NodeId
+from rota.model.node import Node
+from rota.node.control_socket import Verb
+from rota.node.reload import ReloadFailed
+from rota.rpc.settings import TlsFiles
+from rota.store.port import Store
+from rota.store.records import understood
+
+PATIENCE = 15.0
+"""Seconds that another node may take; its proxies have 5 of them."""
+
+LONGEST = 300.0
+"""Seconds that it may take to reload, or to go back."""
+
+
+class FleetSteering:
+    """Asks the node that is meant."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        store: Callable[[], Store | None],
+        own: Mapping[str, Verb],
+        token: str,
+        tls: TlsFiles | None = None,
+    ) -> None:
+        self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
+
+    async def __call__(self, node: NodeId, verb: Asked, /, *, was_passed_on: bool = False, **fields: Any) -> Any:
+        """What the node says; NotFound if there is none of that name."""
+        if node == self._node:
+            return await self._answer(verb, fields)
+        if was_passed_on:
+            raise Conflict(f"node {node} was meant, but node {self._node} is here; look its address up again")
+        return await self._ask(node, await self._address(node), verb, fields)
+
+    async def _answer(self, verb: Asked, fields: dict[str, Any]) -> Any:
+        try:
+            return await self._own[verb](fields)
+        except ReloadFailed as error:
+            raise Conflict(str(error)) from None
+
+    async def _address(self, node: NodeId) -> str:
+        store = self._store()
+        if store is None:
+            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+        record = understood(Node, await store.get(keys.node(node)))
+        if record is None:
+            raise NotFound(f'there is no node "{node}" in the fleet; rota nodes ls shows those there are')
+        if not record.http:
+            raise Unavailable(f"node {node} has no HTTP door at the moment; try again")
+        return record.http
+
+    async def _ask(self, node: NodeId, address: str, verb: Asked, fields: dict[str, Any]) -> Any:
+        import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets of several nodes need
+
+        method, path, body = _request(node, verb, fields)
+        headers = {"authorization": f"Bearer {self._token}", PASSED_ON: self._node}
+        patience = LONGEST if verb in (Asked.RELOAD, Asked.ROLLBACK) else PATIENCE
+        try:
+            async with httpx2.AsyncClient(timeout=patience, trust_env=False, verify=_context(self._tls)) as client:
+                scheme = "https" if self._tls else "http"
+                answer = await client.request(method, f"{scheme}://{address}{path}", json=body, headers=headers)
+                said = answer.json()
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
+            raise Unavailable(f"node {node} was not reached at {address} ({type(error).__name__}); try again") from None
+        except (httpx2.HTTPError, ValueError) as error:
+            raise Unknown(f"node {node} did not say what became of it ({type(error).__name__}); look again") from None
+        if answer.is_success:
+            return said["services"] if verb is Asked.SERVICES else said
+        raise _refusal(answer.status_code, str(said.get("error", said)))
+
+
+def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:
+    """What is shown and asked for; without certificates nothing is, for there is no TLS."""
+    if tls is None:
+        return False
+    context = ssl.create_default_context(cafile=str(tls.ca))
+    context.load_cert_chain(tls.cert, tls.key)
+    return context
+
+
+def _request(node: NodeId, verb: Asked, fields: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
+    """Method, path and body of what is asked, as the HTTP door has it."""
+    base = f"/v1/nodes/{quote(node, safe='')}"
+    service = f"{base}/services/{quote(str(fields.get('service', '')), safe='')}"
+    match verb:
+        case Asked.SERVICES:
+            return "GET", f"{base}/services", None
+        case Asked.RELOAD | Asked.ROLLBACK:
+            return "POST", f"{base}/{verb}", {}
+        case Asked.CLEAR:
+            return "POST", f"{service}/clear", {"groups": fields["groups"]}
+        case Asked.RESIZE:
+            return "POST", f"{service}/resize", {"group": fields["group"], "count": fields["count"]}
+
+
+def _refusal(status: int, sentence: str) -> RotaError:
+    """The error that a door answered with."""
+    from rota.api.http import STATUS  # noqa: PLC0415  # the door loads it on the side
+
+    family = next((family for family, code in STATUS.items() if code == status), Unavailable)
+    return family(sentence)

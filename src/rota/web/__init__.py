@@ -1,0 +1,1 @@
+"""The dashboard: pages that ask the HTTP API, like everybody else."""

@@ -1,0 +1,116 @@
+"""The way in, the way around, languages, light and dark, small screens, and what grey means."""
+
+import json
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+
+from tests.browser.conftest import TOKEN, Shown
+from tests.kit.browser import Dashboard, open_dashboard
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.needs("chromium"),
+]
+SCREENS = {
+    "overview": "rota status",
+    "nodes": "rota nodes ls",
+    "placement": "rota plan",
+    "resources": "rota resources ls",
+    "services": "rota services ls",
+    "streams": "rota streams ls",
+    "jobs": "rota jobs ls",
+    "runs": "rota runs ls",
+    "events": "rota events -f",
+}
+
+
+async def test_who_has_no_token_is_asked_for_one(browser: Browser, shown: Shown) -> None:
+    async with open_dashboard(browser, shown.door.address, None) as dashboard:
+        page = dashboard.page
+        await page.goto(f"http://{shown.door.address}/")
+        await page.get_by_label("Token").fill("rota_wrong")
+        await page.get_by_role("button", name="Open the dashboard").click()
+        await expect(page.get_by_role("alert")).to_contain_text("this token is not known here")
+        await page.get_by_label("Token").fill(TOKEN)
+        await page.get_by_role("button", name="Open the dashboard").click()
+        await expect(page.locator(".leader")).to_contain_text("leads")
+        assert TOKEN not in page.url
+        assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+        await page.get_by_role("button", name="Forget the token").click()
+        await expect(page.get_by_label("Token")).to_be_visible()
+        assert await page.evaluate("sessionStorage.length") == 0
+
+
+@pytest.mark.parametrize(("screen", "command"), SCREENS.items(), ids=list(SCREENS))
+async def test_every_screen_opens_says_its_command_and_its_age(dashboard: Dashboard, screen: str, command: str) -> None:
+    await dashboard.go(screen)
+    await expect(dashboard.page.locator(".heading .cli .words")).to_have_text(command)
+    await expect(dashboard.page.locator("main .age").first).to_contain_text("now")
+    await expect(dashboard.page.locator("main .bones")).to_have_count(0)
+
+
+async def test_no_screen_is_wider_than_a_telephone(telephone: Dashboard) -> None:
+    for screen in SCREENS:
+        await telephone.go(screen)
+        await expect(telephone.page.locator("main .bones")).to_have_count(0)
+        assert await telephone.page.evaluate("document.documentElement.scrollWidth") == 390, screen
+
+
+async def test_search_goes_anywhere_by_keyboard(dashboard: Dashboard, shown: Shown) -> None:
+    await dashboard.go("overview")
+    page = dashboard.page
+    await page.keyboard.press("/")
+    await expect(page.get_by_role("searchbox")).to_be_focused()
+    await page.keyboard.type("yearl")
+    await expect(page.get_by_role("option").first).to_contain_text("yearly")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("yearly")
+    await page.keyboard.press("/")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("searchbox")).to_have_count(0)
+
+
+async def test_language_and_colours_are_chosen_and_kept(dashboard: Dashboard) -> None:
+    await dashboard.go("nodes")
+    page = dashboard.page
+    await page.get_by_role("button", name="中文").click()
+    await expect(page.locator("h1")).to_have_text("节点")
+    await page.get_by_role("button", name="深色").click()
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 19, 21)"
+    await page.reload()
+    await expect(page.locator("h1")).to_have_text("节点")
+    assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
+    await page.get_by_role("button", name="English").click()
+    await expect(page.locator("h1")).to_have_text("Nodes")
+
+
+async def test_what_nobody_confirms_turns_grey(browser: Browser, shown: Shown) -> None:
+    async with open_dashboard(browser, shown.door.address, TOKEN) as dashboard:
+        page = dashboard.page
+        await page.clock.install()
+        await dashboard.go("nodes")
+        await expect(dashboard.row("nodes", shown.first)).to_be_visible()
+
+        async def cut(route: Route) -> None:
+            await route.abort()
+
+        await page.route("**/v1/**", cut)
+        await page.clock.fast_forward(15_000)
+        await expect(page.locator(".panel.stale")).to_have_count(1)
+        await expect(page.locator(".panel .age")).to_contain_text("stale")
+        await page.unroute("**/v1/**")
+        await page.clock.fast_forward(6_000)
+        await expect(page.locator(".panel.stale")).to_have_count(0)
+
+
+async def test_a_token_that_is_not_known_any_more_leads_back_to_the_way_in(browser: Browser, shown: Shown) -> None:
+    async with open_dashboard(browser, shown.door.address, TOKEN) as dashboard:
+        await dashboard.go("nodes")
+
+        async def refuse(route: Route) -> None:
+            await route.fulfill(status=401, content_type="application/json", body=json.dumps({"error": "no"}))
+
+        await dashboard.page.route("**/v1/nodes", refuse)
+        await expect(dashboard.page.get_by_role("alert")).to_contain_text("not known here any more")

@@ -1,0 +1,119 @@
+"""The fleet at a glance, and what is wrong with it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from rota.api.overview import SHOWN, Seen, concerns, overview
+from rota.api.relays import RelayList, RelayView
+from rota.api.schema import NodeView
+from rota.model import codec, keys
+from rota.model.ids import NodeId, SessionId
+from rota.model.job import Cause, RunRecord, RunState
+from rota.model.node import Leader, NodeStatus, PoolStatus
+from rota.model.peers import Standing
+from rota.model.relay import RelayStatus, SinkState, SinkStatus
+from rota.model.resource import Cordon, Drain, ResourceStatus, WantedResource, record_of
+from rota.model.stream import StreamError, StreamState, StreamStatus
+from rota.store import Put, Store, open_store
+from tests.unit.api.test_operations import join
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CALM = Seen(leader=None, nodes=(), work={}, relays=RelayList(relays=(), map=None, as_of=NOW), pending={}, streams={})
+SINK = SinkStatus(sink="amqp://box", state=SinkState.DOWN, last_error="refused", spool_messages=7, confirmed=3)
+RELAY = RelayView(
+    node=NodeId("a"), is_home=True, status=RelayStatus(address="x", since=NOW, sinks=(SINK,), unreached={"b": "cut"})
+)
+POOL = PoolStatus(name="host", role="host", want=1, ready=0, starting=1, draining=0, crash_loop="it raised")
+WORK = NodeStatus(
+    app="app", generation=1, previous=None, reloading=None, pools=[POOL], tasks_ordered=3, tasks_running=2
+)
+
+
+def told(seen: Seen) -> list[tuple[str, str, str, str]]:
+    return [(each.severity, each.about, each.subject, each.text) for each in concerns(seen)]
+
+
+def test_a_fleet_that_nobody_leads_is_told_first() -> None:
+    ((severity, about, _, text),) = told(CALM)
+    assert (severity, about) == ("error", "fleet")
+    assert "nobody leads" in text
+
+
+def test_each_thing_that_is_wrong_is_named() -> None:
+    node = NodeView(id=NodeId("a"), is_up=True, tasks=2)
+    seen = replace(
+        CALM,
+        nodes=(
+            replace(node, standing=Standing.OFFLINE, standing_why="no answer"),
+            replace(node, id=NodeId("b"), standing=Standing.SUSPECT),
+            replace(node, id=NodeId("c"), drain=Drain(node=NodeId("c"), since=NOW, tasks=5)),
+            replace(node, id=NodeId("d"), cordon=Cordon(node=NodeId("d"), since=NOW, why="disk")),
+            replace(node, id=NodeId("e"), not_understood="version 9"),
+        ),
+        work={"a": WORK},
+        relays=RelayList(relays=(RELAY, RelayView(node=NodeId("b"), is_home=False)), map=None, as_of=NOW),
+        pending={"room/1": "no free slots"},
+        streams={
+            "clicks": StreamStatus(
+                stream="clicks",
+                state=StreamState.UNHEALTHY_TASKS,
+                since=NOW,
+                errors=(StreamError(at=NOW, why="bad row"),),
+            ),
+            "calm": StreamStatus(stream="calm", state=StreamState.RUNNING, since=NOW),
+        },
+    )
+    assert told(seen)[1:] == [
+        ("error", "node", "a", "offline: no answer"),
+        ("error", "node", "a", "host keeps failing: it raised"),
+        ("warning", "node", "b", "suspect"),
+        ("info", "node", "c", "it is drained; 2 of 5 tasks are left"),
+        ("info", "node", "d", "it is cordoned: disk"),
+        ("warning", "node", "e", "its record is not understood here: version 9"),
+        ("warning", "resource", "room/1", "no free slots"),
+        ("error", "stream", "clicks", "unhealthy tasks: bad row"),
+        ("warning", "node", "a", "messages for the relay of b wait: cut"),
+        ("error", "sink", "amqp://box", "down at node a: refused; 7 messages are spooled"),
+    ]
+
+
+async def test_everything_is_counted() -> None:
+    async with open_store("memory://") as store:
+        await join(store, "a", kinds=("room",))
+        leader = Leader(node=NodeId("a"), session=SessionId("s-a"), since=await store.now() - timedelta(seconds=5))
+        term = await store.commit(Put(keys.LEADER, codec.encode(leader)))
+        await place(store, "1", assigned=1)
+        await place(store, "2", assigned=0)
+        await store.commit(
+            Put(keys.job("tick"), b"{}"), Put(keys.relay_status(NodeId("a")), codec.encode(RELAY.status))
+        )
+        run = RunRecord(id="tick/1", job="tick", due=NOW, cause=Cause.MANUAL, created=NOW, state=RunState.RUNNING)
+        await store.commit(Put(keys.live_run(run.id), codec.encode(run)))
+        seen = await overview(store)
+    assert seen.leader is not None
+    assert (seen.leader.node, seen.leader.term, seen.leader.age_s) == ("a", term, 5)
+    assert (seen.nodes, seen.nodes_up, seen.slots, seen.resources, seen.pending) == (1, 1, 10, 2, 1)
+    assert (seen.jobs, seen.runs, seen.published, seen.spooled) == (1, {"running": 1}, 3, 7)
+    assert [each.severity for each in seen.concerns] == ["error", "warning", "warning"]
+
+
+async def test_of_very_many_concerns_some_are_told_and_the_rest_counted() -> None:
+    async with open_store("memory://") as store:
+        for number in range(SHOWN + 5):
+            await place(store, str(number), assigned=0)
+        seen = await overview(store)
+    assert (len(seen.concerns), seen.concerns_left_out) == (SHOWN, 6)
+    assert seen.concerns[0].about == "fleet"
+
+
+async def place(store: Store, id: str, *, assigned: int) -> None:
+    """A resource that wants one task."""
+    record = record_of(WantedResource(kind="room", id=id), f"uid-{id}", NOW)
+    status = ResourceStatus(
+        ID=record.uid, Name=id, AssignedNode="", CreationTime=0, kind="room", replicas=1, assigned=assigned,
+        pending="" if assigned else "no free slots",
+    )  # fmt: skip
+    await store.commit(
+        Put(keys.resource("room", id), codec.encode(record)),
+        Put(keys.resource_status("room", id), codec.encode(status)),
+    )
