@@ -9,9 +9,9 @@ def test_every_due_time_runs_once_whatever_happens() -> None:
     verdicts = [run_seed(seed, "jobs") for seed in range(4)]
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
-    assert counts["runs"] > 1000
-    assert counts["tried again"] > 50
-    assert counts["with late outcomes"] > 5, "nothing came late"
+    assert counts["runs"] > 400
+    assert counts["tried again"] > 20
+    assert counts["with late outcomes"] > 1, "nothing came late"
 
 
 @pytest.mark.parametrize(("broken", "words"), [("cursor", "was made twice"), ("owner", "was executed twice")])
