@@ -47,7 +47,7 @@ class StreamView:
     """The declaration."""
 
     tasks: int
-    """Task groups that it should have: as somebody wants it, or as declared."""
+    """Task groups that it should have: as somebody wants it, as its lag asks for, or as declared."""
 
     replicas: int
     state: StreamState = StreamState.PENDING
@@ -194,6 +194,7 @@ def stream_view(
         return view
     return replace(
         view,
+        tasks=wished.tasks or status.tasks or spec.tasks,
         state=status.state,
         healthy=status.state not in UNHEALTHY,
         detail=status.detail,

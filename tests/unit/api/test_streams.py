@@ -237,6 +237,8 @@ async def test_a_stream_has_a_number_of_tasks_that_there_can_be(store: Store, ta
 async def test_a_stream_has_as_many_tasks_as_declared_again(store: Store) -> None:
     await operations.scale_stream(store, "clicks", 5, by="me")
     assert (await operations.scale_stream(store, "clicks", None, by="me")).tasks == 2
+    await say(store, replace(STATUS, tasks=4))
+    assert (await operations.get_stream(store, "clicks")).tasks == 4  # because of its lag
 
 
 async def test_a_reset_goes_where_a_new_stream_would_begin_unless_it_says_where(store: Store) -> None:
