@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rota.model.stream import Phase, StreamState, TaskState
+from rota.sources import NewRecord
 from tests.conftest import ServerPool
 from tests.kit.harness import EtcdHarness, PostgresHarness, SqliteHarness, StoreHarness
 from tests.kit.servers import Kafka, Postgres
@@ -96,6 +97,22 @@ async def test_a_suspended_stream_publishes_what_it_has_and_reads_on_when_it_may
         await both_have_read(trial, 160)
         await trial.end()
         assert await trial.rows() == trial.expected()
+
+
+async def test_a_stream_that_ends_somewhere_is_completed(tmp_path: Path) -> None:
+    source = TrialLog(tmp_path, None)
+    for partition in range(2):
+        source.append(partition, [NewRecord(value=b"%d" % number) for number in range(30)])
+    options = 'tasks=2, replicas=2, duration="1h", upto="latest"'
+    async with stream_trial(tmp_path, nodes="ab", options=options, source=source, partitions=2) as trial:
+
+        async def look() -> bool:
+            status = await trial.status()
+            return status is not None and status.state is StreamState.COMPLETED
+
+        await eventually(look, within=60)
+        assert await trial.rows() == [(part, number, number) for part in range(2) for number in range(30)]
+        assert await trial.groups() == []
 
 
 async def both_have_read(trial: StreamTrial, records: int) -> None:

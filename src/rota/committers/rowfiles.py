@@ -7,6 +7,7 @@ schemas. A field that is nowhere set in a file is left out of it: a column witho
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -26,6 +27,9 @@ from rota.model.manifest import Segment
 DRAFT_SUFFIX = ".draft"
 ROW_GROUP = 50_000
 """Rows that are written together."""
+
+MOST_PARTS = 256
+"""Pieces in which rows wait before they are put together: where little comes at a time, there are many."""
 
 MOST_OPEN = 32
 """Files that are written at the same time; the one that waited longest is closed when there are more."""
@@ -60,6 +64,7 @@ class RowFiles:
     def __init__(self, folder: Path, name: str, layout: Layout) -> None:
         self._folder, self._name, self._layout = folder, name, layout
         self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting_rows: Counter[str] = Counter()
         self._open: dict[str, _Written] = {}
         self._done: list[Segment] = []
         self._files = 0
@@ -75,11 +80,14 @@ class RowFiles:
         parts = dict(self._parts(table))  # all of them, before any is taken: a bad time refuses the whole
         for place, part in parts.items():
             self._waiting.setdefault(place, []).append(part)
+            self._waiting_rows[place] += part.num_rows
         self.rows += table.num_rows
         self.bytes += table.nbytes
         for place in parts:
-            if sum(part.num_rows for part in self._waiting[place]) >= ROW_GROUP:
+            if self._waiting_rows[place] >= ROW_GROUP:
                 self._write(place)
+            elif len(self._waiting[place]) > MOST_PARTS:
+                self._waiting[place] = [part.combine_chunks() for part in _joined(self._waiting[place])]
 
     def close(self) -> tuple[Segment, ...]:
         """Everything on disk; the files. Done again, it is the same."""
@@ -108,6 +116,7 @@ class RowFiles:
             yield f"{self._layout.by}={place}", part
 
     def _write(self, place: str) -> None:
+        del self._waiting_rows[place]
         for table in _joined(self._waiting.pop(place)):
             written = self._open.get(place)
             if written is None or not _fits(table.schema, written.schema):

@@ -291,6 +291,21 @@ async def test_rows_that_could_not_be_written_spoil_the_draft(
         draft.append(rows(0, 0, 10))
 
 
+async def test_rows_that_come_one_by_one_are_put_together_and_all_are_there(
+    committer: ParquetCommitter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rowfiles, "MOST_PARTS", 4)
+    await committer.begin({0: 0})
+    draft = committer.draft("t", {0: 0})
+    for number in range(30):
+        draft.append([{"number": number} | ({"late": "field"} if number >= 20 else {})])
+    assert (await committer.publish(draft, ranges((0, 0, 30)))).turn is Turn.PUBLISHED
+    found = ds.dataset(published(root), schema=pa.schema({"number": pa.int64(), "late": pa.string()})).to_table()
+    assert sorted(found["number"].to_pylist()) == list(range(30))
+    assert found["late"].null_count == 20
+    assert len(published(root)) == 2  # a field that is new begins another file
+
+
 # URLs
 
 

@@ -43,6 +43,9 @@ PATIENCE = timedelta(milliseconds=50), timedelta(seconds=2)
 TELL = 1.0
 """Seconds between statuses, while nothing changes but figures."""
 
+FEW, REST = 100, 0.02
+"""A task that read no more records than this rests so many seconds: a read costs the same, however little comes."""
+
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
 
@@ -186,17 +189,19 @@ class StreamTask:
         try:
             reader = await opening
             while progress.next in (Next.WAIT, Next.READ):
+                heard = self._bell.count
                 if progress.next is Next.WAIT:
-                    await self._bell.wait(self._bell.count)
-                else:
-                    await self._read_once(progress, reader)
+                    await self._bell.wait(heard)
+                elif await self._read_once(progress, reader) <= FEW:
+                    await self._bell.wait(heard, REST)
                 self._note(progress)
         except RotaError as error:  # what trying again will not mend
             progress.fail(str(error))
             self._note(progress)
 
-    async def _read_once(self, progress: Progress, reader: Reader) -> None:
-        """One batch of each partition, or nothing if something is heard before it comes."""
+    async def _read_once(self, progress: Progress, reader: Reader) -> int:
+        """Take one batch of each partition, or nothing if something is heard before it comes; how many records."""
+        before = progress.moves
         wanted = {each: at for each, at in progress.offsets.items() if at < _first(progress.limit(each), at + 1)}
         try:
             if dict(reader.positions) != wanted:
@@ -210,6 +215,7 @@ class StreamTask:
         except (Unavailable, Unknown) as error:
             self._trouble = str(error)
             await asyncio.sleep(PATIENCE[1].total_seconds())
+        return progress.moves - before
 
     async def _unless_it_rings(self, reader: Reader) -> list[Read]:
         """What is read; nothing if something is heard first. What a reader had in hand it gives the next time."""
