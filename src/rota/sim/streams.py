@@ -323,7 +323,7 @@ class Streams:
         manifests = _all(Manifest, universe.scan(keys.MANIFESTS, None, None, None).entries)
         moves = _all(MoveRecord, universe.scan(keys.STREAM_MOVES, None, None, None).entries)
         kept = MemoryCommitter.written[self._name]
-        rows = Counter((row["part"], row["at"]) for each in manifests for row in kept[each.draft])
+        rows = Counter((row["part"], row["at"]) for each in manifests for row in kept[each.id])
         for number, each in enumerate(self._topic.partitions):
             spans = [
                 (one.start, one.end) for manifest in manifests for one in manifest.ranges if one.partition == number
