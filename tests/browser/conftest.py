@@ -20,7 +20,6 @@ import asyncio, os, time
 import rota
 
 app = rota.App("shown")
-HERE = os.path.dirname(__file__)
 
 
 @app.resource(replicas=1)
@@ -62,7 +61,7 @@ app.command("long", ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; s
 app.command("yearly", ["true"], cron="0 3 1 1 *")
 
 
-@app.stream(source="SOURCE", sink="parquet://HERE/out", start="earliest", tasks=1, replicas=1, duration="1h")
+@app.stream(source="SOURCE", sink="parquet://OUTPUT", start="earliest", tasks=1, replicas=1, duration="1h")
 def clicks(batch):
     for record in batch:
         yield {"offset": record.offset, "text": record.value.decode()}
@@ -95,7 +94,7 @@ async def shown(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shown
     folder: Path = tmp_path_factory.mktemp("dashboard")
     log = f"log://{folder}/clicks"
     assert rota("log", "create", log, "--partitions", 2, cwd=folder).code == 0
-    app = APP.replace("SOURCE", log).replace("HERE", str(folder))
+    app = APP.replace("SOURCE", log).replace("OUTPUT", f"{folder}/out")
     url, environ = f"sqlite:///{folder}/rota.db", {"ROTA_TOKEN": "env:SHOWN_TOKEN", "SHOWN_TOKEN": TOKEN}
     async with open_store(url) as store:
         with Fleet(folder, url, store, ("a", "b"), app=app, environ=environ) as fleet:

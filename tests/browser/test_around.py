@@ -72,6 +72,7 @@ async def test_search_goes_anywhere_by_keyboard(dashboard: Dashboard, shown: Sho
     await page.keyboard.press("Enter")
     await expect(page.locator("h1")).to_have_text("yearly")
     await page.keyboard.press("/")
+    await expect(page.get_by_role("searchbox")).to_be_focused()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("searchbox")).to_have_count(0)
 
