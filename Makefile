@@ -42,6 +42,7 @@ simulate: setup  ## deep run of the simulator: thousands of seeds of every scena
 	@.venv/bin/rota simulate peers --seeds 1000
 	@.venv/bin/rota simulate relay --seeds 2000
 	@.venv/bin/rota simulate jobs --seeds 2000
+	@.venv/bin/rota simulate streams --seeds 500
 
 chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 8 minutes)
 	@$(PY) -m tests.kit.obtain

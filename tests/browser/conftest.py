@@ -10,6 +10,7 @@ from playwright.async_api import Browser
 
 from rota.store import open_store
 from tests.kit.browser import NARROW, Dashboard, open_browser, open_dashboard
+from tests.kit.cli import rota
 from tests.kit.doors import Door
 from tests.kit.fleet import Fleet
 
@@ -19,7 +20,6 @@ import asyncio, os, time
 import rota
 
 app = rota.App("shown")
-HERE = os.path.dirname(__file__)
 
 
 @app.resource(replicas=1)
@@ -59,6 +59,12 @@ def failing(run: rota.Run) -> None:
 
 app.command("long", ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.1; done; sleep 600"])
 app.command("yearly", ["true"], cron="0 3 1 1 *")
+
+
+@app.stream(source="SOURCE", sink="parquet://OUTPUT", start="earliest", tasks=1, replicas=1, duration="1h")
+def clicks(batch):
+    for record in batch:
+        yield {"offset": record.offset, "text": record.value.decode()}
 """
 
 
@@ -68,6 +74,8 @@ class Shown:
 
     fleet: Fleet
     door: Door
+    log: str
+    """What the stream reads."""
 
     @property
     def first(self) -> str:
@@ -84,12 +92,15 @@ class Shown:
 async def shown(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shown]:
     """Two nodes with an app of every kind."""
     folder: Path = tmp_path_factory.mktemp("dashboard")
+    log = f"log://{folder}/clicks"
+    assert rota("log", "create", log, "--partitions", 2, cwd=folder).code == 0
+    app = APP.replace("SOURCE", log).replace("OUTPUT", f"{folder}/out")
     url, environ = f"sqlite:///{folder}/rota.db", {"ROTA_TOKEN": "env:SHOWN_TOKEN", "SHOWN_TOKEN": TOKEN}
     async with open_store(url) as store:
-        with Fleet(folder, url, store, ("a", "b"), app=APP, environ=environ) as fleet:
+        with Fleet(folder, url, store, ("a", "b"), app=app, environ=environ) as fleet:
             await fleet.ready()
             doors = (await fleet.nodes["a"].status())["doors"]
-            yield Shown(fleet, Door(doors["http"], doors["grpc"], TOKEN))
+            yield Shown(fleet, Door(doors["http"], doors["grpc"], TOKEN), log)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.browser.conftest import TOKEN, Shown
+from tests.browser.test_fleet import ask
 from tests.kit.browser import Dashboard, open_dashboard
 
 pytestmark = [
@@ -37,10 +38,13 @@ async def test_who_has_no_token_is_asked_for_one(browser: Browser, shown: Shown)
         await page.get_by_role("button", name="Open the dashboard").click()
         await expect(page.locator(".leader")).to_contain_text("leads")
         assert TOKEN not in page.url
-        assert await page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
-        await page.get_by_role("button", name="Forget the token").click()
+        reach = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
+        assert TOKEN not in await page.evaluate(reach)
+        await page.reload()
+        await expect(page.locator(".leader")).to_contain_text("leads")
+        await page.get_by_role("button", name="Leave").click()
         await expect(page.get_by_label("Token")).to_be_visible()
-        assert await page.evaluate("sessionStorage.length") == 0
+        assert await page.context.cookies() == []
 
 
 @pytest.mark.parametrize(("screen", "command"), SCREENS.items(), ids=list(SCREENS))
@@ -68,6 +72,7 @@ async def test_search_goes_anywhere_by_keyboard(dashboard: Dashboard, shown: Sho
     await page.keyboard.press("Enter")
     await expect(page.locator("h1")).to_have_text("yearly")
     await page.keyboard.press("/")
+    await expect(page.get_by_role("searchbox")).to_be_focused()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("searchbox")).to_have_count(0)
 
@@ -103,6 +108,14 @@ async def test_what_nobody_confirms_turns_grey(browser: Browser, shown: Shown) -
         await page.unroute("**/v1/**")
         await page.clock.fast_forward(6_000)
         await expect(page.locator(".panel.stale")).to_have_count(0)
+
+
+async def test_who_may_only_look_cannot_press_what_changes(browser: Browser, shown: Shown) -> None:
+    made = ask(shown, "POST", "/v1/tokens", {"name": "looker", "access": "view"})
+    async with open_dashboard(browser, shown.door.address, made["token"]) as dashboard:
+        await dashboard.go("jobs")
+        await expect(dashboard.row("jobs", "hello").get_by_role("button", name="Run now")).to_be_disabled()
+    ask(shown, "POST", "/v1/tokens/looker/revoke", {})
 
 
 async def test_a_token_that_is_not_known_any_more_leads_back_to_the_way_in(browser: Browser, shown: Shown) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, ConsoleMessage, Dialog, Locator, Page, async_playwright
 
+from rota.api.session import COOKIE
 from tests.kit import obtain
 
 ARGUMENTS = (
@@ -100,7 +101,8 @@ async def open_dashboard(
     context = await browser.new_context(viewport={"width": width, "height": height}, locale="en-GB")
     context.set_default_timeout(PATIENCE)
     if token is not None:
-        await context.add_init_script(f"sessionStorage.setItem('rota.token', '{token}')")
+        await context.add_cookies([{"name": COOKIE, "value": token, "url": f"http://{address}"}])
+        await context.add_init_script("localStorage.setItem('rota.session', 'yes')")
     page = await context.new_page()
     shown = Dashboard(page, address)
     page.on("pageerror", lambda error: shown.errors.append(str(error)))

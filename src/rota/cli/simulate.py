@@ -14,6 +14,7 @@ from rota.sim import placement as placement_scenario
 from rota.sim import relay as relay_scenario
 from rota.sim import resources as resources_scenario
 from rota.sim import services as services_scenario
+from rota.sim import streams as streams_scenario
 from rota.sim.run import Verdict, run_seed, run_seeds
 
 
@@ -133,6 +134,18 @@ def relay(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
     Example: rota simulate relay --seeds 1000
     """
     _run("relay", seeds, first, seed, broken)
+
+
+@command.command()
+@_scenario(streams_scenario.BROKEN)
+def streams(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+    """A stream whose nodes die at every step of checkpoint, agreement and publish, while groups and offsets change.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate streams --seeds 1000
+    """
+    _run("streams", seeds, first, seed, broken)
 
 
 def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | None) -> None:

@@ -44,6 +44,10 @@ class Reset:
     partitions: dict[int, str] = field(default_factory=dict)
     """Partition → where it goes on: an offset, `earliest`, `latest` or a time."""
 
+    before: dict[int, int] = field(default_factory=dict)
+    after: dict[int, int] = field(default_factory=dict)
+    """What the leader is about to set, and where that is now: written before it does, so that a move is on record."""
+
     by: str
     at: datetime
 

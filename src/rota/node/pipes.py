@@ -10,6 +10,7 @@ treated as lost.
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -26,6 +27,8 @@ from rota.model.relay import RelayMap, RelayStatus, ResourceTally
 from rota.workloads.services.figures import Figures
 from rota.workloads.services.table import Table
 from rota.workloads.summary import AppSummary
+
+log = logging.getLogger(__name__)
 
 LIMIT = 32 * 1024 * 1024
 """Bytes that may wait for a peer, and bytes of one message."""
@@ -468,7 +471,8 @@ Any_ = (
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
     | Serve | Listen | Withdraw
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
-    | LineLost | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
+    | LineLost | Unsent | BeRelay | Revoked | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold
+    | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
@@ -557,7 +561,12 @@ class Channel:
             messages = _decoded(self._decoder, data)
         except (BlockingIOError, InterruptedError):
             return None
-        except (OSError, frames.FrameTooLong, *UNREADABLE):
+        except OSError:
+            return False
+        except (frames.FrameTooLong, *UNREADABLE) as error:
+            log.error(
+                "a process of this node says what cannot be understood; its channel is closed", extra={"why": error}
+            )
             return False
         for message in messages:
             if self.is_open:

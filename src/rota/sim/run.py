@@ -20,6 +20,7 @@ from rota.sim.placement import PlacementScenario
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import Resources
 from rota.sim.services import Services
+from rota.sim.streams import Streams
 from rota.sim.world import World
 
 
@@ -54,6 +55,7 @@ SCENARIOS: Mapping[str, Callable[[World, str | None], Scenario]] = {
     "relay": RelayScenario,
     "resources": Resources,
     "services": Services,
+    "streams": Streams,
 }
 
 

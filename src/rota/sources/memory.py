@@ -42,7 +42,7 @@ class Topic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.readers: set[MemoryReader] = set()
+        self.readers: dict[MemoryReader, None] = {}  # in order, so that a simulated story is always the same
         self.is_up = True
         self.make_anew(0)
 
@@ -161,7 +161,7 @@ class MemoryReader:
         self.nudge = asyncio.Event()
         self._source, self._topic, self._shown = source, topic, shown
         self._positions: dict[int, int] = {}
-        topic.readers.add(self)
+        topic.readers[self] = None
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -185,7 +185,7 @@ class MemoryReader:
             await self.nudge.wait()
 
     async def close(self) -> None:
-        self._topic.readers.discard(self)
+        self._topic.readers.pop(self, None)
 
     def _take(self, most: int) -> list[Batch]:
         batches = []

@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import socket
+from typing import get_args
 
 import pytest
 
@@ -107,3 +108,10 @@ def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
     assert not pipe.fds
     pipe.close()
     ours.close()
+
+
+def test_every_word_can_be_heard() -> None:
+    words = {word for word in vars(pipes).values() if isinstance(word, type) and issubclass(word, pipes.Message)} - {
+        pipes.Message
+    }
+    assert words == set(get_args(pipes.Any_))

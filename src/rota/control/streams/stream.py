@@ -216,8 +216,8 @@ class StreamKeeper:
         elif account.is_made_anew and spec.vanished != "halt":
             is_latest = spec.vanished == "latest"
             offsets = {each: bound.end if is_latest else bound.start for each, bound in bounds.items()}
-            why = "the source was made anew"
-            if await self._move(output, offsets, [], why, now):
+            before, why = {each: account.committed[each] for each in offsets}, "the source was made anew"
+            if await self._set(output, before, offsets) and await self._note(before, offsets, [], why, now):
                 self._tell("stream.moved", self._name, why=why, policy=spec.vanished)
 
     @property
@@ -228,31 +228,50 @@ class StreamKeeper:
     async def _reset(self, output: Committer, reset: Reset, now: datetime) -> None:
         """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
 
-        If the leader dies between the two, the next one sets them again. Nothing was begun from there meanwhile: a
-        leader looks at wishes before it makes groups.
+        What is to be set is written first. If the leader dies then, the next one sees whether it was done.
         """
-        assert self._wishes is not None, "a reset is a wish"
-        wanted = targets(reset, self._outside.bounds)
-        offsets = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
+        at = {partition: self._account.committed[partition] for partition in reset.after}
+        if not reset.after or at not in (reset.before, reset.after):  # not looked at yet, or published on meanwhile
+            wanted = targets(reset, self._outside.bounds)
+            after = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
+            at = {partition: self._account.committed[partition] for partition in after}
+            reset = replace(reset, before=at, after=after)
+            if not await self._commit([self._wishing(reset)], now):
+                return
+        if at == reset.before and not await self._set(output, reset.before, reset.after):
+            return
         why = "somebody asked for it"
-        done = Put(self._wishes.key, codec.encode(replace(self._wished, reset=None)))
-        if await self._move(output, offsets, [done], why, now, by=reset.by):
+        if await self._note(reset.before, reset.after, [self._wishing(None)], why, now, by=reset.by):
             self._tell("stream.moved", self._name, why=why, by=reset.by)
 
-    async def _move(
-        self, output: Committer, offsets: dict[int, int], writes: list[Write], why: str, now: datetime, *, by: str = ""
-    ) -> bool:
-        """Set offsets, and put that on record; was it done?"""
-        account = self._account
-        before = {each: account.committed[each] for each in offsets}
+    def _wishing(self, reset: Reset | None) -> Put:
+        """The wishes, with another reset or none."""
+        assert self._wishes is not None, "a reset is a wish"
+        return Put(self._wishes.key, codec.encode(replace(self._wished, reset=reset)))
+
+    async def _set(self, output: Committer, before: dict[int, int], after: dict[int, int]) -> bool:
+        """Set offsets, if they are where they were; were they?"""
         try:
-            await output.move(offsets, before)
+            await output.move(after, before)
         except Conflict:  # somebody has published meanwhile; the next turn looks again
             return False
-        account.committed |= offsets
-        if offsets.keys() >= self._outside.bounds.keys():
-            account.adopt_source(now)
-        move = MoveRecord(stream=self._name, before=before, after=offsets, by=by, why=why, at=now)
+        self._account.committed |= after
+        return True
+
+    async def _note(
+        self,
+        before: dict[int, int],
+        after: dict[int, int],
+        writes: list[Write],
+        why: str,
+        now: datetime,
+        *,
+        by: str = "",
+    ) -> bool:
+        """Put on record that offsets were set; if it was all of them, it is the source that is there from now on."""
+        if after.keys() >= self._outside.bounds.keys():
+            self._account.adopt_source(now)
+        move = MoveRecord(stream=self._name, before=before, after=after, by=by, why=why, at=now)
         return await self._commit([*writes, Put(keys.stream_move(self._name, now), codec.encode(move))], now)
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:

@@ -46,9 +46,14 @@ async def hand_off(store: Store, name: str, by: str, numbers: Collection[int]) -
 
 
 async def reset(store: Store, name: str, by: str, *, to: str = "", partitions: Mapping[int, str] | None = None) -> None:
-    """Have the leader set offsets: all of them, or those of some partitions; what still waits to be set stays so."""
+    """Have the leader set offsets: all of them, or those of some partitions; what still waits to be set stays so.
+
+    Conflict while the leader is setting others.
+    """
 
     def wanted(wishes: StreamWishes, now: datetime) -> StreamWishes:
+        if wishes.reset is not None and wishes.reset.after:
+            raise Conflict(f'stream "{name}": offsets are being set; try again in a moment')
         before = Reset(by=by, at=now) if to or wishes.reset is None else wishes.reset
         asked = replace(before, to=to or before.to, partitions={**before.partitions, **(partitions or {})})
         return replace(wishes, reset=replace(asked, by=by, at=now))

@@ -84,6 +84,7 @@ class _Fetch:
 
     def __init__(self, tls: TlsFiles) -> None:
         self._tls = tls
+        _read(tls)  # a file that is not there is named, and not only its absence
         self._seen = self._stamp()
 
     def __call__(self) -> grpc.ServerCertificateConfiguration | None:

@@ -10,7 +10,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid
 from rota.model.ids import Revision
 from rota.model.stream import MoveRecord, Reset, StreamState, StreamWishes
-from rota.store import Store, open_store
+from rota.store import Put, Store, open_store
 from rota.workloads.streams.where import Edge, targets, where
 from tests.unit.control.streams.test_keep import run
 from tests.unit.control.streams.trial import Node, Trial
@@ -195,6 +195,31 @@ def test_a_reset_waits_for_a_source_that_is_away() -> None:
         assert (await trial.rows(), (await trial.status()).committed) == ([], {0: 10, 1: 0})
 
     run(story)
+
+
+def test_a_reset_that_a_dead_leader_had_begun_is_ended_by_the_next() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.output.begin({0: 10, 1: 0})
+        await trial.declare(duration="1h")
+        await trial.wish(reset=Reset(partitions={0: "4"}, before={0: 10}, after={0: 4}, by="me", at=NOON))
+        await trial.output.move({0: 4}, {0: 10})
+        node("a", trial.lead)
+        await asyncio.sleep(5)
+        (move,) = await moves(trial)
+        assert (move.before, move.after) == ({0: 10}, {0: 4})
+        assert (await trial.wishes()).reset is None
+        assert [group.starts for group in await trial.groups()] == [{0: 4, 1: 0}]
+
+    run(story, is_led=False)
+
+
+async def test_nothing_is_asked_while_offsets_are_being_set() -> None:
+    async with open_store("memory://") as store:
+        under_way = StreamWishes(reset=Reset(to="latest", before={0: 1}, after={0: 2}, by="me", at=NOON))
+        await store.commit(Put(keys.STREAM_WISHES + "clicks", codec.encode(under_way)))
+        with pytest.raises(Conflict, match="offsets are being set; try again in a moment"):
+            await verbs.reset(store, "clicks", "you", to="earliest")
 
 
 def test_the_same_declaration_written_again_restarts_nothing() -> None:
