@@ -186,7 +186,8 @@ class Owner:
             self._clock.monotonic(),
         )
         for order in fresh:
-            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < self._most_ahead:
+            # Twice what was offered, for runs may have become slower since: what was refused would cost a second.
+            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < 2 * self._most_ahead:
                 self._ahead.append((order, now))
                 refused[order.run] = ""
                 self._mine[order.run] = _Mine(order)
