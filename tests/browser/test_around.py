@@ -1,5 +1,7 @@
 """The way in, the way around, languages, light and dark, small screens, and what grey means."""
 
+from pathlib import Path
+
 import pytest
 from playwright.async_api import Browser, Route, expect
 
@@ -54,11 +56,16 @@ async def test_every_screen_opens_says_its_command_and_its_age(dashboard: Dashbo
     await expect(dashboard.page.locator("main .bones")).to_have_count(0)
 
 
-async def test_no_screen_is_wider_than_a_telephone(telephone: Dashboard) -> None:
-    for screen in SCREENS:
-        await telephone.go(screen)
-        await expect(telephone.page.locator("main .bones")).to_have_count(0)
-        assert await telephone.page.evaluate("document.documentElement.scrollWidth") == 390, screen
+async def test_no_screen_is_wider_than_its_window(telephone: Dashboard, dashboard: Dashboard, tmp_path: Path) -> None:
+    """Pictures of all screens stay in the folder of the test, to be looked at."""
+    dark = "localStorage['rota.theme'] = 'dark'; localStorage['rota.language'] = 'zh'"
+    await dashboard.page.context.add_init_script(dark)
+    for shown, width in ((telephone, 390), (dashboard, 1600)):
+        for screen in SCREENS:
+            await shown.go(screen)
+            await expect(shown.page.locator("main .bones")).to_have_count(0)
+            assert await shown.page.evaluate("document.documentElement.scrollWidth") <= width, screen
+            await shown.page.screenshot(path=tmp_path / f"{screen}-{width}.png")
 
 
 async def test_search_goes_anywhere_by_keyboard(dashboard: Dashboard, shown: Shown) -> None:
