@@ -48,7 +48,7 @@ def folder() -> Iterator[Path]:
 
 def every_route_and_method_refuses_who_may_not() -> Iterator[Line]:
     """As the application lists them: none, unknown, expired, revoked, tampered, cut, and every role."""
-    routes = [each for each in table.routes() if each[1] not in FREE and each != table.JUDGES]
+    routes = list(table.ROUTES)
     asyncio.run(_routes(routes))
     asked = len(table.BAD) + len(Access)
     yield Line(True, "every HTTP route refuses who may not, notes it, and lets in who may", f"{len(routes)} × {asked}")

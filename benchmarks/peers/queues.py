@@ -24,6 +24,9 @@ def work(enqueued: float) -> None:
     os.close(fd)
 
 
+work.__module__ = "queues"  # also in the process that enqueues, where this is the main module: huey names tasks by it
+
+
 def moments(count: int, pace: float) -> Iterator[float]:
     """The moments to enqueue at, waited for."""
     for _ in range(count):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from playwright.async_api import Browser, ConsoleMessage, Dialog, Locator, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Dialog, Locator, Page, async_playwright, expect
 
 from rota.api.session import COOKIE
 from tests.kit import obtain
@@ -25,6 +25,8 @@ WIDE, NARROW = (1600, 1000), (390, 844)
 
 PATIENCE = 10_000
 """Milliseconds that the page may take to show what it should."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 @asynccontextmanager

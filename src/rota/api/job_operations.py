@@ -23,7 +23,7 @@ from rota.api.job_schema import (
     read_job,
     run_view,
 )
-from rota.api.operations import MAX_PAGE, PAGE, check_wait, needs
+from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
 from rota.control.jobs import verbs
 from rota.decide.access import Access
 from rota.decide.jobs import due as dues
@@ -57,7 +57,7 @@ POLL = 0.5
 @needs(Access.VIEW)
 async def list_jobs(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> JobPage:
     """Jobs in the order of the name; `token` is the `next` of the page before."""
-    _check_limit(limit)
+    check_limit(limit)
     after = keys.job(token) if token else None
     page = await store.scan(keys.JOBS + prefix, after=after, limit=limit)
     jobs, strange = [], {}
@@ -166,7 +166,7 @@ async def list_runs(
 
     `token` is the `next` of the page before; those that are not over are on the first page.
     """
-    _check_limit(limit)
+    check_limit(limit)
     wanted = frozenset(_state(each) for each in states)
     if job is not None:
         await _known_job(store, job)
@@ -418,8 +418,3 @@ def check_payload(payload: object) -> None:
         raise Invalid(f"the payload cannot be written as JSON: {error}") from None
     if size > LARGEST_PAYLOAD:
         raise Invalid(f"the payload has {size} bytes; at most {LARGEST_PAYLOAD} go with a run: store it and name it")
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= MAX_PAGE:
-        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")

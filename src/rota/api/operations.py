@@ -412,6 +412,12 @@ def _check_reason(why: str) -> None:
         raise Invalid("a reason has at most 200 characters, all printable; shorten it")
 
 
+def check_limit(limit: int) -> None:
+    """Invalid unless a page may have so many entries."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
+
+
 def check_wait(wait: timedelta | None) -> None:
     """Invalid if that is no time to wait for a placement."""
     if wait is not None and not timedelta() <= wait <= LONGEST_WAIT:

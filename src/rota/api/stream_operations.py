@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
-from rota.api.operations import MAX_PAGE, PAGE, check_wait, needs
+from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
 from rota.api.stream_schema import (
     PartitionLag,
     PublishedPage,
@@ -181,12 +181,6 @@ async def reset_offsets(
     wanted = read_offsets(await get_stream(store, name), offsets)
     await verbs.reset(store, name, by, partitions=wanted)
     return await _awaited(store, name, wait, lambda view: view.reset is None)
-
-
-def check_limit(limit: int) -> None:
-    """Invalid unless a page may have so many entries."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
 
 
 # How

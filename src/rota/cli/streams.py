@@ -6,6 +6,7 @@ It works on the fleet's store, as the API of a node does; the leader does what i
 import sys
 from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 
 import click
 
@@ -30,6 +31,8 @@ no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until
 timeout_option = click.option(
     "--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait."
 )
+some_argument = click.argument("stream", metavar="[STREAM]", required=False)
+all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams, instead of one.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -95,12 +98,13 @@ def lag(stream: str | None, store: str, output: str) -> None:
 
 
 @command.command()
-@stream_argument
+@some_argument
+@all_option
 @no_wait_option
 @timeout_option
 @options.store
 @options.output
-def suspend(stream: str, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
     """Let what reads end and publish, and nothing new begin.
 
     The exit code is 6 if not everything was published in time; it goes on then.
@@ -108,44 +112,54 @@ def suspend(stream: str, no_wait: bool, timeout: timedelta, store: str, output: 
     Example: rota streams suspend clicks
     """
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.suspend_stream(open, stream, by=me(), wait=wait))
-    _told(view, output, wait, is_done=view.has_ended)
+    for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
+        after = on_store(store, partial(operations.suspend_stream, name=view.name, by=me(), wait=wait))
+        _told(after, output, wait, is_done=after.has_ended)
 
 
 @command.command()
-@stream_argument
+@some_argument
+@all_option
 @no_wait_option
 @timeout_option
 @options.store
 @options.output
-def resume(stream: str, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
-    """Let a stream that was suspended or terminated go on where it stopped.
+def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+    """Let a stream that was suspended or terminated go on where it stopped; --all leaves the terminated alone.
 
     Example: rota streams resume clicks
     """
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.resume_stream(open, stream, by=me(), wait=wait))
-    _told(view, output, wait, is_done=view.is_going)
+    for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
+        if is_for_all and (view.terminated or not view.suspended):
+            continue
+        after = on_store(store, partial(operations.resume_stream, name=view.name, by=me(), wait=wait))
+        _told(after, output, wait, is_done=after.is_going)
 
 
 @command.command()
-@stream_argument
+@some_argument
+@all_option
 @yes_option
 @no_wait_option
 @timeout_option
 @options.store
 @options.output
-def terminate(stream: str, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def terminate(
+    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str
+) -> None:
     """End a stream for good, although an app declares it: what was read is published, nothing new begins.
 
     Its output and its offsets stay; rota streams resume takes it up again.
 
     Example: rota streams terminate clicks --yes
     """
-    _ask(yes, f"terminate stream {stream}?")
+    chosen = on_store(store, lambda open: _chosen(open, stream, is_for_all))
+    _ask(yes, f"terminate {', '.join(view.name for view in chosen) or 'nothing'}?")
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.terminate_stream(open, stream, by=me(), wait=wait))
-    _told(view, output, wait, is_done=view.has_ended)
+    for view in chosen:
+        after = on_store(store, partial(operations.terminate_stream, name=view.name, by=me(), wait=wait))
+        _told(after, output, wait, is_done=after.has_ended)
 
 
 @command.command()
@@ -344,6 +358,13 @@ async def _all(store: Store, prefix: str = "") -> list[StreamView]:
         token = page.next
         if token is None:
             return found
+
+
+async def _chosen(store: Store, stream: str | None, is_for_all: bool) -> list[StreamView]:
+    """The stream that was named, or all."""
+    if (stream is None) != is_for_all:
+        raise click.UsageError("name a stream, or say --all")
+    return await _one_or_all(store, stream)
 
 
 async def _one_or_all(store: Store, stream: str | None) -> list[StreamView]:

@@ -153,7 +153,8 @@ class Fleet:
         http = next(each["doors"]["http"] for each in there)
         nodes = "1 node" if len(seen) == 1 else f"{len(seen)} nodes"
         took = time.monotonic() - began
-        click.secho(f"ready in {took:.1f} s: {nodes}, {leader} leads, http://{http} answers; Ctrl-C stops", bold=True)
+        where = f"dashboard at http://{http}/"
+        click.secho(f"ready in {took:.1f} s: {nodes}, {leader} leads, {where}; Ctrl-C stops", bold=True)
 
 
 class _NodeProcess:

@@ -38,7 +38,7 @@ from rota.workloads.streams.transform import Transform
 
 STEPS: Mapping[Key, tuple[str, float]] = {
     keys.MANIFESTS: ("publish", 0.05),
-    keys.STREAM_GROUPS: ("group", 0.04),
+    keys.STREAM_GROUPS: ("group", 0.08),
     keys.STREAM_TASKS: ("status", 0.002),
 }
 """What is written below a prefix, and how likely something happens to its writer while faults rage."""

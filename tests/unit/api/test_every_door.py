@@ -28,6 +28,7 @@ from rota.decide.attempts import Failures
 from rota.model.token import TokenRecord
 from rota.rpc import serve_link
 from rota.rpc.pb import link_pb2
+from rota.web.routes import is_page, pages
 from tests.kit.link_server import Desk
 from tests.unit.api.test_grpc import Caller as GrpcCaller
 from tests.unit.api.test_health import HandClock
@@ -76,8 +77,9 @@ class Guarded:
         gate = Gate((), "see: cat data/token").with_records(RECORDS)
         self.keeper = Doorkeeper(gate, CLOCK, note=self._note, failures=Failures(100_000))
         self.behind = Behind(lambda: None, CLOCK, Watches(), count)
+        more = [*resources.routes(self.behind), *pages()]
         self.app = door(
-            Health(CLOCK), registry(Figures), dict, gate=self.keeper, more=resources.routes(self.behind), clock=CLOCK
+            Health(CLOCK), registry(Figures), dict, gate=self.keeper, more=more, is_page=is_page, clock=CLOCK
         )
 
     def _note(self, *, by: str, origin: str, what: str, refused: str) -> None:
@@ -113,7 +115,10 @@ def needed_over_http(method: str, path: str) -> Access:
 JUDGES = ("POST", session.PATH)
 """It brings a token in its body, and has tests of its own (`test_session`)."""
 
-ROUTES = [(method, path) for method, path in routes() if path not in FREE and (method, path) != JUDGES]
+PAGES = [(method, path) for method, path in routes() if is_page(path)]
+"""The dashboard's files, which are for everybody."""
+
+ROUTES = [each for each in routes() if each[1] not in FREE and each not in PAGES and each != JUDGES]
 
 
 def test_the_table_has_the_routes() -> None:
@@ -143,9 +148,14 @@ async def test_a_route_refuses_who_may_not_and_lets_in_who_may(method: str, path
             assert guarded.take_notes() == []
 
 
+def test_pages_can_only_be_read() -> None:
+    assert {method for method, _ in PAGES} == {"GET", "HEAD"}
+    assert not [path for _, path in ROUTES if path.startswith("/static")]
+
+
 async def test_what_is_no_route_is_refused_to_strangers_like_any_other() -> None:
     guarded = Guarded()
-    for path in ("/", "/v1/../v1/nodes", "/v1/nodes/", "//v1/nodes", "/v1/explode", "/healthz/x"):
+    for path in ("/static", "/v1/../v1/nodes", "/v1/nodes/", "//v1/nodes", "/v1/explode", "/healthz/x"):
         for method in ("GET", "POST", "TRACE", "OPTIONS"):
             assert (await Caller(guarded.app, "")(method, path)).status == 401
     assert len(guarded.take_notes()) == 24

@@ -234,6 +234,12 @@ async def test_a_stream_has_a_number_of_tasks_that_there_can_be(store: Store, ta
         await operations.scale_stream(store, "clicks", tasks, by="me")
 
 
+async def test_a_stream_that_the_leader_has_scaled_says_so_unless_somebody_wants_another_number(store: Store) -> None:
+    await say(store, replace(STATUS, tasks=4))
+    assert (await operations.get_stream(store, "clicks")).tasks == 4
+    assert (await operations.scale_stream(store, "clicks", 3, by="me")).tasks == 3
+
+
 async def test_a_stream_has_as_many_tasks_as_declared_again(store: Store) -> None:
     await operations.scale_stream(store, "clicks", 5, by="me")
     assert (await operations.scale_stream(store, "clicks", None, by="me")).tasks == 2

@@ -99,8 +99,29 @@ def test_what_is_asked_is_written_and_told(url: str) -> None:
     assert wishes(url).tasks is None
 
 
+def test_all_streams_are_suspended_and_resumed_but_for_those_that_were_terminated(url: str) -> None:
+    async def another() -> None:
+        async with open_store(url, create=False) as store:
+            await declare(store, "orders")
+
+    asyncio.run(another())
+    assert [line.partition(":")[0] for line in streams(url, "suspend", "--all", "--no-wait").output.splitlines()] == [
+        "clicks",
+        "orders",
+    ]
+    streams(url, "terminate", "orders", "--yes", "--no-wait")
+    assert streams(url, "resume", "--all", "--no-wait").output == "clicks: running, 2 reading\n"
+    shown = json.loads(streams(url, "ls", "-o", "json").output)
+    assert [(each["name"], each["suspended"], each["terminated"]) for each in shown] == [
+        ("clicks", False, False),
+        ("orders", True, True),
+    ]
+
+
 def test_who_does_not_say_enough_is_told_how(url: str) -> None:
     for arguments, why in (
+        (("suspend",), "name a stream, or say --all"),
+        (("resume", "clicks", "--all"), "name a stream, or say --all"),
         (("scale", "clicks"), "say how many task groups, or --as-declared"),
         (("reset-offsets", "clicks", "0", "--yes"), "write one like 0=12000"),
         (("terminate", "clicks"), "nobody is here to be asked; say --yes"),

@@ -160,6 +160,8 @@ class Owner:
         """Called when an attempt has ended."""
 
         self._untold: dict[tuple[str, Revision], Instant] = {}
+        self._given_up: set[tuple[str, Revision]] = set()
+        """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
 
     @property
     def free(self) -> int:
@@ -186,7 +188,8 @@ class Owner:
             self._clock.monotonic(),
         )
         for order in fresh:
-            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < self._most_ahead:
+            # Twice what was offered, for runs may have become slower since: what was refused would cost a second.
+            if refused[order.run] and self._runs.free < 1 and len(self._ahead) < 2 * self._most_ahead:
                 self._ahead.append((order, now))
                 refused[order.run] = ""
                 self._mine[order.run] = _Mine(order)
@@ -202,6 +205,8 @@ class Owner:
         live, is_seen = self._view.live.get(order.run), self._view.revision >= order.epoch
         if order.session != self._session or (is_seen and not is_at(live, self._node, self._session, order.epoch)):
             return "it is not bound to this node any more"
+        if (order.run, order.epoch) in self._given_up:
+            return "this node has given it back"
         return "" if self._may_act() else f"node {self._node} does not know whether its lease still lasts"
 
     def _start(self, orders: Sequence[RunOrder]) -> list[str]:
@@ -241,6 +246,7 @@ class Owner:
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(TICK)
+            self._forget_given()
             await self._take_untold()
             self._stop_what_should()
             await self._give_back()
@@ -254,6 +260,7 @@ class Owner:
         ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
         takes = [_step(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
         for step in await self._writer.write(takes):
+            self._given_up.discard((step.about.run.id, step.about.epoch))  # what was written decides
             self._begin_taken(step.about)
         await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
 
@@ -273,9 +280,26 @@ class Owner:
                 log.info("run not taken", extra={"run": live.run.id, "why": why})
 
     async def release(self, refused: Sequence[tuple[Live, str]]) -> None:
-        """Give back runs that certainly were not begun, with the reasons."""
+        """Give back runs that certainly were not begun, with the reasons.
+
+        If the answer gets lost, they may be somebody else's already: they stay given up here as long as they seem ours.
+        """
         now = self._store_clock.now()
-        await self._writer.write(_move(live, steps.release(live.run, now, why)) for live, why in refused)
+        given = [(live, why) for live, why in refused if not self._has_begun(live)]
+        self._given_up |= {(live.run.id, live.epoch) for live, _ in given}
+        await self._writer.write([_move(live, steps.release(live.run, now, why)) for live, why in given])
+
+    def _has_begun(self, live: Live) -> bool:
+        mine = self._mine.get(live.run.id)
+        return mine is not None and mine.order.epoch == live.epoch
+
+    def _forget_given(self) -> None:
+        """Forget what was given back, once that is seen."""
+        self._given_up = {
+            (id, epoch)
+            for id, epoch in self._given_up
+            if self._view.revision < epoch or is_at(self._view.live.get(id), self._node, self._session, epoch)
+        }
 
     async def _give_back(self) -> None:
         """Give back what was taken on ahead and cannot begin, or waits behind something slow."""

@@ -23,7 +23,7 @@ from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import MYSQL
 from rota.store.sql.log import open_log
 from rota.store.sql.remote import Pool, RemoteDriver
-from rota.store.sql.steps import Batch, Query, Row
+from rota.store.sql.steps import Batch, Row, Step, Together
 from rota.store.url import Options, StoreUrl
 
 FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError)
@@ -51,12 +51,16 @@ class MysqlLink:
         read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
         await self.cursor.execute("START TRANSACTION" if write else read)
 
-    async def run(self, query: Query | Batch) -> list[Row]:
-        text, cursor = MYSQL.queries[query.name], self.cursor
-        if isinstance(query, Batch):
-            await cursor.executemany(text, query.rows)
+    async def run(self, step: Step) -> list[Row]:
+        if isinstance(step, Together):
+            for part in step.parts:
+                await self.run(part)
             return []
-        changed = await cursor.execute(text, query.parameters)
+        text, cursor = MYSQL.queries[step.name], self.cursor
+        if isinstance(step, Batch):
+            await cursor.executemany(text, step.rows)
+            return []
+        changed = await cursor.execute(text, step.parameters)
         if cursor.description is None:
             return [(cursor.lastrowid or changed,)] if changed else []
         texts = [place for place, column in enumerate(cursor.description) if column[0] in TEXT]

@@ -10,9 +10,10 @@ import contextlib
 import logging
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from random import random
 from typing import Any
 
@@ -27,7 +28,7 @@ from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import POSTGRESQL
 from rota.store.sql.log import open_log
 from rota.store.sql.remote import Pool, RemoteDriver
-from rota.store.sql.steps import Batch, Query, Row
+from rota.store.sql.steps import Batch, Query, Row, Step, Together
 from rota.store.url import Options, StoreUrl
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 MIGRATION_LOCK = 0x726F7461  # "rota"
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
+_PARAMETER = re.compile(r"\$(\d+)")
 _CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
 
 
@@ -54,17 +56,18 @@ class PostgresLink:
     async def begin(self, *, write: bool) -> None:
         await self.connection.execute(BEGIN_WRITE if write else BEGIN_READ)
 
-    async def run(self, query: Query | Batch) -> list[Row]:
-        text = POSTGRESQL.queries[query.name]
-        if isinstance(query, Batch):
-            if query.name in POSTGRESQL.by_columns:
-                await self.connection.execute(text, *zip(*query.rows, strict=True))
-            else:
-                await self.connection.executemany(text, query.rows)
+    async def run(self, step: Step) -> list[Row]:
+        if isinstance(step, Together):
+            names = tuple(part.name for part in step.parts)
+            await self.connection.execute(_joined(names), *chain.from_iterable(map(_parameters, step.parts)))
+            return []
+        text = POSTGRESQL.queries[step.name]
+        if isinstance(step, Batch) and step.name not in POSTGRESQL.by_columns:
+            await self.connection.executemany(text, step.rows)
             return []
         if not text.startswith(_CHANGING):
-            return [tuple(record) for record in await self.connection.fetch(text, *query.parameters)]
-        changed = int((await self.connection.execute(text, *query.parameters)).split()[-1])
+            return [tuple(record) for record in await self.connection.fetch(text, *_parameters(step))]
+        changed = int((await self.connection.execute(text, *_parameters(step))).split()[-1])
         return [(changed,)] if changed else []
 
     async def commit(self) -> None:
@@ -181,6 +184,29 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         """Somebody committed; that we did so we know."""
         if name != self._name:
             heard()
+
+
+def _parameters(part: Query | Batch) -> Iterable[object]:
+    """What is sent with a query: its parameters, or a list for each column of its rows."""
+    return part.parameters if isinstance(part, Query) else zip(*part.rows, strict=True)
+
+
+@cache
+def _joined(names: tuple[str, ...]) -> str:
+    """Several named queries as one statement, with the parameters of all of them."""
+    texts: list[str] = []
+    count = 0
+    for name in names:
+        text = POSTGRESQL.queries[name]
+        texts.append(_shifted(text, count))
+        count += text.count("$")
+    before = ", ".join(f"{name} AS ({text})" for name, text in zip(names[:-1], texts[:-1], strict=True))
+    return f"WITH {before} {texts[-1]}" if before else texts[-1]
+
+
+def _shifted(text: str, by: int) -> str:
+    """A query whose first parameter is not the first."""
+    return _PARAMETER.sub(lambda found: f"${int(found[1]) + by}", text)
 
 
 def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schema: str, name: str) -> dict[str, Any]:

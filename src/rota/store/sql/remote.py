@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rota.kit import durations
 from rota.model.errors import RotaError, Unavailable, Unknown
-from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps
+from rota.store.sql.steps import Nothing, Row, Step, Steps
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Link(Protocol):
     async def begin(self, *, write: bool) -> None:
         """Start a transaction: one that writes, or one that reads a single snapshot."""
 
-    async def run(self, query: Query | Batch) -> list[Row]:
+    async def run(self, step: Step) -> list[Row]:
         """The rows a query returns; else how many it changed, if any."""
 
     async def commit(self) -> None:
@@ -127,9 +127,9 @@ class Transaction:
 async def drive(link: Link, steps: Steps[T]) -> T:
     """Run the queries of the steps one by one."""
     try:
-        query = next(steps)
+        step = next(steps)
         while True:
-            query = steps.send(await link.run(query))
+            step = steps.send(await link.run(step))
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
 

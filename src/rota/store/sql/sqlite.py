@@ -28,7 +28,7 @@ from rota.store.sql import migrations
 from rota.store.sql.dialect import SQLITE
 from rota.store.sql.log import open_log
 from rota.store.sql.nudge import Nudges
-from rota.store.sql.steps import Batch, Nothing, Row, Steps
+from rota.store.sql.steps import Batch, Nothing, Query, Row, Step, Steps
 from rota.store.url import Options, StoreUrl
 
 T = TypeVar("T")
@@ -296,19 +296,23 @@ class Connection:
         return int(version)
 
     def _drive(self, connection: sqlite3.Connection, steps: Steps[T]) -> T:
-        execute, executemany, queries = connection.execute, connection.executemany, SQLITE.queries
         try:
-            query = next(steps)
+            step = next(steps)
             while True:
-                if type(query) is Batch:
-                    executemany(queries[query.name], query.rows)
-                    rows: list[Row] = []
-                else:
-                    cursor = execute(queries[query.name], query.parameters)  # type: ignore[union-attr]
-                    rows = cursor.fetchall() if cursor.description else [(cursor.rowcount,)] * (cursor.rowcount > 0)
-                query = steps.send(rows)
+                step = steps.send(self._step(connection, step))
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
+
+    def _step(self, connection: sqlite3.Connection, step: Step) -> list[Row]:
+        if isinstance(step, Query):
+            cursor = connection.execute(SQLITE.queries[step.name], step.parameters)
+            return cursor.fetchall() if cursor.description else [(cursor.rowcount,)] * (cursor.rowcount > 0)
+        if isinstance(step, Batch):
+            connection.executemany(SQLITE.queries[step.name], step.rows)
+        else:
+            for part in step.parts:
+                self._step(connection, part)
+        return []
 
     def _drop(self) -> None:
         """Close the connection, whatever state it is in; the next call opens a fresh one."""

@@ -27,7 +27,14 @@ class Batch(NamedTuple):
     rows: Sequence[tuple[object, ...]]
 
 
-Steps: TypeAlias = Generator[Query | Batch, list[Row], T]
+class Together(NamedTuple):
+    """Changes of different rows, in any order, of which nothing comes back: where it can be had, one round trip."""
+
+    parts: tuple[Query | Batch, ...]
+
+
+Step: TypeAlias = Query | Batch | Together
+Steps: TypeAlias = Generator[Step, list[Row], T]
 
 
 class Nothing(Exception):

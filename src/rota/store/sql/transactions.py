@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Rewound
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store.port import At, Change, Commit, Entry, Expect, Listing, Put, Write
-from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps
+from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps, Together
 from rota.store.sql.sweep import Seen
 
 ALL = 2**62
@@ -107,11 +107,12 @@ def commit(requests: Sequence[Request], seen: Revision, keys_parameter: KeysPara
         raise Nothing(Made(outcomes, []))
     if ledger.revision < top:
         yield Query("set_counter", (ledger.revision,))
-    yield Batch("append", ledger.logged)
+    changes: list[Query | Batch] = [Batch("append", ledger.logged)]
     if placed := ledger.placed:
-        yield Batch("place", placed)
+        changes.append(Batch("place", placed))
     if removed := ledger.removed:
-        yield Query("remove", (keys_parameter(removed),))
+        changes.append(Query("remove", (keys_parameter(removed),)))
+    yield Together(tuple(changes))
     return Made(outcomes, list(commits_of(sorted(ledger.logged, key=lambda row: row[:2]))))
 
 

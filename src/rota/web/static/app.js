@@ -1,15 +1,15 @@
 // The dashboard: which screen is shown, what stands around it, and the way in.
 
 import { comeBack, comeIn, goOut, isIn, onTurnedAway } from "./api.js";
+import { toast } from "./dialog.js";
 import { h, render } from "./dom.js";
 import { overview } from "./fleet.js";
 import { span } from "./format.js";
 import { isLive, onChange, show, start, stop } from "./live.js";
-import { badge, cli, icon } from "./parts.js";
+import { badge, cli, icon, SCREENS } from "./parts.js";
 import { closeSearch, isSearching, openSearch, searchBox } from "./search.js";
 import { language, LANGUAGES, speak, t } from "./words.js";
 
-const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events"];
 const ALSO = { runs: "jobs" }; // screens that are reached from another
 
 const root = document.getElementById("app");
@@ -20,23 +20,30 @@ let isAsked = false; // has a frame been asked for?
 let why = ""; // the way in is barred
 
 function read() {
-  const [screen, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [screen, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   return SCREENS.includes(screen) || screen in ALSO ? { screen, args } : { screen: "overview", args: [] };
 }
 
-async function go() {
-  const before = where;
-  where = read();
-  closeSearch();
-  loaded[before.screen]?.leave?.(where);
+function decoded(text) {
   try {
-    loaded[where.screen] ??= (await import(`./screens/${where.screen}.js`)).default;
+    return decodeURIComponent(text);
   } catch {
-    location.reload(); // the node runs another Rota now
+    return text; // somebody typed it
+  }
+}
+
+async function go() {
+  const there = read();
+  closeSearch();
+  try {
+    loaded[there.screen] ??= (await import(`./screens/${there.screen}.js`)).default;
+  } catch {
+    toast(t("no answer"), "bad");
     return;
   }
+  loaded[where.screen]?.leave?.();
+  where = there;
   loaded[where.screen].enter?.(where.args);
-  show([overview, ...loaded[where.screen].sources(where.args)]);
   scrollTo(0, 0);
   draw();
   document.getElementById(`tab-${ALSO[where.screen] || where.screen}`)?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -126,7 +133,7 @@ function wayIn() {
   return h("form", { class: "way-in", onsubmit: enter },
     h("h1", null, h("img", { src: "/static/icon.svg", alt: "", width: "28", height: "28" }), "Rota"),
     h("p", null, t("token.why")),
-    h("label", null, t("token"), h("input", { name: "token", type: "password", required: true, autocomplete: "off", autofocus: true, spellcheck: "false" })),
+    h("label", null, t("token"), h("input", { name: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false", made: (element) => queueMicrotask(() => element.focus()) })),
     why && h("p", { class: "trouble", role: "alert" }, why),
     h("button", { class: "button primary", type: "submit" }, t("token.enter")),
     h("p", { class: "hint" }, t("token.where"), " ", h("code", null, "cat .rota/up/token")));

@@ -138,16 +138,24 @@ export function letGo(stream) {
   stream.close();
 }
 
+let isOn = false;
+
+function look() {
+  if (!isOn) return;
+  for (const each of streams) document.hidden ? each.close() : each.open();
+  if (!document.hidden) for (const each of shown) each.nudge();
+}
+
+document.addEventListener("visibilitychange", look);
+
 export function start() {
-  const look = () => {
-    for (const each of streams) document.hidden ? each.close() : each.open();
-    if (!document.hidden) for (const each of shown) each.nudge();
-  };
-  document.addEventListener("visibilitychange", look);
+  isOn = true;
   look();
 }
 
 export function stop() {
+  isOn = false;
+  show([]);
   for (const each of streams) each.close();
 }
 

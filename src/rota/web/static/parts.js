@@ -111,6 +111,9 @@ export const button = (text, onclick, { kind = "", disabled = false, title } = {
 export const verb = (text, onclick, { kind = "", disabled = false } = {}) =>
   button(text, onclick, { kind, disabled: disabled || !mayChange(), title: mayChange() ? undefined : t("may only look") });
 
+// What there is to look at, in the order of the tabs.
+export const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events"];
+
 // Links to the places of things.
 export const place = {
   node: (id) => `#/nodes/${encodeURIComponent(id)}`,

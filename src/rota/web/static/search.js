@@ -2,10 +2,8 @@
 
 import { get, part } from "./api.js";
 import { h } from "./dom.js";
-import { place } from "./parts.js";
+import { place, SCREENS } from "./parts.js";
 import { t } from "./words.js";
-
-const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events"];
 
 let isOpen = false;
 let text = "";

@@ -5,16 +5,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 from rota.control.jobs import verbs
 from rota.control.jobs.owner import UNTOLD, Ended, Outcomes
 from rota.control.jobs.part import JobsPart, Surroundings
+from rota.decide.jobs.due import new_run
+from rota.decide.jobs.outcome import bind
 from rota.kit import virtual
 from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob
+from rota.model.job import Cause, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob, order_for
 from rota.model.link import Accepted, Refused, Start
 from rota.model.node import NodeStatus
 from rota.node.session import Session, in_session
@@ -294,6 +297,27 @@ def test_a_node_finds_what_nobody_told_it_of() -> None:
         await asyncio.sleep(2)
         assert len(a.runs.began) + len(b.runs.began) == 4
         assert len(await fleet.runs()) == 4
+
+    play(story)
+
+
+def test_what_a_node_may_have_given_back_it_begins_only_after_writing_so() -> None:
+    async def story(fleet: Fleet) -> None:
+        a = fleet.start("a")
+        await fleet.put(name="hand", concurrency=None)
+        await asyncio.sleep(1)
+        spec, now = a.part.view.jobs["hand"].record.spec, await fleet.store.now()
+        run = bind(new_run(spec, now, Cause.MANUAL, now, more="x"), a.part.me.id, a.part.me.session, now)
+        epoch = await fleet.store.commit(Put(keys.live_run(run.id), codec.encode(run)))
+        await asyncio.sleep(0.1)
+        commit = a.part.owner._writer._commit
+        a.part.owner._writer._commit = AsyncMock(side_effect=Unknown("no answer"))
+        await a.part.owner.release([(a.part.view.live[run.id], "enough")])
+        a.part.owner._writer._commit = commit
+        told = order_for(run, spec, epoch)
+        assert a.part.owner.begin([told]) == ["this node has given it back"]
+        await asyncio.sleep(UNTOLD + 1)
+        assert a.runs.began == [told]
 
     play(story)
 
