@@ -468,7 +468,8 @@ Any_ = (
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
     | Serve | Listen | Withdraw
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
-    | LineLost | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold | RelayIs
+    | LineLost | Unsent | BeRelay | TakeLine | SenderGone | Fleet | Fences | Revoked | AskTallies | AskRest | RelayTold
+    | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

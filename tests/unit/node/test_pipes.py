@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import socket
+from typing import get_args
 
 import pytest
 
@@ -107,3 +108,8 @@ def test_a_pipe_that_has_no_room_for_a_descriptor_ends() -> None:
     assert not pipe.fds
     pipe.close()
     ours.close()
+
+
+def test_every_message_is_understood_at_the_other_end() -> None:
+    declared = {each for each in vars(pipes).values() if isinstance(each, type) and issubclass(each, pipes.Message)}
+    assert declared - {pipes.Message} == set(get_args(pipes.Any_))
