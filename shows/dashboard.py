@@ -44,7 +44,9 @@ FLAT = 1.2
 
 TOKEN = "rota_a-token-of-the-show"
 PICTURES = ROOT / ".rota/show"
-JOBS = ("hourly", "nightly", "often", "weekly")
+JOBS = tuple(f"job-{number:02d}" for number in range(20))
+"""Of each job a thousand runs are kept; these have fewer."""
+
 SCREENS = ("overview", "nodes", "placement", "resources", "services", "streams", "jobs", "runs", "events")
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 'q'"
 APP = """
