@@ -10,7 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,7 +44,9 @@ FLAT = 1.2
 
 TOKEN = "rota_a-token-of-the-show"
 PICTURES = ROOT / ".rota/show"
-JOBS = ("hourly", "nightly", "often", "weekly")
+JOBS = tuple(f"job-{number:02d}" for number in range(20))
+"""Of each job a thousand runs are kept; these have fewer."""
+
 SCREENS = ("overview", "nodes", "placement", "resources", "services", "streams", "jobs", "runs", "events")
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 'q'"
 APP = """
@@ -265,13 +267,15 @@ PARTS = (
 
 
 def the_dashboard() -> Iterator[Line]:
-    """All parts on one fleet."""
-
-    async def shown() -> list[Line]:
-        async with staged() as stage:
-            return [line for part in PARTS for line in await part(stage)]
-
-    yield from asyncio.run(shown())
+    """All parts on one fleet, in one event loop; the browser is bound to it."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            stage = runner.run(stack.enter_async_context(staged()))
+            for part in PARTS:
+                yield from runner.run(part(stage))
+        finally:
+            runner.run(stack.aclose())
 
 
 if __name__ == "__main__":

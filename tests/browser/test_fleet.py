@@ -114,6 +114,7 @@ async def test_a_resource_is_added_changed_and_deleted(dashboard: Dashboard, sho
     await dashboard.button("Delete").click()
     await expect(dashboard.page.get_by_role("dialog")).to_contain_text("Its 2 tasks are stopped")
     await dashboard.answer("Delete")
+    await expect(dashboard.page.locator("h1")).to_have_text("Resources")
     await expect(dashboard.row("resources", "room/kitchen")).to_have_count(0)
     assert shown.door.http("GET", "/v1/resources/room/kitchen")[0] == 404
 

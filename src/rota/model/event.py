@@ -10,6 +10,7 @@ it, and clocks may disagree. Ids are unique: a number and the node's name follow
 Nothing here writes anywhere; `store.events` does.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ Value: TypeAlias = str | int | float | bool | None
 LONGEST = 1000
 """Characters of a text or a field; what is longer is cut."""
 
+_FIELD = re.compile(r"\{(\w+)\}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DIGITS = 15
@@ -383,8 +385,9 @@ def matches(event: Event, kinds: Iterable[str] = (), node: str | None = None) ->
 
 
 def _sentence(kind: Kind, subject: str, fields: Mapping[str, Value]) -> str:
-    # Not str.format: a subject may hold braces.
-    said = kind.says.replace("{subject}", subject)
+    # In one pass, and not by str.format: a subject may hold braces.
+    given = {**fields, "subject": subject}
+    said = _FIELD.sub(lambda found: str(given.get(found[1], found[0])), kind.says)
     why = fields.get("why")
     return f"{said}: {why}" if why else said
 

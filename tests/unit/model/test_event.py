@@ -27,6 +27,11 @@ def test_a_subject_with_braces_is_only_a_subject() -> None:
     assert make("app.failed", "{x}.py", {}, node=A, at=NOON, number=1).text == "app {x}.py cannot be loaded"
 
 
+def test_fields_stand_where_the_sentence_names_them() -> None:
+    told = make("stream.state", "{state}", {"state": "idle", "why": "no news"}, node=A, at=NOON, number=1)
+    assert told.text == "stream {state} is idle: no news"
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(Invalid, match=r"worker.exploded.*add it to KINDS"):
         make("worker.exploded", "x", {}, node=A, at=NOON, number=1)
