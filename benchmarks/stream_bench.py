@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -40,8 +41,8 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase
+from rota.sources import NewRecord, open_log, open_source
 from rota.sources import kafka as kafka_source
-from rota.sources import open_source
 from rota.sources import url as urls
 from rota.store import Put, open_store
 from rota.workloads.context import Batch
@@ -215,8 +216,8 @@ async def theirs(peer: str, hosts: str, folder: Path) -> float:
     run = partial(subprocess.run, argv, cwd=folder, env={**os.environ, **told}, capture_output=True, text=True)
     done = await asyncio.to_thread(lambda: run(timeout=300))
     assert done.returncode == 0, done.stderr[-2000:]
-    took, count = done.stdout.split()[-2:]
-    return int(count) / float(took)
+    took, records = done.stdout.split()[-2:]
+    return int(records) / float(took)
 
 
 # The pause
@@ -255,7 +256,7 @@ async def _pause(folder: Path) -> float:
     options = 'tasks=2, replicas=2, duration="3s"'
     async with stream_trial(folder, nodes="ab", options=options, app=NOTING) as trial:
         async with Recorder(trial.store, keys.STREAM_GROUPS, await trial.store.revision()) as seen:
-            appending = asyncio.create_task(trial.keep_appending(2, pause=0.005))
+            appending = asyncio.create_task(_append(trial.source.address()))
             await asyncio.sleep(READ_FOR)
             appending.cancel()
             with suppress(asyncio.CancelledError):
@@ -265,6 +266,15 @@ async def _pause(folder: Path) -> float:
     groups = {group.id: group for value in written if (group := codec.decode(Group, value)).starts}
     pauses = [pause for group in groups.values() if (pause := _pause_before(group, read)) is not None]
     return 1000 * median(pauses)
+
+
+async def _append(url: str) -> None:
+    """Append a record to each partition every few milliseconds, for ever."""
+    with open_log(f"{url}?fsync=never") as log:  # one for all: who opens it anew each time leaves no hints in its index
+        for number in count():
+            for partition in range(PARTITIONS):
+                log.append([NewRecord(value=b"%d" % number)], partition)
+            await asyncio.sleep(0.005)
 
 
 @dataclass

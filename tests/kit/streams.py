@@ -78,12 +78,12 @@ class StreamTrial:
         self.source.append(partition, [NewRecord(value=b"poison")])
         self.appended[partition] += 1
 
-    async def keep_appending(self, most: int = 20, pause: float = PAUSE) -> None:
+    async def keep_appending(self, most: int = 20) -> None:
         """Append a few records again and again, for ever."""
         while True:
             # Not in a thread: who ends this must know what was appended.
             self.append(random.randint(1, most))
-            await asyncio.sleep(pause)
+            await asyncio.sleep(PAUSE)
 
     # How it is
 
