@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from rota.model import codec, keys
 from rota.model.ids import NodeId
@@ -146,7 +146,7 @@ async def screens_paint_within_a_second(stage: Stage) -> list[Line]:
                 began = time.monotonic()
                 await dashboard.go(screen)
                 await dashboard.page.locator("main .panel").first.wait_for()
-                await dashboard.page.wait_for_function("!document.querySelector('main .bones')")
+                await expect(dashboard.page.locator("main .bones")).to_have_count(0)
                 times.append((time.monotonic() - began) * 1000)
         told = f"{statistics.median(times):.0f} ms, the slowest of {len(times)} {max(times):.0f} ms"
         lines.append(Line(statistics.median(times) < PAINT, f"{screen}: shown within {PAINT:.0f} ms", told))
@@ -249,7 +249,7 @@ async def pictures_are_taken(stage: Stage) -> list[Line]:
                 await dashboard.page.context.add_init_script(chosen)
                 for screen in SCREENS:
                     await dashboard.go(screen)
-                    await dashboard.page.wait_for_function("!document.querySelector('main .bones')")
+                    await expect(dashboard.page.locator("main .bones")).to_have_count(0)
                     await dashboard.page.screenshot(path=PICTURES / f"{screen}-{size[0]}-{theme}-{language}.png")
                     if await dashboard.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                         wide.append(f"{screen} at {size[0]}")

@@ -13,7 +13,7 @@ import { t } from "../words.js";
 import { runColumns } from "./runs.js";
 
 const SQUARES = 24;
-const lately = source("/v1/runs?limit=500", ["runs"], { often: 1_000 });
+const lately = source("/v1/runs?limit=500", ["runs"], { often: 500 });
 const preview = (name) => source(`/v1/jobs/${part(name)}/preview?count=8`, ["jobs"], { read: (path) => get(path).catch(() => ({ due: [] })) });
 
 let history = { name: null, runs: null };

@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { nodes, nodesOf } from "../fleet.js";
 import { whole } from "../format.js";
 import { resources } from "../live.js";
-import { badge, button, empty, facts, link, panel, place } from "../parts.js";
+import { badge, button, empty, facts, link, panel, place, waiting } from "../parts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
 import { loadBar, state as nodeState } from "./nodes.js";
@@ -30,6 +30,7 @@ export default {
 function map() {
   const all = nodes.value.nodes;
   if (!all.length) return empty(t("no nodes"), "rota node --store URL app.py");
+  if (!resources.isSynced) return waiting(resources); // half a map would lie
   const seen = (resources.value || []).filter((each) => each.status);
   const kinds = [...new Set(seen.map((each) => each.kind))].sort();
   const held = new Map(all.map((node) => [node.id, []]));
