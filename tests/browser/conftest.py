@@ -88,7 +88,7 @@ class Shown:
         return self.fleet.nodes["b"].name
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def shown(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shown]:
     """Two nodes with an app of every kind."""
     folder: Path = tmp_path_factory.mktemp("dashboard")
@@ -103,7 +103,7 @@ async def shown(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shown
             yield Shown(fleet, Door(doors["http"], doors["grpc"], TOKEN), log)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium."""
     async with open_browser() as browser:

@@ -136,7 +136,8 @@ def logs(run: str, follow: bool, attempt: int | None, place: str | None, store: 
     """
 
     async def show(open: Store, kept: Logs) -> None:
-        if not follow:
+        # The last of what a run put out is kept a moment after the run is over.
+        if not follow and not (await operations.get_run(open, run)).is_over:
             offset = 0
             while True:
                 part = await operations.read_log(open, kept, run, attempt=attempt, offset=offset)
