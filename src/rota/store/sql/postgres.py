@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import cache, partial
 from itertools import chain
 from random import random
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -28,10 +28,12 @@ from rota.store.sql import migrations, tls
 from rota.store.sql.dialect import POSTGRESQL
 from rota.store.sql.log import open_log
 from rota.store.sql.remote import Pool, RemoteDriver
-from rota.store.sql.steps import Batch, Query, Row, Step, Together
+from rota.store.sql.steps import Batch, Query, Row, Step, Steps, Together
 from rota.store.url import Options, StoreUrl
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError)
 BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -40,6 +42,11 @@ MIGRATION_LOCK = 0x726F7461  # "rota"
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
 _PARAMETER = re.compile(r"\$(\d+)")
 _CHANGING = ("UPDATE ", "DELETE ", "INSERT ")
+_END_STUCK = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name LIKE 'rota %' AND state = 'active'
+AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - make_interval(secs => $1)"""
+"""Ends sessions whose client stopped in the middle of a statement: it sends one in several pieces, and while the server
+waits for the next one no time-out of its own counts."""
 
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
@@ -102,6 +109,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
             raise Invalid(f"store {url}: schema={self._schema}; use letters, digits and _")
         super().__init__(str(url), Pool(self._connect, size), timeout)
         self._listening: asyncio.Task[None] | None = None
+        self._freeing: asyncio.Task[None] | None = None
 
     @staticmethod
     def keys_parameter(keys: Sequence[str]) -> object:
@@ -113,10 +121,20 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
     def tell(self) -> None:
         """The commit itself has told them."""
 
+    async def write(self, steps: Callable[[], Steps[T]]) -> T:
+        try:
+            return await super().write(steps)
+        except Unavailable:
+            if self._freeing is None or self._freeing.done():
+                self._freeing = asyncio.create_task(self._free(), name="store free")
+            raise
+
     async def close(self) -> None:
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
+        tasks = [task for task in (self._listening, self._freeing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         await self._pool.close()
 
     def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
@@ -161,6 +179,21 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         if await connection.fetchval("SELECT to_regclass($1)", f'"{self._schema}".rota_schema') is None:
             return 0
         return int(await connection.fetchval("SELECT COALESCE(MAX(version), 0) FROM rota_schema"))
+
+    async def _free(self) -> None:
+        """Free the lock if it is a frozen process that holds it, in the middle of a statement."""
+        try:
+            async with asyncio.timeout(self._patience):
+                connection = await asyncpg.connect(**self._arguments)
+                try:
+                    ended = await connection.fetch(_END_STUCK, rules.IDLE_MS / 1000)
+                finally:
+                    connection.terminate()
+        except (*FAILURES, TimeoutError) as error:
+            log.debug("nobody looked for frozen writers", extra={"store": self._store, "why": _line(error)})
+        else:
+            if ended:
+                log.warning("ended sessions of frozen writers", extra={"store": self._store, "count": len(ended)})
 
     async def _listen(self, heard: Callable[[], None]) -> None:
         """Hear of commits for ever; after each break the poll finds what was missed."""
