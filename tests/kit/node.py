@@ -74,7 +74,7 @@ def short(run: rota.Run) -> None:
 @app.job()
 def long(run: rota.Run) -> None:
     note("run", run.id, os.getpid())
-    time.sleep(5)  # longer than a reload takes on a busy machine
+    time.sleep(3)  # longer than a reload takes on a busy machine
     note("done", run.id, os.getpid())
 
 

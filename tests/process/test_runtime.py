@@ -145,7 +145,7 @@ async def test_term_lets_a_run_finish_and_int_does_not(tmp_path: Path) -> None:
         await dispatch(node, "r1", "long")
         await eventually(lambda: ["run", "r1"] in [words[:2] for words in node.notes()])
         os.kill(node.pid, signal.SIGTERM)
-        await eventually(lambda: not node.is_running, within=20)
+        await eventually(lambda: not node.is_running)
         assert ["done", "r1"] in [words[:2] for words in node.notes()]
         assert not node.family()
         node.start()
