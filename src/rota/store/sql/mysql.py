@@ -120,7 +120,12 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         return otherwise(f"store {self._store}: {words}; is the server well?")
 
     async def _connect(self) -> MysqlLink:
-        link = MysqlLink(await asyncmy.connect(**self._arguments))
+        connection = asyncmy.connection.Connection(**self._arguments)
+        # Our own time limit counts. Its one is a wait_for, which before Python 3.12 forgets that it was cancelled if
+        # the connection is made in the same moment; what follows would then wait for ever.
+        connection._connect_timeout = None
+        await connection.connect()
+        link = MysqlLink(connection)
         try:
             await link.cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             # What we have given up the server should give up too, and a process that was frozen in the middle of a
@@ -183,7 +188,6 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta) -> di
         "db": url.path[1:],
         "charset": "utf8mb4",
         "autocommit": True,
-        "connect_timeout": timeout.total_seconds(),
         "ssl": tls.context(url, options),
     }
 
