@@ -332,8 +332,7 @@ async def test_only_the_attempt_of_a_killed_executor_is_lost_and_none_is_done_tw
         for number in range(20):
             await runs.start(f"before-{number}", "deadly")
             await runs.outcome(f"before-{number}")
-        names = ["one", "two", "victim", "three", "four", "five"]
-        assert await runs.start_many(names, "deadly") == [""] * 6
+        names = await accepted(runs, ["victim", "one", "two", "three", "four", "five"], "deadly")
         os.kill(await noted_pid(tmp_path), signal.SIGKILL)
         outcomes = {name: (await runs.outcome(name)).state for name in names}
         assert outcomes.pop("victim") == RunState.LOST
