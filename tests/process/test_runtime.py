@@ -275,12 +275,27 @@ async def test_tasks_go_on_while_the_session_is_renewed(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await node.assign("room", ["1"])
         before = await node.until(lambda now: now["work"]["tasks_running"] == 1)
-        node.freeze()
-        await asyncio.sleep(0)
+        await _freeze_between_commits(node)
         await eventually(lambda: _lease_is_over(node, before["session"]), within=15)
         node.thaw()
         await node.until(lambda now: now["session"] not in (None, before["session"]))
         assert [words[0] for words in node.notes() if words[1] == "room/1#0"] == ["start"]
+
+
+async def _freeze_between_commits(node: NodeUnderTest) -> None:
+    """Frozen with SQLite's lock in its hand, nobody could sweep its lease."""
+    from rota.model.errors import Unavailable
+    from rota.store import Put, open_store
+
+    while True:
+        node.freeze()
+        async with open_store(f"{node.store}?timeout=1s") as store:
+            try:
+                await store.commit(Put("/try", b""))
+            except Unavailable:
+                node.thaw()
+            else:
+                return
 
 
 async def _lease_is_over(node: NodeUnderTest, session: str) -> bool:
