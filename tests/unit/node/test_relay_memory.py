@@ -7,7 +7,7 @@ import pytest
 
 from rota.kit import records
 from rota.model.ids import Instant
-from rota.node.relay.memory import SEGMENT, Memory
+from rota.node.relay.memory import RETRY, SEGMENT, Memory
 from rota.workloads.resources.dedup import SPAN, Window
 
 WALL = 1_700_000_000.0
@@ -116,4 +116,13 @@ def test_without_a_disk_it_goes_on_and_says_so_once(tmp_path: Path, caplog: pyte
     folder.unlink()
     folder.mkdir()
     life.settle(3)
-    assert Life(folder).knows(1, 2, 3) == [3]
+    assert list(folder.iterdir()) == []  # a full disk would get a segment for each turn
+    life.settle(4, wall=WALL + RETRY)
+    assert Life(folder, WALL + RETRY).knows(1, 2, 3, 4) == [4]
+
+
+def test_a_clock_that_was_set_back_ends_the_segment(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.settle(1)
+    life.settle(2, wall=WALL - 3600)
+    assert len(list(tmp_path.iterdir())) == 2

@@ -29,6 +29,9 @@ SUFFIX = ".memory"
 SEGMENT = SPAN / 2
 """Seconds after which another segment is begun."""
 
+RETRY = 1.0
+"""Seconds for which a disk that took nothing is left alone, or each turn would leave an empty segment there."""
+
 GRAIN = 2.0
 """Seconds whose memories count as equally old when they are recalled."""
 
@@ -60,6 +63,7 @@ class Memory:
         self._turns = 0
         self._tags: dict[Mark, bytes] = {}
         self._is_failing = False
+        self._failed = 0.0
 
     def recall(self, wall: float) -> list[Excerpt]:
         """What earlier processes have written down and a window would still know."""
@@ -74,14 +78,17 @@ class Memory:
 
     def keep(self, settled: Iterable[tuple[bytes, Mark]], wall: float) -> None:
         """Write down what was settled."""
+        if self._is_failing and 0 <= wall - self._failed < RETRY:
+            return
         try:
-            if self._file < 0 or wall - self._begun >= SEGMENT:
+            if self._file < 0 or not 0 <= wall - self._begun < SEGMENT:  # the clock may have been set back
                 self._begin(wall)
             data = self._turn(settled, wall)
             if os.write(self._file, data) < len(data):
                 raise OSError(0, "it took only a part of what was written")
             self._is_failing = False
         except OSError as error:
+            self._failed = wall
             self._fails(error)
 
     def forget(self, wall: float, reach: float) -> None:
@@ -122,7 +129,7 @@ class Memory:
         return records.encode(self._turns, self._encode(_Turn(wall, marks, b"".join(parts))))
 
     def _fails(self, error: OSError) -> None:
-        """Go on without: the next turn tries a segment of its own."""
+        """Go on without: a later turn tries a segment of its own."""
         self.close()
         if not self._is_failing:
             self._is_failing = True
