@@ -25,6 +25,8 @@ with open_log(sys.argv[1]) as log:
         print(number, flush=True)
 """
 ROUNDS = 8
+FEWEST = 5
+"""Batches that each writer acks at least, of one record or more: so many may be waited for while it writes."""
 
 
 @pytest.fixture
@@ -54,9 +56,9 @@ async def test_what_was_acked_is_read_once_and_in_order_by_a_reader_that_follows
         reader = await source.reader({0: 0})
         for _ in range(ROUNDS):
             writing = asyncio.create_task(
-                asyncio.to_thread(write_until_killed, url, after=chance.randrange(5, 60)), name="write"
+                asyncio.to_thread(write_until_killed, url, after=chance.randrange(FEWEST, 60)), name="write"
             )
-            taken = numbers((await take(reader, 20)).of(0))
+            taken = numbers((await take(reader, FEWEST)).of(0))
             acked = await writing
             if (missing := acked - seen - len(taken)) > 0:
                 taken += numbers((await take(reader, missing)).of(0))
@@ -64,4 +66,4 @@ async def test_what_was_acked_is_read_once_and_in_order_by_a_reader_that_follows
             seen += len(taken)
             assert seen >= acked
         await reader.close()
-    assert acked > ROUNDS * 5
+    assert acked > ROUNDS * FEWEST
