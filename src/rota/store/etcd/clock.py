@@ -4,8 +4,12 @@ etcd has no call for the time, but every answer of its HTTP side carries a `Date
 places a member's clock within a second; several, taken at different fractions of a second, narrow it down
 (`Estimate`). The agreed time is the median of the members' clocks, so that one wrong clock of three is outvoted.
 
-Members are asked at most every 30 s; in between the local monotonic clock carries on. The price: `now` is right to
-a second at first and better later, and notices a stepped clock up to 30 s late. Nothing's uniqueness rests on it.
+What is told is the lower bound, so that nobody acts before the members' clocks say so; it is behind by up to a second
+at first. From then on the members are asked where it tells most, just when a clock is thought to tick: each answer
+halves the bounds, so some seconds later it is behind by hundredths.
+
+Members are asked at most every 30 s after that; in between the local monotonic clock carries on. The price: a stepped
+clock is noticed up to 30 s late. Nothing's uniqueness rests on it.
 A member that serves HTTP on another port only (`--listen-client-http-urls`) has no say.
 """
 
@@ -31,6 +35,12 @@ PERIOD = 30.0
 RESOLUTION = 1.0
 """Seconds between two ticks of a `Date`."""
 
+FINE = 0.02
+"""Seconds between bounds that are narrow enough."""
+
+HALVINGS = 8
+"""Rounds of asking at a tick, at most: on a slow way to a member bounds never become fine."""
+
 DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
 
@@ -53,9 +63,13 @@ class Estimate:
     instant: Instant
 
     @property
-    def offset(self) -> float:
-        """The middle of the bounds."""
-        return (self.low + self.high) / 2
+    def width(self) -> float:
+        """How much is not known."""
+        return self.high - self.low
+
+    def until_tick(self, now: Instant) -> float:
+        """Seconds until the clock ticks, if it stands in the middle of the bounds: asking then halves them."""
+        return -(now + (self.low + self.high) / 2) % RESOLUTION
 
 
 def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
@@ -72,38 +86,71 @@ def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
 Ask = Callable[[Endpoint], Awaitable[Reading]]
 """Asks one member; OSError if it does not answer."""
 
+Sleep = Callable[[float], Awaitable[None]]
+
 
 class AgreedClock:
     """The median of the members' clocks."""
 
-    def __init__(self, store: str, members: Sequence[Endpoint], clock: Clock, ask: Ask) -> None:
-        self._store, self._members, self._clock, self._ask = store, members, clock, ask
+    def __init__(
+        self, store: str, members: Sequence[Endpoint], clock: Clock, ask: Ask, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._store, self._members, self._clock, self._ask, self._sleep = store, members, clock, ask, sleep
         self._asking = asyncio.Lock()
         self._estimates: dict[Endpoint, Estimate] = {}
+        self._answered: list[Estimate] = []
         self._offset = 0.0
         self._good_until: Instant | None = None
+        self._narrowing: asyncio.Task[None] | None = None
 
     async def now(self) -> datetime:
         """The agreed time; Unavailable if it is time to ask and no member answers."""
         async with self._asking:
             if self._good_until is None or self._clock.monotonic() >= self._good_until:
-                self._offset = await self._agree()
-                self._good_until = Instant(self._clock.monotonic() + PERIOD)
+                await self._agree()
+                self._narrow_down()
         return datetime.fromtimestamp(self._offset + self._clock.monotonic(), UTC)
 
-    async def _agree(self) -> float:
-        """The median offset of those members that answer now."""
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._narrowing is not None:
+            self._narrowing.cancel()
+            await asyncio.wait([self._narrowing])
+
+    async def _agree(self) -> None:
+        """Ask all; the median offset of those members that answer counts until the next round."""
         readings = await asyncio.gather(*map(self._ask, self._members), return_exceptions=True)
-        offsets = []
+        answered = {}
         for member, reading in zip(self._members, readings, strict=True):
             if isinstance(reading, Reading):
-                self._estimates[member] = refine(self._estimates.get(member), reading)
-                offsets.append(self._estimates[member].offset)
+                answered[member] = refine(self._estimates.get(member), reading)
             elif not isinstance(reading, OSError):
                 raise reading
-        if not offsets:
+        if not answered:
             raise Unavailable(f"store {self._store}: no member tells the time ({readings[0]}); is etcd running there?")
-        return median(offsets)
+        self._estimates |= answered
+        self._answered = list(answered.values())
+        self._offset = median(estimate.low for estimate in self._answered)
+        self._good_until = Instant(self._clock.monotonic() + PERIOD)
+
+    def _narrow_down(self) -> None:
+        """Begin to, unless it is under way or done."""
+        if self._widest().width > FINE and (self._narrowing is None or self._narrowing.done()):
+            self._narrowing = asyncio.create_task(self._ask_at_ticks(), name="narrow the clock of etcd down")
+
+    async def _ask_at_ticks(self) -> None:
+        for _ in range(HALVINGS * len(self._members)):
+            if (widest := self._widest()).width <= FINE:
+                return
+            await self._sleep(widest.until_tick(self._clock.monotonic()))
+            async with self._asking:
+                try:
+                    await self._agree()
+                except Unavailable:
+                    return  # who asks next for the time is told
+
+    def _widest(self) -> Estimate:
+        return max(self._answered, key=lambda estimate: estimate.width)
 
 
 def members_clock(settings: Settings, clock: Clock) -> AgreedClock:

@@ -176,6 +176,7 @@ class EtcdStore:
                 raise
 
     async def close(self) -> None:
+        await self._agreed.close()
         await self._client.close()
 
     async def _scan(self, prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> Listing:

@@ -3,6 +3,8 @@
 import asyncio
 import math
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 
 from rota.kit.instant import Instant
 from rota.model.errors import Unavailable
-from rota.store.etcd.clock import PERIOD, AgreedClock, Estimate, Reading, refine
+from rota.store.etcd.clock import FINE, HALVINGS, PERIOD, AgreedClock, Estimate, Reading, refine
 from rota.store.etcd.endpoints import Endpoint
+from tests.kit.waiting import eventually
 
 A, B, C = (Endpoint(name, 2379) for name in "abc")
 EPOCH = 1_800_000_000.0
@@ -50,8 +53,16 @@ def reading(ahead: float, at: float, *, trip: float = 0.0) -> Reading:
     return Reading(math.floor(at + trip / 2 + ahead), Instant(at), Instant(at + trip))
 
 
-def agreed(members: Members) -> AgreedClock:
-    return AgreedClock("etcd://a,b,c", (A, B, C), members.clock, members.ask)
+@asynccontextmanager
+async def agreed(members: Members) -> AsyncIterator[AgreedClock]:
+    """A clock that has no time to ask at ticks."""
+    clock = AgreedClock("etcd://a,b,c", (A, B, C), members.clock, members.ask, sleep=for_ever)
+    yield clock
+    await clock.close()
+
+
+async def for_ever(_: float) -> None:
+    await asyncio.Event().wait()
 
 
 def test_one_reading_places_a_clock_within_a_second() -> None:
@@ -64,8 +75,8 @@ def test_readings_at_other_fractions_narrow_it_down() -> None:
     for number in range(100):
         estimate = refine(estimate, reading(EPOCH + 0.3, number * 1.01))
     assert estimate is not None
-    assert estimate.high - estimate.low < 0.15
-    assert estimate.offset == pytest.approx(EPOCH + 0.3, abs=0.1)
+    assert estimate.width < 0.15
+    assert estimate.low == pytest.approx(EPOCH + 0.3, abs=0.15)
 
 
 @given(st.floats(0, 1), st.lists(st.tuples(st.floats(0, 60), st.floats(0, 2)), min_size=1, max_size=30))
@@ -95,48 +106,92 @@ def test_a_stepped_clock_starts_anew(step: float) -> None:
     assert after == refine(None, reading(1000.5 + step, 1.0))
 
 
-def test_an_estimate_is_the_middle_of_its_bounds() -> None:
-    assert Estimate(2.0, 4.0, Instant(0)).offset == 3.0
+def test_a_clock_in_the_middle_of_its_bounds_ticks_when_its_second_is_over() -> None:
+    estimate = Estimate(1000.25, 1000.75, Instant(0))
+    assert estimate.until_tick(Instant(4.0)) == pytest.approx(0.5)
+    assert estimate.until_tick(Instant(4.5)) == pytest.approx(0.0)
+
+
+@given(st.floats(0, 1), st.floats(0, 0.01))
+def test_asking_at_ticks_narrows_it_down_in_seconds(ahead: float, trip: float) -> None:
+    at, estimate = 0.0, refine(None, reading(1000 + ahead, 0.0, trip=trip))
+    for _ in range(HALVINGS):
+        at += trip + estimate.until_tick(Instant(at + trip))
+        estimate = refine(estimate, reading(1000 + ahead, at, trip=trip))
+    assert estimate.width <= FINE + 2 * trip
+    assert at <= HALVINGS * 1.1
 
 
 async def test_one_wrong_clock_of_three_is_outvoted() -> None:
     members = Members(HandClock(), a=EPOCH, b=EPOCH + 86_400, c=EPOCH)
-    now = await agreed(members).now()
+    async with agreed(members) as clock:
+        now = await clock.now()
     assert abs(now - datetime.fromtimestamp(EPOCH + 100, UTC)) <= timedelta(seconds=1)
 
 
 async def test_members_that_do_not_answer_have_no_say() -> None:
     members = Members(HandClock(), b=EPOCH)
-    now = await agreed(members).now()
+    async with agreed(members) as clock:
+        now = await clock.now()
     assert abs(now - datetime.fromtimestamp(EPOCH + 100, UTC)) <= timedelta(seconds=1)
 
 
 async def test_between_two_rounds_the_local_clock_carries_on() -> None:
     members = Members(HandClock(), a=EPOCH, b=EPOCH, c=EPOCH)
-    clock = agreed(members)
-    first = await clock.now()
-    members.clock.time += PERIOD - 1
-    assert await clock.now() - first == timedelta(seconds=PERIOD - 1)
-    assert members.asked == 3
-    members.clock.time += 1
-    await clock.now()
-    assert members.asked == 6
+    async with agreed(members) as clock:
+        first = await clock.now()
+        members.clock.time += PERIOD - 1
+        assert await clock.now() - first == timedelta(seconds=PERIOD - 1)
+        assert members.asked == 3
+        members.clock.time += 1
+        await clock.now()
+        assert members.asked == 6
 
 
 async def test_those_who_ask_at_once_share_a_round() -> None:
     members = Members(HandClock(), a=EPOCH, b=EPOCH, c=EPOCH)
-    clock = agreed(members)
-    await asyncio.gather(*(clock.now() for _ in range(5)))
+    async with agreed(members) as clock:
+        await asyncio.gather(*(clock.now() for _ in range(5)))
     assert members.asked == 3
+
+
+async def test_after_the_first_answer_it_asks_at_ticks_and_is_never_ahead() -> None:
+    members = Members(HandClock(), a=EPOCH + 0.3)
+
+    async def sleep(seconds: float) -> None:
+        members.clock.time += seconds
+        await asyncio.sleep(0)
+
+    clock = AgreedClock("etcd://a", (A,), members.clock, members.ask, sleep=sleep)
+    behind: list[timedelta] = []
+    while not behind or behind[-1] > timedelta(seconds=FINE):
+        told = await clock.now()
+        behind.append(datetime.fromtimestamp(EPOCH + 0.3 + members.clock.time, UTC) - told)
+        assert members.asked <= 1 + HALVINGS
+        await asyncio.sleep(0)
+    assert min(behind) >= timedelta(0)
+    await clock.close()
+
+
+async def test_members_that_fall_silent_while_it_asks_at_ticks_are_told_to_who_asks_next() -> None:
+    members = Members(HandClock(), a=EPOCH)
+    clock = AgreedClock("etcd://a", (A,), members.clock, members.ask, sleep=lambda _: asyncio.sleep(0))
+    await clock.now()
+    members.ahead.clear()
+    await eventually(lambda: members.asked > 1)
+    members.clock.time += PERIOD
+    with pytest.raises(Unavailable, match="no member tells the time"):
+        await clock.now()
+    await clock.close()
 
 
 async def test_when_nobody_answers_it_says_so_and_asks_again_next_time() -> None:
     members = Members(HandClock())
-    clock = agreed(members)
-    with pytest.raises(Unavailable, match=r"etcd://a,b,c: no member tells the time \(a:2379 is out\)"):
+    async with agreed(members) as clock:
+        with pytest.raises(Unavailable, match=r"etcd://a,b,c: no member tells the time \(a:2379 is out\)"):
+            await clock.now()
+        members.ahead = {"a": EPOCH}
         await clock.now()
-    members.ahead = {"a": EPOCH}
-    await clock.now()
 
 
 async def test_a_fault_of_our_own_is_not_taken_for_silence() -> None:
