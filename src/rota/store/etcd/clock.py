@@ -5,8 +5,8 @@ places a member's clock within a second; several, taken at different fractions o
 (`Estimate`). The agreed time is the median of the members' clocks, so that one wrong clock of three is outvoted.
 
 What is told is the lower bound, so that nobody acts before the members' clocks say so; it is behind by up to a second
-at first. From then on the members are asked where it tells most, just when a clock is thought to tick: each answer
-halves the bounds, so some seconds later it is behind by hundredths.
+at first. From then on the members are asked every tenth of a second until one is seen to tick, and then just when it
+is thought to tick, which halves the bounds each time: a second later it is behind by tenths, and soon by hundredths.
 
 Members are asked at most every 30 s after that; in between the local monotonic clock carries on. The price: a stepped
 clock is noticed up to 30 s late. Nothing's uniqueness rests on it.
@@ -38,8 +38,11 @@ RESOLUTION = 1.0
 FINE = 0.02
 """Seconds between bounds that are narrow enough."""
 
-HALVINGS = 8
-"""Rounds of asking at a tick, at most: on a slow way to a member bounds never become fine."""
+STEP = 0.1
+"""Seconds between two rounds of asking while no tick was seen."""
+
+ROUNDS = 16
+"""Rounds to narrow the bounds down with, at most: on a slow way to a member they never become fine."""
 
 DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
@@ -67,9 +70,10 @@ class Estimate:
         """How much is not known."""
         return self.high - self.low
 
-    def until_tick(self, now: Instant) -> float:
-        """Seconds until the clock ticks, if it stands in the middle of the bounds: asking then halves them."""
-        return -(now + (self.low + self.high) / 2) % RESOLUTION
+    def until_telling(self, now: Instant) -> float:
+        """Seconds until an answer tells much: when the clock ticks, if it stands in the middle of the bounds."""
+        until_tick = -(now + (self.low + self.high) / 2) % RESOLUTION
+        return until_tick if self.width <= 2 * STEP else min(until_tick, STEP)
 
 
 def refine(estimate: Estimate | None, reading: Reading) -> Estimate:
@@ -136,13 +140,13 @@ class AgreedClock:
     def _narrow_down(self) -> None:
         """Begin to, unless it is under way or done."""
         if self._widest().width > FINE and (self._narrowing is None or self._narrowing.done()):
-            self._narrowing = asyncio.create_task(self._ask_at_ticks(), name="narrow the clock of etcd down")
+            self._narrowing = asyncio.create_task(self._ask_for_ticks(), name="narrow the clock of etcd down")
 
-    async def _ask_at_ticks(self) -> None:
-        for _ in range(HALVINGS * len(self._members)):
+    async def _ask_for_ticks(self) -> None:
+        for _ in range(ROUNDS * len(self._members)):
             if (widest := self._widest()).width <= FINE:
                 return
-            await self._sleep(widest.until_tick(self._clock.monotonic()))
+            await self._sleep(widest.until_telling(self._clock.monotonic()))
             async with self._asking:
                 try:
                     await self._agree()

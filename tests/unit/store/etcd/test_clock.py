@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rota.kit.instant import Instant
 from rota.model.errors import Unavailable
-from rota.store.etcd.clock import FINE, HALVINGS, PERIOD, AgreedClock, Estimate, Reading, refine
+from rota.store.etcd.clock import FINE, PERIOD, ROUNDS, STEP, AgreedClock, Estimate, Reading, refine
 from rota.store.etcd.endpoints import Endpoint
 from tests.kit.waiting import eventually
 
@@ -107,19 +107,23 @@ def test_a_stepped_clock_starts_anew(step: float) -> None:
 
 
 def test_a_clock_in_the_middle_of_its_bounds_ticks_when_its_second_is_over() -> None:
-    estimate = Estimate(1000.25, 1000.75, Instant(0))
-    assert estimate.until_tick(Instant(4.0)) == pytest.approx(0.5)
-    assert estimate.until_tick(Instant(4.5)) == pytest.approx(0.0)
+    estimate = Estimate(1000.45, 1000.55, Instant(0))
+    assert estimate.until_telling(Instant(4.0)) == pytest.approx(0.5)
+    assert estimate.until_telling(Instant(4.5)) == pytest.approx(0.0)
+
+
+def test_no_tick_is_waited_for_while_little_is_known() -> None:
+    assert Estimate(1000.1, 1000.9, Instant(0)).until_telling(Instant(4.0)) == STEP
 
 
 @given(st.floats(0, 1), st.floats(0, 0.01))
 def test_asking_at_ticks_narrows_it_down_in_seconds(ahead: float, trip: float) -> None:
-    at, estimate = 0.0, refine(None, reading(1000 + ahead, 0.0, trip=trip))
-    for _ in range(HALVINGS):
-        at += trip + estimate.until_tick(Instant(at + trip))
+    at, rounds, estimate = 0.0, 0, refine(None, reading(1000 + ahead, 0.0, trip=trip))
+    while estimate.width > FINE + 2 * trip:
+        at, rounds = at + trip + estimate.until_telling(Instant(at + trip)), rounds + 1
         estimate = refine(estimate, reading(1000 + ahead, at, trip=trip))
-    assert estimate.width <= FINE + 2 * trip
-    assert at <= HALVINGS * 1.1
+    assert at <= 6.5
+    assert rounds <= ROUNDS
 
 
 async def test_one_wrong_clock_of_three_is_outvoted() -> None:
@@ -167,7 +171,7 @@ async def test_after_the_first_answer_it_asks_at_ticks_and_is_never_ahead() -> N
     while not behind or behind[-1] > timedelta(seconds=FINE):
         told = await clock.now()
         behind.append(datetime.fromtimestamp(EPOCH + 0.3 + members.clock.time, UTC) - told)
-        assert members.asked <= 1 + HALVINGS
+        assert members.asked <= 1 + ROUNDS
         await asyncio.sleep(0)
     assert min(behind) >= timedelta(0)
     await clock.close()
