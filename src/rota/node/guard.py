@@ -51,6 +51,36 @@ class Page:
         _DEADLINE.pack_into(self._memory, 0, dead_by)
 
 
+class Leash:
+    """What ties all workers of runs to the agent: one deadline, and a pipe that hangs up when the agent ends."""
+
+    def __init__(self) -> None:
+        self._file = kernel.scratch_file("deadline of runs")
+        os.ftruncate(self._file, mmap.PAGESIZE)
+        self._page = Page.of(self._file)
+        self._lifeline, self._life = os.pipe()  # hangs up when this process ends, and not before
+
+    def set(self, dead_by: float) -> None:
+        """End all of them at this instant, unless another is set before; 0: never."""
+        self._page.set(dead_by)
+
+    def outfit(self, orders: int | None) -> list[int]:
+        """Descriptors for one worker: the end of a pipe to read; to hand over, its other end, the page and the orders.
+
+        A worker without orders gets the lifeline in their place.
+        """
+        fds: list[int] = []
+        try:
+            fds += os.pipe()
+            fds.append(os.dup(self._file))
+            fds.append(os.dup(self._lifeline if orders is None else orders))
+        except OSError:  # no descriptors are left, most likely
+            for fd in fds:
+                os.close(fd)
+            raise
+        return fds
+
+
 class Guard:
     """The worker's hold on its guard."""
 

@@ -15,14 +15,10 @@ before the lease is over (`node.guard`).
 import asyncio
 import logging
 import math
-import mmap
-import os
-import shutil
 import signal
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,73 +29,30 @@ from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant
-from rota.model.job import Mode, Outcome, RunOrder, RunState
-from rota.node import kernel
+from rota.model.job import Outcome, RunOrder, RunState
+from rota.node import attempts, kernel
+from rota.node.attempts import Ended, Ending, Running, SourceEnded
 from rota.node.crew import Crew
-from rota.node.executor import LONGEST_ORDER
-from rota.node.guard import Page
-from rota.node.loaders import describe
+from rota.node.guard import Leash
 from rota.node.logs import LogKey, RunLogs
 from rota.node.output import Answer
-from rota.node.pace import Paces
 from rota.node.pipes import Attempt, Brief, Listed
 from rota.node.posts import EXECUTOR, RUN
+from rota.node.seating import Seating
 from rota.node.seats import Orders, Seat, Tap
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
 
-Ended: TypeAlias = Callable[[Outcome], None]
 EndedOf: TypeAlias = Callable[[RunOrder, Outcome], None]
-SourceEnded: TypeAlias = Callable[[str, bytes], None]
-"""Called once with the error that asking a source ended with, or nothing, and with what it listed."""
 
 LOOK = 0.05
 """Seconds between looks at what runs."""
-
-STUCK = 0.05
-"""Seconds after which an executor's attempt is too long for others to wait behind it."""
-
-IDLE = 60.0
-"""Seconds after which executors that were not needed leave."""
 
 REMEMBER = 50_000
 """Attempts that are over and still known by their epoch."""
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-@dataclass
-class _Ending:
-    """An attempt that is being stopped."""
-
-    state: RunState
-    why: str
-    kill_at: Instant
-    kin: list[kernel.Kin]
-
-
-@dataclass(eq=False)
-class _Running:
-    """One attempt that was accepted."""
-
-    order: RunOrder
-    ended: Ended | None
-    weight: float
-    wire: bytes = b""
-    listed: SourceEnded | None = None
-    seat: "Seat[_Running] | None" = None
-    since: Instant | None = None
-    """When it became the first of its seat, and may have begun."""
-
-    started: datetime | None = None
-    answer: Answer | None = None
-    ending: _Ending | None = None
-    outcome: Outcome | None = None
-
-    @property
-    def key(self) -> LogKey:
-        return self.order.run, self.order.attempt
 
 
 @dataclass
@@ -116,28 +69,20 @@ class Runs:
     def __init__(
         self, crew: Crew, config: RuntimeConfig, logs: RunLogs, clock: Clock, resized: Callable[[], None]
     ) -> None:
-        self._crew, self._config, self._logs, self._clock, self._resized = crew, config, logs, clock, resized
-        self._running: dict[LogKey, _Running] = {}
-        self._asking: dict[int, _Running] = {}
-        self._waiting: deque[_Running] = deque()
-        self._dying: list[_Running] = []
+        self._crew, self._config, self._logs, self._clock = crew, config, logs, clock
+        self._running: dict[LogKey, Running] = {}
+        self._asking: dict[int, Running] = {}
+        self._dying: list[Running] = []
         self._known: OrderedDict[LogKey, int] = OrderedDict()
-        self._seats: dict[int, Seat[_Running]] = {}
-        self._open: list[Seat[_Running]] = []
-        self._paces = Paces()
-        self._load = self._warm_load = 0.0
-        self._size, self._needed = 1, clock.monotonic()
+        self._seating = Seating(crew, config.executors, clock, resized)
+        self._load = 0.0
         self._told = _Told()
-        self._gives_soon = False
         self._is_busy = asyncio.Event()
         self._rest = asyncio.Event()
         self._may_act = False
         self._alarm: asyncio.TimerHandle | None = None
         self._stop_at: Instant | None = None
-        self._page_file = kernel.scratch_file("deadline of runs")
-        os.ftruncate(self._page_file, mmap.PAGESIZE)
-        self._page = Page.of(self._page_file)
-        self._lifeline, self._life = os.pipe()  # hangs up when this process ends, and not before
+        self._leash = Leash()
         crew.witnesses.append(self)
         logs.is_running = self._running.__contains__
         crew.outfit, crew.is_excused = self._outfit, self._was_at_work
@@ -156,12 +101,12 @@ class Runs:
 
     def room(self, job: str) -> int:
         """How many more attempts of a job would be accepted; of a short one, more than there are executors."""
-        return max(0, math.floor((self.executors - self._load + 1e-6) * self._paces.depth(job)))
+        return max(0, math.floor((self.executors - self._load + 1e-6) * self._seating.paces.depth(job)))
 
     @property
     def size(self) -> int:
         """How many executors there should be."""
-        return self._size
+        return self._seating.size
 
     def running(self) -> list[RunOrder]:
         """The attempts of runs that were accepted and are not over."""
@@ -172,13 +117,13 @@ class Runs:
     def start(self, order: RunOrder, ended: Ended | None = None) -> str:
         """Accept an attempt; the reason if it is refused, else nothing."""
         why = self._accept(order, ended)
-        self._give()
+        self._seating.give()
         return why
 
     def start_many(self, orders: Iterable[RunOrder], ended: EndedOf) -> list[str]:
         """Accept several: for each the reason if it is refused, else nothing."""
         reasons = [self._accept(order, partial(ended, order)) for order in orders]
-        self._give()
+        self._seating.give()
         return reasons
 
     def ask(self, kind: str, number: int, listed: SourceEnded) -> str:
@@ -190,10 +135,10 @@ class Runs:
             return f'this node\'s app has no source of resource "{kind}"'
         if why := self._full(1.0):
             return why
-        running = _Running(order, None, 1.0, _encode(Attempt(order.run, number, "", source=kind)), listed)
+        running = Running(order, None, 1.0, _encode(Attempt(order.run, number, "", source=kind)), listed)
         self._asking[number] = running
         self._take_up(running)
-        self._give()
+        self._seating.give()
         return ""
 
     def interrupt(self, run: str, attempt: int, why: str) -> bool:
@@ -207,7 +152,7 @@ class Runs:
     def extend(self, stop_at: float, dead_by: float) -> None:
         """Attempts may run: they are stopped at the first instant and dead by the second, if nothing more is said."""
         self._may_act = True
-        self._page.set(dead_by)
+        self._leash.set(dead_by)
         if self._alarm is not None:
             self._alarm.cancel()
         loop, wait = asyncio.get_running_loop(), stop_at - self._clock.monotonic()
@@ -233,7 +178,7 @@ class Runs:
     def _release_guards(self) -> None:
         """When nothing runs, and nothing may, executors need not die: they have nothing that others could do, too."""
         if not self._may_act and not self._running and not self._dying:
-            self._page.set(0.0)
+            self._leash.set(0.0)
 
     def stop_by(self, when: Instant) -> None:
         """Take nothing new; attempts that are not over when only the grace is left are stopped."""
@@ -264,33 +209,20 @@ class Runs:
     def look(self) -> None:
         """End what has had its time, and free what waits behind something long."""
         now = self._clock.monotonic()
-        for seat in self._seats.values():
+        for seat in self._seating.seats.values():
             assert seat.tap is not None
             seat.tap.allow()
-        for seat in list(self._open):
-            if len(seat.held) > 1 and (since := seat.held[0].since) is not None and now - since > STUCK:
-                self._paces.note(seat.held[0].order.job, now - since)
-                self._requeue(seat.take_back())
+        self._seating.free_the_stuck(now)
         for running in list(self._running.values()):
             self._look_at(running, now)
         for running in list(self._dying):
             self._finish_if_dead(running, now)
         self._release_guards()
-        self._give()
+        self._seating.give()
 
     def tick(self) -> None:
         """Let executors go that were not needed for a while."""
-        now, needed = self._clock.monotonic(), max(1, math.ceil(self._warm_load - 1e-6))
-        if needed >= self._size:
-            self._needed = now
-        elif now - self._needed > IDLE and (size := max(needed, self._highest_busy_slot() + 1)) < self._size:
-            self._size = size
-            self._resized()
-
-    def _highest_busy_slot(self) -> int:
-        """A pool shrinks from its end, and only over executors that have nothing to do."""
-        busy = [self._crew.workers.get(seat.worker) for seat in self._open if seat.held]
-        return max((worker.brief.slot for worker in busy if worker), default=0)
+        self._seating.tick()
 
     # Accepting
 
@@ -304,15 +236,15 @@ class Runs:
         if key in self._running:
             self.interrupt(*key, f"it was bound again, under epoch {order.epoch}")
             return f"it still ends here under epoch {known}; try again"
-        weight = 1.0 if _needs_process(order) else 1.0 / self._paces.depth(order.job)
+        weight = 1.0 if attempts.needs_process(order) else 1.0 / self._seating.paces.depth(order.job)
         if why := self._unable(order) or self._full(weight):
             return why
-        running = _Running(order, ended, weight)
-        if _needs_process(order):
+        running = Running(order, ended, weight)
+        if attempts.needs_process(order):
             if why := self._send_out(running):
                 return why
         else:
-            running.wire = _encode(_attempt(order))
+            running.wire = _encode(attempts.attempt_of(order))
         self._known[key] = order.epoch
         if len(self._known) > REMEMBER:
             self._known.popitem(last=False)
@@ -326,7 +258,7 @@ class Runs:
         if not self._may_act:
             return "this node is not in the fleet now; try again"
         if order.argv:
-            return _missing(order)
+            return attempts.missing(order)
         loaded = self._crew.generations.app
         has_it = any(job.name == order.job for job in (loaded.app.jobs if loaded else ()))
         return "" if has_it else f'this node\'s app has no job "{order.job}"'
@@ -335,72 +267,23 @@ class Runs:
         is_full = self._load + weight > self.executors + 1e-6
         return f"all {self.executors} executors are taken" if is_full else ""
 
-    def _take_up(self, running: _Running) -> None:
+    def _take_up(self, running: Running) -> None:
         self._running[running.key] = running
         self._load += running.weight
         self._is_busy.set()
         if running.seat is None:
-            self._warm_load += running.weight
-            self._waiting.append(running)
+            self._seating.join(running)
 
-    def _send_out(self, running: _Running) -> str:
+    def _send_out(self, running: Running) -> str:
         """Start a process for one attempt; why not, if that cannot be."""
         try:
-            number = self._crew.send_out(_attempt(running.order))
+            number = self._crew.send_out(attempts.attempt_of(running.order))
         except Unavailable as error:
             return str(error)
-        running.seat = self._seats[number]
+        running.seat = self._seating.seats[number]
         running.seat.held.append(running)
-        self._begins(running)
+        self._seating.begins(running)
         return ""
-
-    def _begins(self, running: _Running) -> None:
-        running.since, running.started = self._clock.monotonic(), self._clock.wall()
-
-    # Giving
-
-    def _give(self) -> None:
-        """Hand waiting attempts to executors, and want more executors if there are too few."""
-        self._gives_soon = False
-        while self._waiting:
-            running = self._waiting[0]
-            seat = self._seat_for(running.order.job)
-            if seat is None or not seat.give(running, running.wire):
-                break
-            self._waiting.popleft()
-            running.seat = seat
-            if seat.held[0] is running:
-                self._begins(running)
-        if self._waiting:
-            self._grow()
-
-    def _seat_for(self, job: str) -> "Seat[_Running] | None":
-        """The executor that holds least, if it holds less than this job and what it holds allow."""
-        best, least = None, self._paces.depth(job)
-        for seat in self._open:
-            count = len(seat.held)
-            if count == 0:
-                return seat
-            if count < least and count < min(self._paces.depth(each.order.job) for each in seat.held):
-                best, least = seat, count
-        return best
-
-    def _grow(self) -> None:
-        needed = min(self.executors, math.ceil(self._warm_load - 1e-6))
-        if needed > self._size:
-            self._size, self._needed = needed, self._clock.monotonic()
-            self._resized()
-
-    def _give_soon(self) -> None:
-        """Once for all answers that come at a time."""
-        if not self._gives_soon:
-            self._gives_soon = True
-            asyncio.get_running_loop().call_soon(self._give)
-
-    def _requeue(self, taken: Sequence[_Running]) -> None:
-        for running in reversed(taken):
-            running.seat = running.since = running.started = None
-            self._waiting.appendleft(running)
 
     # A Witness of the crew
 
@@ -408,39 +291,35 @@ class Runs:
         """What a worker of runs needs: where to write, the deadline, and an executor its orders."""
         if brief.role not in (EXECUTOR, RUN):
             return ()
-        fds: list[int] = []
+        orders = Orders() if brief.role == EXECUTOR else None
         try:
-            fds += os.pipe()
-            fds.append(os.dup(self._page_file))
-            orders = Orders() if brief.role == EXECUTOR else None
-            fds.append(os.dup(orders.fileno() if orders is not None else self._lifeline))
-        except OSError:  # no descriptors are left, most likely
-            for fd in fds:
-                os.close(fd)
+            pipe, *fds = self._leash.outfit(None if orders is None else orders.fileno())
+        except OSError:
+            if orders is not None:
+                orders.close()
             raise
-        seat: Seat[_Running] = Seat(brief.worker, orders)
-        seat.tap = Tap(fds.pop(0), brief.mark, partial(self._heard, seat))
-        self._seats[brief.worker] = seat
+        seat: Seat[Running] = Seat(brief.worker, orders)
+        seat.tap = Tap(pipe, brief.mark, partial(self._heard, seat))
+        self._seating.seats[brief.worker] = seat
         return fds
 
     def _was_at_work(self, worker: Worker) -> bool:
         """Was it in the middle of an attempt? That may do with it what it likes."""
-        seat = self._seats.get(worker.id)
+        seat = self._seating.seats.get(worker.id)
         return seat is not None and bool(seat.held)
 
     def registered(self, worker: Worker) -> None:
         """An executor may have come."""
-        if worker.brief.pool == EXECUTOR and (seat := self._seats.get(worker.id)):
-            self._open.append(seat)
-            self._give()
+        if worker.brief.pool == EXECUTOR:
+            self._seating.open(worker)
 
     def draining(self, worker: Worker) -> None:
         """It finishes what it has begun; what it has not is given to another."""
-        if worker.brief.role == EXECUTOR and (seat := self._seats.get(worker.id)):
-            self._withdraw(seat)
+        if worker.brief.role == EXECUTOR and (seat := self._seating.seats.get(worker.id)):
+            self._seating.withdraw(seat)
             assert seat.orders is not None
             seat.orders.finish()
-            self._give_soon()
+            self._seating.give_soon()
 
     def said(self, worker: Worker, message: Any) -> None:
         """A source may have been asked."""
@@ -449,25 +328,19 @@ class Runs:
 
     def ended(self, worker: Worker, why: str) -> None:
         """A worker may be gone, and with it the attempt that it had begun."""
-        seat = self._seats.pop(worker.id, None)
+        seat = self._seating.seats.pop(worker.id, None)
         if seat is None:
             return
         assert seat.tap is not None
         seat.tap.catch_up()  # its last answers
-        self._withdraw(seat)
+        self._seating.withdraw(seat)
         seat.close()
         for running in seat.held:
             self._fell(running, worker, why)
         seat.held.clear()
-        self._give_soon()
+        self._seating.give_soon()
 
-    def _withdraw(self, seat: "Seat[_Running]") -> None:
-        """Give an executor nothing more, and take back what it has not begun."""
-        if seat in self._open:
-            self._open.remove(seat)
-        self._requeue(seat.take_back())
-
-    def _heard(self, seat: "Seat[_Running]", piece: bytes | Answer) -> None:
+    def _heard(self, seat: Seat[Running], piece: bytes | Answer) -> None:
         """A worker wrote something: it is the output, or the answer, of the first attempt that it holds."""
         running = seat.held[0] if seat.held else None
         if isinstance(piece, Answer):
@@ -478,23 +351,23 @@ class Runs:
         else:
             log.info("output outside of a run", extra={"text": piece[:1000].decode(errors="replace").rstrip()})
 
-    def _answered(self, seat: "Seat[_Running]", running: _Running, answer: Answer) -> None:
+    def _answered(self, seat: Seat[Running], running: Running, answer: Answer) -> None:
         running.answer = answer
         if running.ending is not None or seat.orders is None:
             return  # it is over when its processes are
         seat.held.popleft()
         if seat.held:
-            self._begins(seat.held[0])
+            self._seating.begins(seat.held[0])
         if worker := self._crew.workers.get(seat.worker):
             worker.done += 1
         if running.listed is None:
-            self._paces.note(running.order.job, answer.seconds)
-            self._end(running, self._as_answered(running, answer))
-        self._give_soon()
+            self._seating.paces.note(running.order.job, answer.seconds)
+            self._end(running, attempts.answered(answer, self._logs.close(running.key)))
+        self._seating.give_soon()
 
     # Stopping
 
-    def _stop(self, running: _Running, state: RunState, why: str, grace: float | None = None) -> bool:
+    def _stop(self, running: Running, state: RunState, why: str, grace: float | None = None) -> bool:
         """Begin to end an attempt; False if it turns out to be over."""
         if running.ending is not None or running.outcome is not None:
             return True
@@ -502,30 +375,23 @@ class Runs:
         if seat is not None and seat.orders is not None:
             # First nothing waits behind it, then what was answered is heard: if it is not over now, the executor runs
             # it and nothing else, and no other attempt is hit.
-            self._withdraw(seat)
+            self._seating.withdraw(seat)
             assert seat.tap is not None
             seat.tap.catch_up()
             if not seat.held or seat.held[0] is not running:
-                self._reopen(seat)
+                self._seating.reopen(seat)
                 if running.seat is not None:
                     return False
             seat = running.seat
         if seat is None:
-            self._waiting.remove(running)
+            self._seating.drop(running)
             self._end(running, Outcome(state=state, error=why))
             return True
         self._signal(running, seat, state, why, self._config.grace.total_seconds() if grace is None else grace)
         return True
 
-    def _reopen(self, seat: "Seat[_Running]") -> None:
-        """It did nothing wrong, and may be given work again."""
-        worker = self._crew.workers.get(seat.worker)
-        if worker is not None and worker.can_work:
-            self._open.append(seat)
-            self._give_soon()
-
-    def _signal(self, running: _Running, seat: "Seat[_Running]", state: RunState, why: str, grace: float) -> None:
-        running.ending = _Ending(state, why, Instant(self._clock.monotonic() + grace), [])
+    def _signal(self, running: Running, seat: Seat[Running], state: RunState, why: str, grace: float) -> None:
+        running.ending = Ending(state, why, Instant(self._clock.monotonic() + grace), [])
         worker = self._crew.workers.get(seat.worker)
         if worker is None:
             return
@@ -538,14 +404,14 @@ class Runs:
             running.ending.kin = kernel.kin_of(worker.pid)
             kernel.signal_kin(worker.pid, running.ending.kin, signal.SIGTERM)
 
-    def _kill(self, running: _Running, worker: Worker) -> None:
+    def _kill(self, running: Running, worker: Worker) -> None:
         assert running.ending is not None
         if worker.pid is not None:
             running.ending.kin = kernel.kin_of(worker.pid) or running.ending.kin
             kernel.signal_kin(worker.pid, running.ending.kin, signal.SIGKILL)
         worker.kill(running.ending.why)
 
-    def _look_at(self, running: _Running, now: Instant) -> None:
+    def _look_at(self, running: Running, now: Instant) -> None:
         """Stop it if its time is up; kill it if it was asked to stop and does not."""
         ending, limit = running.ending, running.order.timeout
         if ending is not None:
@@ -560,7 +426,7 @@ class Runs:
         elif self._stop_at is not None and now >= self._stop_at:
             self._stop(running, RunState.INTERRUPTED, "its node stops")
 
-    def _finish_if_dead(self, running: _Running, now: Instant) -> None:
+    def _finish_if_dead(self, running: Running, now: Instant) -> None:
         """An attempt that was stopped is over when nothing of it is left."""
         assert running.ending is not None
         assert running.outcome is not None
@@ -573,12 +439,13 @@ class Runs:
 
     # Ending
 
-    def _fell(self, running: _Running, worker: Worker, why: str) -> None:
+    def _fell(self, running: Running, worker: Worker, why: str) -> None:
         """The worker that ran it is gone."""
         if running.listed is not None:
             self._listed(running, f"worker lost: {why}", b"")
             return
-        outcome = self._after(running, worker, why)
+        log_bytes = self._logs.close(running.key)
+        outcome = attempts.fallen(running, worker, why, log_bytes, self._clock.monotonic())
         if running.ending is not None:
             running.outcome = outcome
             self._dying.append(running)
@@ -586,45 +453,13 @@ class Runs:
         else:
             self._end(running, outcome)
 
-    def _as_answered(self, running: _Running, answer: Answer) -> Outcome:
-        return Outcome(
-            state=RunState.FAILED if answer.error else RunState.SUCCEEDED,
-            started=datetime.fromtimestamp(answer.started, UTC),
-            seconds=answer.seconds,
-            exit_code=answer.exit_code,
-            error=answer.error,
-            cpu_seconds=answer.cpu_seconds,
-            peak_memory=answer.peak_memory,
-            log_bytes=self._logs.close(running.key),
-        )
-
-    def _after(self, running: _Running, worker: Worker, why: str) -> Outcome:
-        """What came of an attempt whose worker has ended: it was stopped, or it answered, or its process says it."""
-        end, answer = worker.end, running.answer
-        if answer is not None and running.ending is None:
-            outcome = self._as_answered(running, answer)
-        else:
-            state, error, code = _judged(running, worker, why)
-            seconds = self._clock.monotonic() - running.since if running.since is not None else 0.0
-            outcome = Outcome(
-                state=state,
-                started=running.started,
-                seconds=seconds,
-                exit_code=code,
-                error=error,
-                log_bytes=self._logs.close(running.key),
-            )
-        if end is not None and worker.is_errand:
-            return msgspec.structs.replace(outcome, cpu_seconds=end.cpu_seconds, peak_memory=end.peak_memory)
-        return outcome
-
-    def _listed(self, running: _Running, error: str, result: bytes) -> None:
+    def _listed(self, running: Running, error: str, result: bytes) -> None:
         """A source was asked."""
         self._asking.pop(running.order.attempt, None)
         if self._forget(running) and running.listed is not None:
             running.listed(error, result)
 
-    def _end(self, running: _Running, outcome: Outcome) -> None:
+    def _end(self, running: Running, outcome: Outcome) -> None:
         if running.listed is not None:
             self._listed(running, outcome.error, b"")
         elif self._forget(running):
@@ -632,15 +467,16 @@ class Runs:
             if running.ended is not None:
                 self._tell(running.ended, outcome)
 
-    def _forget(self, running: _Running) -> bool:
+    def _forget(self, running: Running) -> bool:
         if self._running.pop(running.key, None) is None:
             return False
         self._logs.close(running.key)  # also of one that never began: somebody may follow it
         self._load -= running.weight
-        if not running.order.argv and not _needs_process(running.order):
-            self._warm_load -= running.weight
+        if running.is_warm:
+            self._seating.leave(running)
         if not self._running:
-            self._load = self._warm_load = 0.0
+            self._load = 0.0
+            self._seating.rest()
         return True
 
     def _tell(self, ended: Ended, outcome: Outcome) -> None:
@@ -654,51 +490,3 @@ class Runs:
         told, self._told = self._told, _Told()
         for ended, outcome in told.waiting:
             ended(outcome)
-
-
-def _needs_process(order: RunOrder) -> bool:
-    """Has it a process of its own? Also one with more to tell than an order to an executor can hold."""
-    return order.mode == Mode.PROCESS or bool(order.argv) or len(order.payload) > LONGEST_ORDER // 2
-
-
-def _attempt(order: RunOrder) -> Attempt:
-    return Attempt(
-        order.run,
-        order.attempt,
-        order.job,
-        order.due,
-        order.epoch,
-        order.payload,
-        "",
-        order.argv,
-        order.env,
-        order.cwd,
-    )
-
-
-def _missing(order: RunOrder) -> str:
-    """Why a command cannot be run here, or nothing."""
-    program, path = order.argv[0], order.env.get("PATH", os.environ.get("PATH"))
-    if order.cwd is not None and not os.path.isdir(order.cwd):
-        return f"this node has no folder {order.cwd}; make it, or label the nodes that have it"
-    where = os.path.join(order.cwd or "", program) if os.path.dirname(program) else program
-    if shutil.which(where, path=path) is None:
-        return f'this node has no program "{program}"; install it there, or label the nodes that have it'
-    return ""
-
-
-def _judged(running: _Running, worker: Worker, why: str) -> tuple[RunState, str, int | None]:
-    """State, error and exit code of an attempt that did not answer, or was stopped."""
-    status = worker.end.status if worker.end is not None else None
-    code = None if status is None else os.waitstatus_to_exitcode(status)
-    if running.ending is not None:
-        return running.ending.state, running.ending.why, code
-    if worker.why_killed and code in (None, -signal.SIGKILL):
-        return RunState.INTERRUPTED, worker.why_killed, code
-    if code is None or code == -signal.SIGKILL:
-        return RunState.LOST, f"its process was lost: {why}", code
-    if code == 0 and running.order.argv:
-        return RunState.SUCCEEDED, "", 0
-    if code == 0:
-        return RunState.FAILED, "its function ended the process", 0
-    return RunState.FAILED, worker.why_killed or describe(status), code

@@ -128,8 +128,6 @@ class Seat(Generic[A]):
         self.worker, self.orders = worker, orders
         self.held: deque[A] = deque()
         self.tap: Tap | None = None
-        self.is_open = False
-        """May it be given something?"""
 
     def give(self, attempt: A, order: bytes) -> bool:
         """Hand it one more; False if it cannot be."""
