@@ -36,6 +36,34 @@ PAINT = 1_000.0
 BEHIND = 1_000.0
 """Milliseconds that the page may be behind what happened."""
 
+PAINTS = 3
+"""How often each screen is opened."""
+
+# The page says itself when something was there: who asks it from outside learns of it at the next look only, and a
+# driver of browsers looks once or twice a second.
+PAINTED = """
+window.painted = new Promise((tell) => {
+  const look = () => {
+    const isThere = document.querySelector("main .panel") && !document.querySelector("main .bones");
+    if (isThere) requestAnimationFrame(() => setTimeout(() => tell(performance.now())));
+    else requestAnimationFrame(look);
+  };
+  look();
+});
+"""
+"""Tells a window's milliseconds from when its address was entered until it has painted the content of its screen."""
+
+SHOWN = """
+(selector) => new Promise((tell) => {
+  const look = () => {
+    if (document.querySelector(selector)) tell(performance.timeOrigin + performance.now());
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+"""When something is on the page, in milliseconds since 1970."""
+
 CHANGES = 20
 """How often something is changed to see when the page shows it."""
 
@@ -47,7 +75,7 @@ PICTURES = ROOT / ".rota/show"
 JOBS = tuple(f"job-{number:02d}" for number in range(20))
 """Of each job a thousand runs are kept; these have fewer."""
 
-SCREENS = ("overview", "nodes", "placement", "resources", "services", "streams", "jobs", "runs", "events")
+SCREENS = ("overview", "nodes", "placement", "resources", "services", "streams", "jobs", "runs", "events", "audit")
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 'q'"
 APP = """
 import asyncio
@@ -137,59 +165,57 @@ async def _write_history(store: Store, node: NodeId) -> None:
 
 
 async def screens_paint_within_a_second(stage: Stage) -> list[Line]:
-    """From an empty page to content, each screen in a window of its own."""
+    """From an empty page to content, each screen in a window of its own; the page itself holds the watch."""
     lines = []
     for screen in SCREENS:
         times = []
-        for _ in range(3):
+        for _ in range(PAINTS):
             async with stage.dashboard() as dashboard:
-                began = time.monotonic()
+                await dashboard.page.context.add_init_script(PAINTED)
                 await dashboard.go(screen)
-                await dashboard.page.locator("main .panel").first.wait_for()
-                await expect(dashboard.page.locator("main .bones")).to_have_count(0)
-                times.append((time.monotonic() - began) * 1000)
+                times.append(await dashboard.page.evaluate("window.painted"))
         told = f"{statistics.median(times):.0f} ms, the slowest of {len(times)} {max(times):.0f} ms"
         lines.append(Line(statistics.median(times) < PAINT, f"{screen}: shown within {PAINT:.0f} ms", told))
     return lines
 
 
 async def changes_show_within_a_second(stage: Stage) -> list[Line]:
-    """Something is done through the API; until it is on the page."""
+    """Something is done through the API; from its answer, by which it has happened, until it is on the page."""
     async with stage.dashboard() as dashboard:
         await dashboard.go("resources")
         await dashboard.row("resources", "room/r0000").wait_for()
 
-        async def add(number: int) -> None:
+        async def add(number: int) -> str:
             await stage.ask("POST", "/v1/resources", {"kind": "room", "id": f"a{number:03d}"})
-            await dashboard.row("resources", f"room/a{number:03d}").wait_for()
+            return f"a[href$='room/a{number:03d}']"
 
-        added = await _timed(add)
+        added = await _behind(dashboard, add)
         await dashboard.go("runs")
+        await dashboard.page.locator("#table-runs").wait_for()
 
-        async def run(number: int) -> None:
+        async def run(number: int) -> str:
             made = await stage.ask("POST", "/v1/jobs/hostile/run", {})
-            await dashboard.page.locator(f"a[href$='{made['id'].partition('/')[2]}']").first.wait_for()
+            return f"a[href$='{made['id'].partition('/')[2]}']"
 
-        ran = await _timed(run)
+        ran = await _behind(dashboard, run)
     return [
         Line(max(times) < BEHIND, f"{what} is on the page within {BEHIND:.0f} ms", _spread(times))
         for what, times in (("a resource that is added", added), ("a run that is started", ran))
     ]
 
 
-async def _timed(change: Callable[[int], Awaitable[None]]) -> list[float]:
+async def _behind(dashboard: Dashboard, change: Callable[[int], Awaitable[str]]) -> list[float]:
+    """Milliseconds that the page was behind each change; `change` returns what finds it on the page."""
     times = []
     for number in range(CHANGES):
-        began = time.monotonic()
-        await change(number)
-        times.append((time.monotonic() - began) * 1000)
+        selector = await change(number)
+        happened = time.time() * 1000
+        times.append(max(0.0, await dashboard.page.evaluate(SHOWN, selector) - happened))
     return times
 
 
 def _spread(times: list[float]) -> str:
-    return (
-        f"median {statistics.median(times):.0f} ms, slowest of {len(times)} {max(times):.0f} ms, the request included"
-    )
+    return f"median {statistics.median(times):.0f} ms, slowest of {len(times)} {max(times):.0f} ms"
 
 
 async def hostile_names_and_output_are_text(stage: Stage) -> list[Line]:

@@ -172,3 +172,23 @@ async def test_events_come_as_they_happen_and_are_filtered(dashboard: Dashboard,
     await expect(dashboard.row("events", "leads").first).to_be_visible()
     told = [each["text"] for each in ask(shown, "GET", "/v1/events?kind=leader.*")["events"]]
     await expect(dashboard.page.locator("#table-events tbody tr")).to_have_count(len(told))
+
+
+# The audit trail
+
+
+async def test_the_trail_tells_who_did_what_who_was_refused_and_that_it_is_whole(
+    dashboard: Dashboard, shown: Shown
+) -> None:
+    await dashboard.go("audit")
+    ask(shown, "POST", "/v1/resources", {"kind": "room", "id": "noted"})
+    made = dashboard.row("audit", "create_resource").filter(has_text="room/noted")
+    await expect(made).to_contain_text("done")
+    ask(shown, "DELETE", "/v1/resources/room/noted")
+    assert shown.door.showing("rota_of-a-stranger").http("GET", "/v1/nodes")[0] == 401
+    await dashboard.page.get_by_label("Outcome").select_option("refused")
+    await expect(dashboard.page.locator(".heading .cli .words")).to_have_text("rota audit ls --refused")
+    await expect(dashboard.row("audit", "GET /v1/nodes").filter(has_text="a stranger")).to_contain_text("refused")
+    await expect(made).to_have_count(0)
+    await dashboard.button("Verify").click()
+    await expect(dashboard.panel("Is the trail whole?")).to_contain_text("Nothing was changed or taken away")

@@ -24,6 +24,10 @@ def stream(shown: Shown) -> Any:
     return ask(shown, "GET", "/v1/streams/clicks")
 
 
+def moves(shown: Shown) -> Any:
+    return ask(shown, "GET", "/v1/streams/clicks/status")["moves"]
+
+
 async def test_a_stream_is_handed_off_and_what_it_published_shows(dashboard: Dashboard, shown: Shown) -> None:
     assert rota("log", "append", shown.log, cwd=shown.fleet.nodes["a"].folder, stdin="one\ntwo\nthree\n").code == 0
     await dashboard.go("streams")
@@ -65,6 +69,13 @@ async def test_a_stream_is_reset_and_terminated(dashboard: Dashboard, shown: Sho
     await expect(dashboard.page.get_by_role("dialog")).to_contain_text("left out, or read and published again")
     await dashboard.answer("Reset", to="earliest")
     await expect(dashboard.panel("What went wrong")).to_contain_text("offsets were set", timeout=WITHIN)
+    await dashboard.button("Set offsets").click()
+    await dashboard.answer("Set offsets", offsets="the first")
+    await expect(dashboard.toast("the is no offset of a partition")).to_be_visible()
+    before = len(moves(shown))
+    await dashboard.button("Set offsets").click()
+    await dashboard.answer("Set offsets", offsets="0=0 1=earliest")
+    await eventually(lambda: len(moves(shown)) > before)
     await dashboard.button("Terminate").click()
     await dashboard.answer("Terminate")
     await expect(dashboard.button("Resume")).to_be_visible()

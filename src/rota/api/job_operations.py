@@ -50,6 +50,9 @@ LARGEST_PAYLOAD = 64 * 1024
 POLL = 0.5
 """Seconds between looks at a log that grows."""
 
+LIVING = "living:"
+"""How a token begins that goes on among the runs that are not over; no job's name has a colon."""
+
 
 # Jobs
 
@@ -162,17 +165,22 @@ async def list_runs(
     limit: int = PAGE,
     token: str | None = None,
 ) -> RunPage:
-    """Runs of one job or of all: those that are not over, then so many others from the newest on.
+    """Runs of one job or of all: those that are not over, job by job, then the others from the newest on.
 
-    `token` is the `next` of the page before; those that are not over are on the first page.
+    `token` is the `next` of the page before. A run that ends between two pages may be on both.
     """
     check_limit(limit)
     wanted = frozenset(_state(each) for each in states)
     if job is not None:
         await _known_job(store, job)
-    living = await _living(store, job, wanted) if token is None else []
-    over, after = await _over(store, job, wanted, limit, token)
-    return RunPage(runs=(*living, *over), next=after)
+    living: list[RunView] = []
+    if token is None or token.startswith(LIVING):
+        living = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        token = None
+    if len(living) == limit:
+        return RunPage(runs=_newest_due(living), next=f"{LIVING}{living[-1].id}")
+    over, after = await _over(store, job, wanted, limit - len(living), token)
+    return RunPage(runs=(*_newest_due(living), *over), next=after)
 
 
 @needs(Access.VIEW)
@@ -320,11 +328,27 @@ async def _run(store: Store, run: str) -> RunRecord:
     raise NotFound(f"there is no run {run}; rota runs ls shows those there are")
 
 
-async def _living(store: Store, job: str | None, states: Collection[RunState]) -> list[RunView]:
-    prefix = f"{keys.LIVE_RUNS}{job}/" if job else keys.LIVE_RUNS
-    runs = [codec.decode(RunRecord, entry.value) for entry in (await store.scan(prefix)).entries]
-    shown = [run_view(run) for run in runs if not states or run.state in states]
-    return sorted(shown, key=lambda run: run.due, reverse=True)
+async def _living(
+    store: Store, job: str | None, states: Collection[RunState], limit: int, behind: str | None
+) -> list[RunView]:
+    """Runs that are not over in the order of their keys, so many at most, behind one of them."""
+    found: list[RunView] = []
+    after = keys.live_run(behind) if behind else None
+    while True:
+        page = await store.scan(f"{keys.LIVE_RUNS}{job}/" if job else keys.LIVE_RUNS, after=after, limit=PAGE)
+        for entry in page.entries:
+            run = understood(RunRecord, entry)
+            if run is not None and (not states or run.state in states):
+                found.append(run_view(run))
+            if len(found) == limit:
+                return found
+        if not page.more:
+            return found
+        after = page.entries[-1].key
+
+
+def _newest_due(runs: list[RunView]) -> tuple[RunView, ...]:
+    return tuple(sorted(runs, key=lambda run: run.due, reverse=True))
 
 
 async def _over(

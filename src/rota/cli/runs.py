@@ -37,7 +37,7 @@ def command() -> None:
 @command.command()
 @click.option("--job", metavar="JOB", help="Only of this job.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many that are over.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--token", metavar="TEXT", help="Go on behind this run, as the last page said.")
 @options.store
 @options.output

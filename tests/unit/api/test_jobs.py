@@ -246,6 +246,27 @@ async def test_runs_are_listed_from_the_newest_on_across_jobs_and_pages(store: S
     assert [run.id for run in only.runs] == [run_id("b", NOON + number * HOUR) for number in (6, 5, 4)]
 
 
+async def test_runs_that_are_not_over_come_first_page_by_page(store: Store) -> None:
+    for job in ("a", "b"):
+        await job_operations.put_job(store, {"name": job, "argv": ["true"]}, by="me")
+    living = {(await job_operations.run_job(store, job, by="me")).id for job in "ababa"}
+    ended = [await over(store, "a", NOON + number * HOUR) for number in range(3)]
+    for limit in (1, 2, 5, 6, 100):
+        found, token = [], None
+        while True:
+            page = await job_operations.list_runs(store, limit=limit, token=token)
+            assert len(page.runs) <= limit
+            found += [run.id for run in page.runs]
+            token = page.next
+            if token is None:
+                break
+        assert set(found[:5]) == living
+        assert found[5:] == ended[::-1]
+    only = await job_operations.list_runs(store, job="b", states=["pending"])
+    assert {run.id for run in only.runs} == {run for run in living if run.startswith("b/")}
+    assert only.next is None
+
+
 async def test_runs_are_listed_by_state(store: Store) -> None:
     await over(store, "a", NOON)
     failed = await over(store, "a", NOON + HOUR, RunState.FAILED)

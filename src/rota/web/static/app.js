@@ -32,11 +32,13 @@ function decoded(text) {
   }
 }
 
+const load = (screen) => import(`./screens/${screen}.js`);
+
 async function go() {
   const there = read();
   closeSearch();
   try {
-    loaded[there.screen] ??= (await import(`./screens/${there.screen}.js`)).default;
+    loaded[there.screen] ??= (await load(there.screen)).default;
   } catch {
     toast(t("no answer"), "bad");
     return;
@@ -183,6 +185,7 @@ addEventListener("rota:redraw", redraw);
 setInterval(() => document.hidden || redraw(), 1_000); // ages
 
 wear();
+load(read().screen).catch(() => {}); // while the session is asked for
 await comeBack();
 if (isIn()) begin();
 else draw();

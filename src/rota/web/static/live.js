@@ -7,8 +7,9 @@
 import { follow, get } from "./api.js";
 
 export const STALE = 12_000; // milliseconds without an answer
-const OFTEN = 500; // at most, while things change
-const NOW_AND_THEN = 5_000; // at least
+const OFTEN = 250; // from one question to the next at least, while things change
+const REST = 3; // and this many times as long as the answer took: who is slow is asked less
+const NOW_AND_THEN = 5_000; // from one to the next at most
 
 const sources = new Map();
 let shown = new Set();
@@ -20,35 +21,38 @@ export function onChange(act) {
 
 export class Source {
   constructor(path, parts, { read = get, often = OFTEN, every = NOW_AND_THEN } = {}) {
-    Object.assign(this, { path, parts, read, often, every, value: undefined, at: 0, began: 0, error: null, timer: 0, asking: false });
+    Object.assign(this, { path, parts, read, often, every, value: undefined, at: 0, began: 0, took: 0, error: null, timer: 0, isAsking: false, isNudged: false });
   }
 
   get isStale() {
     return this.at > 0 && Date.now() - this.at > STALE;
   }
 
-  // Ask again soon, but not more often than is good.
+  // Ask again soon, but not more often than is good. The first time is now: what is drawn meanwhile takes longer.
   nudge() {
+    if (this.isAsking) {
+      this.isNudged = true; // what has changed may be missing in the answer that is under way
+      return;
+    }
     if (this.timer) return;
-    this.timer = setTimeout(() => this.ask(), Math.max(0, this.began + this.often - Date.now()));
+    const wait = this.began + Math.max(this.often, Math.min(REST * this.took, NOW_AND_THEN)) - Date.now();
+    if (wait <= 0) this.ask();
+    else this.timer = setTimeout(() => this.ask(), wait);
   }
 
   async ask() {
-    clearTimeout(this.timer);
-    this.timer = 0;
-    if (this.asking) return this.nudge();
-    this.asking = true;
-    this.began = Date.now();
+    Object.assign(this, { timer: 0, isAsking: true, isNudged: false, began: Date.now() });
     try {
       this.value = await this.read(this.path, this.value);
       this.at = Date.now();
       this.error = null;
     } catch (error) {
       this.error = error;
-    } finally {
-      this.asking = false;
     }
+    this.isAsking = false;
+    this.took = Date.now() - this.began;
     changed();
+    if (this.isNudged) this.nudge();
   }
 }
 
@@ -161,11 +165,16 @@ export function stop() {
 
 export const isLive = () => beat.isOpen;
 
-// Resources, told one by one as they change. There may be thousands, so they are not asked for again and again.
+const GLANCE = 100; // resources; more than a screen shows
+const named = (resource) => ({ ...resource, name: `${resource.kind}/${resource.id}` });
+
+// Resources, told one by one as they change. There may be thousands, so they are not asked for again and again. The first
+// of them are asked for beforehand: a screen need not wait until all are told.
 class Resources {
   constructor() {
-    Object.assign(this, { path: "/v1/resources/watch", parts: [], error: null, began: 0, isSynced: false });
+    Object.assign(this, { path: "/v1/resources/watch", parts: [], error: null, began: 0, last: 0, isSynced: false, isWanted: false });
     this.all = new Map();
+    this.first = undefined;
     this.after = null;
     this.sorted = null;
     this.stream = new Stream(
@@ -176,30 +185,41 @@ class Resources {
 
   get value() {
     this.sorted ??= [...this.all.values()].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-    return this.isSynced || this.all.size ? this.sorted : undefined;
+    return this.isSynced || this.all.size ? this.sorted : this.first;
   }
 
   // While the stream is open, what was told is how it is.
   get at() {
-    return this.stream.isOpen ? Date.now() : this.last || 0;
+    return this.stream.isOpen ? Date.now() : this.last;
   }
 
   get isStale() {
     return this.at > 0 && Date.now() - this.at > STALE;
   }
 
-  nudge() {
-    this.began = Date.now();
-    keepOpen(this.stream);
+  async nudge() {
+    const isFirst = this.began === 0;
+    Object.assign(this, { began: Date.now(), isWanted: true });
+    if (isFirst) await this.glance().catch(() => {}); // the stream will say what is wrong
+    if (this.isWanted) keepOpen(this.stream);
   }
 
   left() {
+    this.isWanted = false;
     letGo(this.stream);
+  }
+
+  // Those that come first in the order of their names.
+  async glance() {
+    const page = await get(`/v1/resources?limit=${GLANCE}`);
+    this.first = page.resources.map(named);
+    this.last = Date.now();
+    changed();
   }
 
   take(event, data, id) {
     this.last = Date.now();
-    if (event === "put") this.all.set(`${data.kind}/${data.id}`, { ...data, name: `${data.kind}/${data.id}` });
+    if (event === "put") this.all.set(`${data.kind}/${data.id}`, named(data));
     else if (event === "delete") this.all.delete(`${data.kind}/${data.id}`);
     else if (event === "reset") {
       this.all.clear();

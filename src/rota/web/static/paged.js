@@ -7,7 +7,7 @@ export class Paged {
   constructor(path, parts, list, limit) {
     const first = `${path}${path.includes("?") ? "&" : "?"}limit=${limit}`;
     Object.assign(this, { path: first, list, older: [], next: undefined, isAsking: false });
-    this.source = source(first, parts, { often: 300 });
+    this.source = source(first, parts);
   }
 
   get rows() {

@@ -6,7 +6,7 @@ import { h } from "../dom.js";
 import { kinds, nodesOf, whyResource } from "../fleet.js";
 import { ago, short, span, whole, word } from "../format.js";
 import { resources, source } from "../live.js";
-import { badge, chips, empty, facts, figure, link, panel, place, verb } from "../parts.js";
+import { badge, chips, empty, facts, figure, link, panel, place, verb, waiting } from "../parts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
 
@@ -55,7 +55,7 @@ function filters(rows) {
       h("option", { value: "" }, t("every kind")), known.map((kind) => h("option", { key: kind, value: kind }, kind))),
     h("select", { "aria-label": t("state"), value: wanted.only, onchange: (event) => { wanted.only = event.target.value; redraw(); } },
       h("option", { value: "" }, t("every state")), Object.keys(STATE_TONE).map((each) => h("option", { key: each, value: each }, t(`state.${each}`)))),
-    h("span", { class: "num dim" }, t("n of m", { count: whole(rows.length), all: whole(resources.value?.length) })),
+    h("span", { class: "num dim" }, t("n of m", { count: whole(rows.length), all: resources.isSynced ? whole(resources.value.length) : "…" })),
     h("span", { class: "space" }),
     verb(t("add resource"), add, { kind: "primary" }));
 }
@@ -84,9 +84,9 @@ function all() {
 function one(kind, id) {
   const seen = (resources.value || []).find((each) => each.kind === kind && each.id === id);
   const about = whyResource(kind, id);
-  if (resources.isSynced && !seen) return panel(t("resource"), resources, () => empty(t("no such resource", { name: `${kind}/${id}` }), "rota resources ls"));
+  if (!seen) return panel(t("resource"), resources, () => (resources.isSynced ? empty(t("no such resource", { name: `${kind}/${id}` }), "rota resources ls") : waiting(resources)));
   return [
-    panel(t("resource"), resources, () => seen && [
+    panel(t("resource"), resources, () => [
       h("p", { class: "verbs" }, stateBadge(seen), h("span", { class: "text" }, seen.status?.pending || seen.status?.moving || ""), h("span", { class: "space" }), verbs(seen)),
       h("div", { class: "figures" },
         figure(t("tasks"), seen.status ? `${seen.status.assigned}/${seen.status.replicas}` : "–"),

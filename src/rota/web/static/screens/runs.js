@@ -13,7 +13,7 @@ import { t } from "../words.js";
 
 const STATES = ["pending", "running", "succeeded", "failed", "timed out", "interrupted", "lost", "missed"];
 const path = (id) => `/v1/runs/${id.split("/").map(part).join("/")}`;
-const one = (id) => source(path(id), ["runs"], { often: 300 });
+const one = (id) => source(path(id), ["runs"]);
 
 let wanted = "";
 let list = new Paged("/v1/runs", ["runs"], "runs", 200);

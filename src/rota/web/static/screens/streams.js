@@ -155,6 +155,7 @@ function verbs(stream, groups) {
     verb(t("handoff"), () => simple(stream, "handoff"), { disabled: !groups.some((group) => group.phase === "reading") }),
     verb(t("scale"), () => scale(stream)),
     verb(t("reset"), () => reset(stream), { kind: "danger" }),
+    verb(t("set offsets"), () => setOffsets(stream), { kind: "danger" }),
     !stream.terminated && verb(t("terminate"), () => simple(stream, "terminate", "danger"), { kind: "danger" }),
   ];
 }
@@ -187,4 +188,23 @@ async function reset(stream) {
     fields: [["to", t("to"), { options: ["earliest", "latest"] }]], command: `rota streams reset ${word(stream.name)} --to PLACE`,
   });
   if (given) await act(() => post(`/v1/streams/${part(stream.name)}/reset`, { to: given.to }), t("reset done", { name: stream.name }), "streams");
+}
+
+// Some partitions go on elsewhere; written as the command takes them, `0=120 3=earliest`.
+async function setOffsets(stream) {
+  const given = await askFirst({
+    title: t("set offsets q", { name: stream.name }), will: t("set offsets will"), verb: t("set offsets"), kind: "danger",
+    fields: [["offsets", t("offsets"), { required: true, placeholder: "0=120 3=earliest" }]],
+    command: `rota streams reset-offsets ${word(stream.name)} PARTITION=OFFSET`,
+  });
+  if (given) await act(async () => post(`/v1/streams/${part(stream.name)}/reset-offsets`, { offsets: places(given.offsets) }), t("reset done", { name: stream.name }), "streams");
+}
+
+function places(text) {
+  return Object.fromEntries(text.trim().split(/[\s,]+/).map((each) => {
+    const found = /^(\d+)=(.+)$/.exec(each);
+    if (!found) throw new Error(t("offsets are", { text: each }));
+    const [, partition, where] = found;
+    return [partition, /^\d+$/.test(where) ? Number(where) : where];
+  }));
 }

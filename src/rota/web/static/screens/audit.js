@@ -1,0 +1,74 @@
+// The audit trail: who changed what, from where, and who was turned away. Whether it is whole is asked for by hand.
+
+import { get } from "../api.js";
+import { h } from "../dom.js";
+import { when, whole, word } from "../format.js";
+import { source } from "../live.js";
+import { badge, button, empty, panel } from "../parts.js";
+import { table } from "../table.js";
+import { t } from "../words.js";
+
+const PAGE = 500;
+const trail = () => source(`/v1/audit?limit=${PAGE}${wanted.refused ? "&refused=true" : ""}`, [], { every: 2_000 });
+const redraw = () => dispatchEvent(new Event("rota:redraw"));
+
+let wanted = { refused: false, text: "" };
+let verdict = null; // the last answer to "is it whole?"
+
+export default {
+  command: () => `rota audit ls${wanted.refused ? " --refused" : ""}`,
+  sources: () => [trail()],
+  view: () => [panel(t("screen.audit"), trail(), all), wholeness()],
+};
+
+function rows() {
+  const text = wanted.text.toLowerCase();
+  return [...trail().value.entries].reverse().filter(({ entry }) => !text
+    || [entry.by, entry.origin, entry.what, keysOf(entry), entry.refused].some((each) => each.toLowerCase().includes(text)));
+}
+
+const keysOf = (entry) => entry.changes.map((change) => change.key).join(" ");
+
+function all() {
+  const found = rows();
+  return [
+    h("div", { class: "filters" },
+      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => { wanted.text = event.target.value; redraw(); } }),
+      h("select", { "aria-label": t("outcome"), value: wanted.refused ? "refused" : "", onchange: (event) => { wanted.refused = event.target.value !== ""; redraw(); } },
+        h("option", { value: "" }, t("every outcome")), h("option", { value: "refused" }, t("state.refused"))),
+      h("span", { class: "num dim" }, t("newest n", { count: whole(found.length) }))),
+    !found.length ? empty(trail().value.entries.length ? t("nothing matches") : t("no audit")) : table({
+      name: "audit", rows: found, key: ({ entry }) => entry.id,
+      columns: [
+        [t("time"), ({ entry }) => h("time", { datetime: entry.at, title: entry.at }, when(entry.at)), "num time"],
+        [t("by"), ({ entry }) => entry.by || h("span", { class: "dim" }, t("a stranger")), "name"],
+        [t("what"), ({ entry }) => h("span", { class: "mono", title: entry.what }, entry.what)],
+        [t("outcome"), ({ entry }) => (entry.refused ? badge("refused", "bad", entry.refused) : badge("done", "good")), "wide"],
+        [t("changed.what"), ({ entry }) => h("span", { title: entry.refused || keysOf(entry) }, entry.refused || keysOf(entry)), "text wide"],
+        [t("from where"), ({ entry }) => entry.origin, "wider"],
+        [t("times"), ({ entry }) => whole(entry.count), "num wider"],
+        [t("link"), ({ number, hash }) => (number ? h("span", { class: "mono", title: hash }, number) : h("span", { class: "dim", title: t("unsealed.title") }, "–")), "num wider"],
+      ],
+    }),
+  ];
+}
+
+function wholeness() {
+  return h("section", { class: "panel", "aria-label": t("wholeness") },
+    h("header", null, h("h2", null, t("wholeness"))),
+    h("div", { class: "filters" }, button(t("verify"), verify), h("code", null, "rota audit verify")),
+    verdict ? outcome() : h("p", { class: "hint" }, t("wholeness hint")));
+}
+
+async function verify() {
+  verdict = await get("/v1/audit/verify").catch((error) => ({ error: error.message }));
+  redraw();
+}
+
+function outcome() {
+  if (verdict.error || !verdict.is_whole) return h("p", { class: "trouble" }, verdict.error || verdict.flaw);
+  return [
+    h("p", null, badge("whole", "good"), " ", t("wholeness says", { links: whole(verdict.links), waiting: whole(verdict.waiting) })),
+    h("p", { class: "hint" }, t("wholeness note"), " ", h("code", null, `rota audit verify --noted ${word(verdict.head)}`)),
+  ];
+}
