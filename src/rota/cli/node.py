@@ -45,6 +45,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     Example: rota node --store sqlite:///rota.db --id a app.py
     """
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
+    from rota.node import manager  # noqa: PLC0415
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
@@ -63,6 +64,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
         declared_jobs=lambda: settings.jobs(given),
+        manager=manager.from_environ(os.environ, os.getpid()),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()
