@@ -18,6 +18,8 @@ from rota import __version__
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
+from rota.api.metrics import registry
+from rota.api.telemetry import Telemetry, send_metrics
 from rota.compose.doors import open_doors, reload, steering_verbs, tls_files, verbs
 from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
@@ -123,6 +125,9 @@ class Settings:
     manager: Manager = field(default_factory=Manager)
     """Who is told how the node is."""
 
+    telemetry: Telemetry | None = None
+    """What is sent to a collector of OpenTelemetry; None: nothing."""
+
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -193,6 +198,10 @@ class _Node:
                     parts.create_task(self._turn(), name="progress"),
                     parts.create_task(state.meter.run(), name="load"),
                 ]
+                if settings.telemetry is not None:
+                    refresh = state.service_figures.refresh
+                    sending = send_metrics(settings.telemetry, registry(state.figures), state.id, refresh)
+                    running.append(parts.create_task(sending, name="telemetry"))
                 if settings.manager.listens:
                     running.append(parts.create_task(keep_told(settings.manager, self._condition), name="manager"))
                 try:
