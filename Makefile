@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 
-.PHONY: help setup demo test check format bench simulate chaos lock proto clean
+.PHONY: help setup demo test check format bench simulate chaos lock docs proto clean
 
 help:            ## show this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lock: setup      ## renew requirements/dev.txt from pyproject.toml, and peers.tx
 	  --no-header --upgrade --group dev --all-extras pyproject.toml -o requirements/dev.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade requirements/peers.in -o requirements/peers.txt
+
+docs: setup      ## write the tables of the reference that follow from the code
+	@$(PY) scripts/reference.py
 
 proto: setup     ## regenerate the checked-in protobuf code
 	@scripts/proto.sh

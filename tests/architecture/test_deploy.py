@@ -1,6 +1,8 @@
 """The files in deploy/ fit the program they start, and the page that explains them shows them as they are."""
 
 import re
+import shutil
+import subprocess
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import click
 import pytest
 
 from rota.cli.main import cli
+from rota.compose.node import PROGRESS
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Denied, Invalid
 from tests.kit.process import ROOT
@@ -38,9 +41,23 @@ def test_systemd_runs_commands_that_there_are_and_waits_long_enough() -> None:
     found = settings(SYSTEMD)
     assert is_command(found["ExecStart"])
     assert is_command(found["ExecReload"])
-    assert found["KillMode"] == "mixed"
+    assert (found["Type"], found["KillMode"]) == ("notify", "mixed")
+    assert float(found["WatchdogSec"]) > PROGRESS.total_seconds() + 5
     assert float(found["TimeoutStopSec"]) > RuntimeConfig().drain.total_seconds() + 5
     assert set(map(int, found["RestartPreventExitStatus"].split())) == HOPELESS
+
+
+def test_systemd_itself_has_nothing_against_the_file(tmp_path: Path) -> None:
+    """Where there is no systemd to ask, the keys that it must have are compared above."""
+    unit = tmp_path / "rota.service"
+    text = (
+        SYSTEMD.read_text().replace("User=shop\n", "").replace("/srv/shop/.venv/bin/rota", shutil.which("true") or "")
+    )
+    unit.write_text(text)
+    if (analyze := shutil.which("systemd-analyze")) is not None:
+        done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "ExecStart=/" in text
 
 
 def test_supervisord_does_the_same() -> None:

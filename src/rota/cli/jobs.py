@@ -172,7 +172,7 @@ def backfill(job: str, first: str, last: str, store: str, output: str) -> None:
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
     """
     start, end = moment("FIRST", first), moment("LAST", last)
-    made = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()))
+    made = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()), f"backfilling {job}")
     if output == "json":
         tables.show_json(made)
         return

@@ -1,11 +1,13 @@
 """Nodes of this machine, found by their data folders and spoken to through their control sockets."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import click
 
+from rota.cli.progress import Progress
 from rota.model.errors import Invalid, Unavailable
 from rota.node import control_socket
 
@@ -45,11 +47,28 @@ def _running() -> tuple[Path, ...]:
     return tuple(sorted(socket.parent for socket in BASE.rglob(control_socket.NAME)))
 
 
-def ask(folders: tuple[Path, ...], names: tuple[str, ...], do: str, timeout: float, say: Any, **arguments: Any) -> None:
-    """Ask one node after the other; the first that refuses ends it, so that a bad reload stays on one node."""
+def ask(
+    folders: tuple[Path, ...],
+    names: tuple[str, ...],
+    do: str,
+    timeout: float,
+    say: Any,
+    *,
+    doing: str = "",
+    **arguments: Any,
+) -> None:
+    """Ask one node after the other; the first that refuses ends it, so that a bad reload stays on one node.
+
+    `doing`: what whoever waits is shown meanwhile, like "reloading"; nothing if it does not take long.
+    """
 
     async def each() -> None:
-        for name, place in await nodes(folders, names):
-            say(name, await control_socket.call(place, do, timeout, **arguments))
+        meant = await nodes(folders, names)
+        for count, (name, place) in enumerate(meant):
+            progress = Progress(f"{doing} {name}", len(meant))
+            progress.at(count)
+            async with progress.turning() if doing else contextlib.nullcontext():
+                answer = await control_socket.call(place, do, timeout, **arguments)
+            say(name, answer)
 
     asyncio.run(each())

@@ -10,12 +10,14 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from rota import __version__
 from rota.model.errors import RotaError
 
 COMMANDS = {
     "audit": "Show who changed what, and check that the trail is whole.",
+    "completion": "Have the shell complete commands and options.",
     "config": "Show the settings that count here.",
     "events": "Show what happened in the fleet.",
     "hooks": "Say what the fleet does when something happens.",
@@ -61,6 +63,11 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, 1)):
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What might come next; no command is imported for that, since somebody waits at the keyboard."""
+        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -44,7 +44,9 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
 
     Example: rota node --store sqlite:///rota.db --id a app.py
     """
+    from rota.api import telemetry  # noqa: PLC0415
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
+    from rota.node import manager  # noqa: PLC0415
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
@@ -63,6 +65,8 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),
         declared_jobs=lambda: settings.jobs(given),
+        telemetry=telemetry.wanted(os.environ),
+        manager=manager.from_environ(os.environ, os.getpid()),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from datetime import timedelta
 
 import click
@@ -11,13 +11,14 @@ from rota.api import operations
 from rota.api.schema import NodeView
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
+from rota.cli.progress import Progress
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model import keys
 from rota.model.errors import RotaError
 from rota.model.ids import NodeId
 from rota.model.node import NodeLoad
-from rota.model.resource import ResourceStatus
+from rota.model.resource import Drain, ResourceStatus
 from rota.store import Store
 from rota.store.records import understood
 
@@ -129,6 +130,14 @@ async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, 
     if no_wait:
         click.echo(f"node {node} is drained; it had {begun.tasks} tasks")
         return
+    progress = Progress(f"draining {node}", begun.tasks)
+    async with progress.turning() if progress.is_live else nullcontext():
+        await _until_it_is_empty(store, node, begun, progress)
+    click.echo(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
+
+
+async def _until_it_is_empty(store: Store, node: str, begun: Drain, progress: Progress) -> None:
+    """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
     shown = (-1, "")
     while (left := await operations.count_tasks(store, node)) > 0:
         if begun.deadline is not None and SYSTEM.wall() >= begun.deadline:
@@ -137,13 +146,14 @@ async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, 
             )
         # All resources are read for this: only when it has come to a stop.
         stuck = await _stuck(store, node) if left == shown[0] else ""
-        if (left, stuck) != shown:
+        if progress.is_live:
+            progress.at(begun.tasks - left, note=stuck.removeprefix("; "))
+        elif (left, stuck) != shown:
             click.echo(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
-            shown = left, stuck
+        shown = left, stuck
         if await store.get(keys.drain(NodeId(node))) is None:
             raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
         await asyncio.sleep(LOOK)
-    click.echo(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
 async def _stuck(store: Store, node: str) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import click
 
+from rota.cli.progress import Progress
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.store import Store, open_store
@@ -15,15 +16,19 @@ from rota.store.audit import AuditedStore
 T = TypeVar("T")
 
 
-def on_store(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
+def on_store(url: str, work: Callable[[Store], Awaitable[T]], doing: str = "") -> T:
     """What `work` returns; a store that no fleet has used is an error, not a new store.
 
-    What it changes says which user changed it, on which machine and by which command.
+    What it changes says which user changed it, on which machine and by which command. `doing`: what whoever waits is
+    shown meanwhile, like "suspending clicks".
     """
 
     async def run() -> T:
         async with open_store(url, create=False) as store:
-            return await work(audited(store))
+            if not doing:
+                return await work(audited(store))
+            async with Progress(doing).turning():
+                return await work(audited(store))
 
     return asyncio.run(run())
 

@@ -14,6 +14,7 @@ import msgspec
 from rota.api import relays
 from rota.api.relays import RelayList, RelayView
 from rota.cli import options, tables
+from rota.cli.progress import Progress
 from rota.kit import durations
 from rota.model.relay import SinkStatus
 from rota.store import Store, open_store
@@ -94,10 +95,12 @@ async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
         async with (
             open_store(url, create=False) as store,
             asyncio.timeout(timeout.total_seconds()),
+            Progress("draining relays").turning() as progress,
             aclosing(_until_idle(store, node)) as looks,
         ):
             async for seen in looks:
                 if (left := _left(seen)) and left != said:
+                    progress.clear()
                     click.echo(left)
                     said = left
     except TimeoutError:

@@ -27,7 +27,7 @@ def command(folders: tuple[Path, ...], names: tuple[str, ...], timeout: timedelt
 
     Example: rota reload --id a
     """
-    local.ask(folders, names, "reload", timeout.total_seconds(), _say)
+    local.ask(folders, names, "reload", timeout.total_seconds(), _say, doing="reloading")
 
 
 def _say(node: str, done: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import click
 
+from rota.cli.progress import Progress
 from rota.sim import election as election_scenario
 from rota.sim import jobs as jobs_scenario
 from rota.sim import peers as peers_scenario
@@ -155,11 +156,12 @@ def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | 
     else:
         verdicts = [run_seed(seed, scenario, broken)]
         click.echo("\n".join(verdicts[0].story))
-    failed = _sum_up(scenario, verdicts, broken, started)
+    with Progress(f"simulating {scenario}", 1 if seed is not None else seeds) as progress:
+        failed = _sum_up(scenario, verdicts, broken, started, progress)
     click.get_current_context().exit(1 if failed else 0)
 
 
-def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, started: float) -> int:
+def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, started: float, progress: Progress) -> int:
     """Print what the seeds showed; how many of them failed."""
     seeds = 0
     counts: Counter[str] = Counter()
@@ -169,6 +171,8 @@ def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, star
         counts.update(verdict.counts)
         if verdict.violations:
             failed.append(verdict)
+        progress.at(seeds, note=f"{len(failed)} failed" if failed else "")
+    progress.clear()
     if failed:
         worst, option = failed[0], f" --break {broken}" if broken else ""
         click.echo(f"seed {worst.seed}: {worst.violations[0]}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rota.cli import local, options
+from rota.cli.progress import Progress
 from rota.kit import durations
 from rota.model.errors import Unavailable
 from rota.node import control_socket
@@ -39,8 +40,11 @@ async def _stop(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, ti
         await control_socket.call(place, "stop", 10, now=now)
     try:
         async with asyncio.timeout(timeout.total_seconds()):
-            for name, place in meant:
-                await _until_it_has_ended(place)
+            for count, (name, place) in enumerate(meant):
+                progress = Progress(f"stopping {name}", len(meant))
+                progress.at(count)
+                async with progress.turning():
+                    await _until_it_has_ended(place)
                 click.echo(f"node {name}: stopped")
     except TimeoutError:
         raise Unavailable(f"node {name} has not ended within {durations.render(timeout)}; try --now") from None

@@ -15,6 +15,7 @@ from rota.api.operations import MAX_PAGE
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamView, lags, spec_in
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
+from rota.cli.progress import Progress
 from rota.cli.rows import CsvPaper, JsonPaper
 from rota.cli.who import me
 from rota.committers.open import open_output
@@ -113,7 +114,9 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
     """
     wait = None if no_wait else timeout
     for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
-        after = on_store(store, partial(operations.suspend_stream, name=view.name, by=me(), wait=wait))
+        after = on_store(
+            store, partial(operations.suspend_stream, name=view.name, by=me(), wait=wait), f"suspending {view.name}"
+        )
         _told(after, output, wait, is_done=after.has_ended)
 
 
@@ -133,7 +136,9 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
     for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
         if is_for_all and (view.terminated or not view.suspended):
             continue
-        after = on_store(store, partial(operations.resume_stream, name=view.name, by=me(), wait=wait))
+        after = on_store(
+            store, partial(operations.resume_stream, name=view.name, by=me(), wait=wait), f"resuming {view.name}"
+        )
         _told(after, output, wait, is_done=after.is_going)
 
 
@@ -158,7 +163,9 @@ def terminate(
     _ask(yes, f"terminate {', '.join(view.name for view in chosen) or 'nothing'}?")
     wait = None if no_wait else timeout
     for view in chosen:
-        after = on_store(store, partial(operations.terminate_stream, name=view.name, by=me(), wait=wait))
+        after = on_store(
+            store, partial(operations.terminate_stream, name=view.name, by=me(), wait=wait), f"terminating {view.name}"
+        )
         _told(after, output, wait, is_done=after.has_ended)
 
 
@@ -192,7 +199,11 @@ def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timede
     Example: rota streams handoff clicks 0
     """
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.hand_off_groups(open, stream, groups, by=me(), wait=wait))
+    view = on_store(
+        store,
+        lambda open: operations.hand_off_groups(open, stream, groups, by=me(), wait=wait),
+        f"handing off {stream}",
+    )
     _told(view, output, wait, is_done=not view.hand_off)
 
 
@@ -213,7 +224,9 @@ def reset(stream: str, to: str | None, yes: bool, no_wait: bool, timeout: timede
     """
     _ask(yes, f"set all offsets of stream {stream} to {to or 'where a new stream would begin'}?")
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.reset_stream(open, stream, by=me(), to=to, wait=wait))
+    view = on_store(
+        store, lambda open: operations.reset_stream(open, stream, by=me(), to=to, wait=wait), f"resetting {stream}"
+    )
     _told(view, output, wait, is_done=view.reset is None)
 
 
@@ -241,7 +254,9 @@ def reset_offsets(
     wanted = dict(_pair(text) for text in offsets)
     _ask(yes, f"set offsets of stream {stream}: {', '.join(offsets)}?")
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.reset_offsets(open, stream, wanted, by=me(), wait=wait))
+    view = on_store(
+        store, lambda open: operations.reset_offsets(open, stream, wanted, by=me(), wait=wait), f"resetting {stream}"
+    )
     _told(view, output, wait, is_done=view.reset is None)
 
 
@@ -310,7 +325,11 @@ def verify(
     )
 
     async def prove(open: Store) -> Verified:
-        return await prove_stream(open, spec_in(await operations.get_stream(open, stream)), extent, _Progress())
+        spec = spec_in(await operations.get_stream(open, stream))
+        with Progress(f"verifying {stream}") as progress:
+            return await prove_stream(
+                open, spec, extent, lambda partition, at, end: progress.at(at, end, f"partition {partition}")
+            )
 
     found = on_store(store, prove)
     if output == "json":
@@ -372,18 +391,6 @@ async def _one_or_all(store: Store, stream: str | None) -> list[StreamView]:
 
 
 # What is shown
-
-
-class _Progress:
-    """How far a proof is, on one line of a terminal."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-
-    def __call__(self, partition: int, at: int, end: int) -> None:
-        """It has come to here."""
-        if self._is_shown:
-            click.echo(f"\rpartition {partition}: {at} of {end}\033[K", err=True, nl=at >= end)
 
 
 def _tell_proof(found: Verified) -> None:

@@ -18,6 +18,8 @@ from rota import __version__
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.listen import address_of, bind
+from rota.api.metrics import registry
+from rota.api.telemetry import Telemetry, send_metrics
 from rota.compose.doors import open_doors, reload, steering_verbs, tls_files, verbs
 from rota.compose.jobs import FileJobs, ReadJobs, chores, take_part
 from rota.compose.peers import live_together
@@ -58,6 +60,7 @@ from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.loaders import LoadError, Target
+from rota.node.manager import Condition, Manager, keep_told
 from rota.node.pipes import Order
 from rota.node.queries import answer_queries
 from rota.node.relay.fleet import join_relays
@@ -118,6 +121,12 @@ class Settings:
 
     declared_jobs: ReadJobs = lambda: None
     """Reads the jobs that a file declares, likewise."""
+
+    manager: Manager = field(default_factory=Manager)
+    """Who is told how the node is."""
+
+    telemetry: Telemetry | None = None
+    """What is sent to a collector of OpenTelemetry; None: nothing."""
 
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
@@ -189,6 +198,12 @@ class _Node:
                     parts.create_task(self._turn(), name="progress"),
                     parts.create_task(state.meter.run(), name="load"),
                 ]
+                if settings.telemetry is not None:
+                    refresh = state.service_figures.refresh
+                    sending = send_metrics(settings.telemetry, registry(state.figures), state.id, refresh)
+                    running.append(parts.create_task(sending, name="telemetry"))
+                if settings.manager.listens:
+                    running.append(parts.create_task(keep_told(settings.manager, self._condition), name="manager"))
                 try:
                     if state.runtime is not None:
                         running.append(parts.create_task(self._run_app(state.runtime), name="runtime"))
@@ -202,6 +217,7 @@ class _Node:
                     running.append(parts.create_task(self._be_member(), name="member"))
                     await stop.asked.wait()
                     log.info("stopping", extra={"node": state.id})
+                    settings.manager.tell(STOPPING=1)
                     if state.runtime is not None:
                         await _unless(stop.now, self._finish(state.runtime))
                 finally:
@@ -241,6 +257,14 @@ class _Node:
         while True:
             stamp()
             await asyncio.sleep(1)
+
+    def _condition(self) -> Condition:
+        """How the node is, for whoever has started it."""
+        state, work = self._state, self._state.runtime.status() if self._state.runtime else None
+        is_in = state.session is not None
+        place = "leading" if state.term else "following" if is_in else "not in the fleet"
+        tasks = f"; {work.app or 'no app'}, {work.tasks_running} of {work.tasks_ordered} tasks run" if work else ""
+        return Condition(is_in, self._health.healthy().is_well, f"node {state.id}, {place}{tasks}")
 
     async def _finish(self, runtime: Runtime) -> None:
         """Let what runs end, and keep what it saved last."""

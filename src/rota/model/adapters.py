@@ -1,24 +1,32 @@
-"""Finding an adapter by the scheme of a URL.
+"""Which module opens what, by the scheme of a URL.
 
-An adapter's module is imported when its scheme is asked for, so that nobody needs a driver who does not use it.
+An adapter's module is imported when its scheme is asked for, so that nobody needs a driver who does not use it. Beside
+Rota's own there may be such as another package offers, as an entry point whose name is the scheme: sinks in the group
+`rota.sinks`, sources in `rota.sources`. Rota's own come first, and cannot be taken over.
 """
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import ModuleType
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from rota.model.errors import Invalid
 
+SINKS, SOURCES = "rota.sinks", "rota.sources"
+"""The groups of entry points in which packages offer adapters."""
 
-def adapter(shown: str, scheme: str, adapters: Mapping[str, str], extras: Mapping[str, str]) -> ModuleType:
-    """The module for a scheme; Invalid names the schemes there are, or the extra that brings the driver.
+
+def adapter(
+    shown: str, scheme: str, adapters: Mapping[str, str], extras: Mapping[str, str], group: str | None = None
+) -> Any:
+    """What opens a scheme; Invalid names the schemes there are, or the extra that brings the driver.
 
     `shown` says what is opened, as in "store sqlite:///rota.db". `adapters`: scheme → module. `extras`: scheme → extra.
+    `group`: where packages may offer more.
     """
     name = adapters.get(scheme)
     if name is None:
-        known = ", ".join(f"{each}://" for each in adapters)
-        raise Invalid(f"{shown}: unknown scheme {scheme}; Rota speaks {known}")
+        return _offered(shown, scheme, adapters, group)
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -27,3 +35,23 @@ def adapter(shown: str, scheme: str, adapters: Mapping[str, str], extras: Mappin
         raise Invalid(
             f"{shown} needs {error.name}, which is not installed; pip install 'rota[{extras[scheme]}]'"
         ) from error
+
+
+def offered(group: str) -> dict[str, EntryPoint]:
+    """What the packages that are installed here offer, by scheme."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def _offered(shown: str, scheme: str, adapters: Mapping[str, str], group: str | None) -> Any:
+    others = offered(group) if group else {}
+    if scheme not in others:
+        known = ", ".join(f"{each}://" for each in (*adapters, *sorted(others)))
+        raise Invalid(f"{shown}: unknown scheme {scheme}; Rota speaks {known}")
+    who = f"{others[scheme].value}, which offers {scheme}://,"
+    try:
+        found = others[scheme].load()
+    except Exception as error:  # whatever a module of somebody else's raises
+        raise Invalid(f"{shown}: {who} cannot be loaded: {type(error).__name__}: {error}") from None
+    if not callable(getattr(found, "open", None)):
+        raise Invalid(f"{shown}: {who} has no function open; it must have one")
+    return found

@@ -1,7 +1,7 @@
 """Opening a sink by URL.
 
 The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a sink:
-a module that is an `Adapter`, and a line here.
+a module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-sink.md).
 """
 
 from collections.abc import AsyncIterator
@@ -47,4 +47,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.SinkUrl) -> Adapter:
-    return cast(Adapter, adapters.adapter(f"sink {url}", url.scheme, ADAPTERS, EXTRAS))
+    return cast(Adapter, adapters.adapter(f"sink {url}", url.scheme, ADAPTERS, EXTRAS, adapters.SINKS))

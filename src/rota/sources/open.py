@@ -1,7 +1,7 @@
 """Opening a source by URL.
 
 The adapter is imported when its scheme is asked for, so that nobody needs a driver who does not use it. To add a
-source: a module that is an `Adapter`, and a line here.
+source: a module that is an `Adapter`, and a line here; or one in a package of its own (docs/howto/write-a-source.md).
 """
 
 from collections.abc import AsyncIterator
@@ -72,4 +72,4 @@ class Adapter(Protocol):
 
 
 def _adapter(url: urls.SourceUrl) -> Adapter:
-    return cast(Adapter, adapters.adapter(f"source {url}", url.scheme, ADAPTERS, EXTRAS))
+    return cast(Adapter, adapters.adapter(f"source {url}", url.scheme, ADAPTERS, EXTRAS, adapters.SOURCES))

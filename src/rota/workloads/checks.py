@@ -13,6 +13,7 @@ from typing import NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
 from rota.kit import durations
+from rota.model import adapters
 from rota.model import url as urls
 from rota.model.errors import Invalid
 
@@ -117,15 +118,19 @@ class Check:
             self.fail(f"{option} is {_show(value)}; it must be a str that is not empty")
         return value
 
-    def url(self, option: str, value: object, schemes: Sequence[str]) -> str:
-        """A URL with one of these schemes. Only its scheme is shown: there may be a password behind it."""
+    def url(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str:
+        """A URL with one of these schemes, or one that a package offers in `group`.
+
+        Only its scheme is shown: there may be a password behind it.
+        """
         if not isinstance(value, str):
             self.fail(f"{option} is {_show(value)}; it must be a URL, like {schemes[0]}://…")
         scheme, colon, _ = value.partition("://")
         if not colon:
             shown = f"{value[:10]}…" if "@" in value else value
             self.fail(f'{option} "{shown}" is not a URL; write one like {schemes[0]}://…')
-        if scheme not in schemes:
+        if scheme not in schemes and scheme not in (others := sorted(adapters.offered(group)) if group else ()):
+            schemes = [*schemes, *others]
             known = _either([f"{each}://" for each in schemes])
             self.fail(
                 f"{option} {scheme}://… has a scheme nobody here knows; use {known}{did_you_mean(scheme, schemes)}"
@@ -136,9 +141,9 @@ class Check:
             self.fail(str(error))
         return value
 
-    def url_or_none(self, option: str, value: object, schemes: Sequence[str]) -> str | None:
+    def url_or_none(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str | None:
         """A URL, or None for none."""
-        return None if value is None else self.url(option, value, schemes)
+        return None if value is None else self.url(option, value, schemes, group)
 
     def labels(self, option: str, value: object) -> dict[str, str]:
         """Labels a node must have, as {name: value}."""

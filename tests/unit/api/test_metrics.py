@@ -5,10 +5,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rota import __version__
-from rota.api.families import Declared
 from rota.api.metrics import METRICS, Figures, registry
 from rota.model.node import NodeLoad
-from tests.kit.process import ROOT
 from tests.kit.services import MemoryServices
 from tests.unit.api.test_relays import RELAY
 
@@ -158,17 +156,3 @@ def test_nothing_is_asked_before_a_scrape() -> None:
 def test_every_declared_metric_is_scraped_and_no_other() -> None:
     found = set(re.findall(r"^# TYPE (rota_\w+)", scrape(FIGURES), re.MULTILINE))
     assert found == {metric.name for metric in METRICS}
-
-
-def test_the_reference_has_exactly_these_metrics() -> None:
-    rows = [line for line in (ROOT / "docs/reference/metrics.md").read_text().splitlines() if line.startswith("| `")]
-    assert rows == [
-        " ".join(
-            f"| {cell}" if cell else "|" for cell in [f"`{metric.name}`", metric.type, labels(metric), metric.doc, ""]
-        )
-        for metric in METRICS
-    ]
-
-
-def labels(metric: Declared) -> str:
-    return ", ".join(f"`{label}`" for label in metric.labels)

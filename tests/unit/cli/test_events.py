@@ -11,11 +11,9 @@ from click.testing import CliRunner, Result
 from rota.cli.events import command
 from rota.kit.instant import Instant
 from rota.model.errors import Invalid
-from rota.model.event import KINDS
 from rota.model.ids import NodeId
 from rota.store import open_store
 from rota.store.events import EventLog
-from tests.kit.process import ROOT
 
 
 class SetClock:
@@ -97,14 +95,3 @@ def test_one_list_cannot_be_followed(url: str) -> None:
 def test_before_the_beginning_of_time(url: str) -> None:
     with pytest.raises(Invalid, match="leave it out"):
         events(url, "--since", "999999d")
-
-
-def test_the_reference_has_exactly_these_kinds() -> None:
-    """docs/reference/events.md, row by row."""
-    rows = [line for line in (ROOT / "docs/reference/events.md").read_text().splitlines() if line.startswith("| `")]
-    expected = []
-    for name, kind in KINDS.items():
-        fields = "; ".join(f"`{field}`: {meaning}" for field, meaning in kind.fields.items())
-        expected.append(f"| `{name}` | {kind.severity} | {kind.doc} | {fields} |")
-    shown = [row for row in rows if "." in row.split("`")[1]]
-    assert shown == expected

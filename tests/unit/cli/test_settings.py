@@ -14,7 +14,6 @@ from rota.cli.settings import Resolved, declared, look_up, resolve
 from rota.model.config import SECTIONS, LogConfig, NodeConfig, RuntimeConfig, Size
 from rota.model.errors import Invalid
 from rota.model.node import Role
-from tests.kit.process import ROOT
 
 
 @pytest.fixture
@@ -272,18 +271,6 @@ def test_bad_sizes(text: str) -> None:
 def test_sizes_are_shown_exactly() -> None:
     assert render_size(Size(1536)) == "1536B"
     assert render_size(Size(2048)) == "2KiB"
-
-
-def test_the_reference_has_every_setting() -> None:
-    """docs/reference/config.md, row by row."""
-    rows = [line for line in (ROOT / "docs/reference/config.md").read_text().splitlines() if line.startswith("| `")]
-    assert rows == [reference_row(option) for section in SECTIONS for option in declared(section)]
-
-
-def reference_row(option: settings.Option) -> str:
-    default = f"`{option.shown}`" if option.shown and " " not in option.shown else option.shown
-    cells = [f"`{option.name}`", f"`{option.variable}`", default, option.doc]
-    return " ".join(f"| {cell}" if cell else "|" for cell in [*cells, ""])
 
 
 # Resources

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
+from rota.model import adapters
 from rota.model.resource import NO_AFFINITY, Affinity
 from rota.workloads.checks import Check, did_you_mean
 
@@ -72,7 +73,7 @@ class ResourceSpec:
             exclusive=check.flag("exclusive", exclusive),
             silent_after=check.duration("silent_after", silent_after, least=timedelta(seconds=1)),
             start_within=check.duration("start_within", start_within, least=timedelta(seconds=1)),
-            sink=check.url_or_none("sink", sink, SINKS),
+            sink=check.url_or_none("sink", sink, SINKS, adapters.SINKS),
             labels=check.labels("labels", labels),
             affinity=parse_affinity(check, affinity),
             is_async=is_async,

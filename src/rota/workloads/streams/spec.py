@@ -8,6 +8,7 @@ from typing import Self
 
 import msgspec
 
+from rota.model import adapters
 from rota.model.errors import Invalid
 from rota.model.stream import StreamRecord
 from rota.workloads.checks import Check
@@ -129,7 +130,7 @@ class StreamSpec:
             check.fail("late and late_start both say what is too old; give one of them")
         found = cls(
             name=check.name(name),
-            source=check.url("source", source, SOURCES),
+            source=check.url("source", source, SOURCES, adapters.SOURCES),
             sink=check.url("sink", sink, SINKS),
             tasks=check.count("tasks", tasks),
             replicas=check.count("replicas", replicas),

@@ -1,0 +1,24 @@
+"""`rota completion`: have the shell complete commands and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+VARIABLE = "_ROTA_COMPLETE"
+"""By which the shell asks this program what might come next."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
+def command(shell: str) -> None:
+    """Print a script with which SHELL (bash, zsh or fish) completes commands and options of rota.
+
+    For the shell you are in: eval "$(rota completion bash)". For every new one write it where the shell looks for such
+    scripts: ~/.local/share/bash-completion/completions/rota, _rota in a folder of zsh's fpath, or
+    ~/.config/fish/completions/rota.fish.
+
+    Example: rota completion bash > ~/.local/share/bash-completion/completions/rota
+    """
+    found = get_completion_class(shell)
+    assert found is not None, f"click knows {shell}"
+    root = click.get_current_context().find_root().command
+    click.echo(found(root, {}, "rota", VARIABLE).source())

@@ -1,0 +1,21 @@
+"""The tables of the reference are those that the code makes."""
+
+import pytest
+
+from scripts.reference import FOLDER, rewritten, tables
+
+
+@pytest.mark.parametrize("page", tables())
+def test_the_tables_of_a_page_follow_from_the_code(page: str) -> None:
+    text = (FOLDER / page).read_text()
+    assert rewritten(text, tables()[page]) == text, "run: make docs"
+
+
+def test_a_table_that_has_no_place_is_an_error() -> None:
+    with pytest.raises(ValueError, match="it has 1 tables, and there are 2"):
+        rewritten("| a |\n|---|\n| `x` |\n", ["| `y` |\n", "| `z` |\n"])
+
+
+def test_what_stands_between_the_tables_stays() -> None:
+    before = "# Page\n\n| a |\n|---|\n| `x` |\n| `y` |\n\nWords.\n"
+    assert rewritten(before, ["| `z` |\n"]) == "# Page\n\n| a |\n|---|\n| `z` |\n\nWords.\n"
