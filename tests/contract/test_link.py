@@ -30,6 +30,7 @@ from rota.model.link import (
     Whom,
 )
 from rota.rpc import Link, NotMe, OtherMap, StaleEpoch, TlsFiles, open_link, serve_link
+from tests.kit.certificates import Authority, serial
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.link_server import (
     ATTEMPT,
@@ -926,3 +927,31 @@ async def test_certificates_that_do_not_fit_are_invalid(tmp_path: Path, authorit
     with pytest.raises(Invalid, match="no TLS within one process"):
         async with open_link("memory://b", tls=ours):
             pass
+
+
+async def test_a_node_whose_certificate_was_revoked_is_not_called_any_more(tmp_path: Path) -> None:
+    root = Authority(tmp_path)
+    ours, theirs = (_files(root.issue(name)) for name in ("a", NODE))
+    revoked: set[str] = set()
+    async with serve_link("grpc://127.0.0.1:0", Desk(), tls=theirs) as server:
+        async with open_link(server.address, tls=ours, is_revoked=revoked.__contains__) as link:
+            assert (await link.check()).node == NODE
+            revoked.add(serial(theirs.cert.parent))
+            with pytest.raises(Unavailable, match=f"was revoked; give {NODE} another"):
+                await link.check()
+            revoked.clear()
+            assert (await link.check()).node == NODE
+
+
+async def test_a_node_with_anothers_certificate_is_not_called(tmp_path: Path) -> None:
+    root, desk = Authority(tmp_path), Desk()
+    ours, theirs = (_files(root.issue(name)) for name in ("a", "c"))
+    async with serve_link("grpc://127.0.0.1:0", desk, tls=theirs) as server:
+        async with open_link(server.address, meant=Whom(node=NODE, session=SESSION), tls=ours) as link:
+            with pytest.raises(Unavailable, match=f"its certificate is of node c, not of {NODE}"):
+                await link.dispatch(start())
+    assert not desk.was_asked
+
+
+def _files(folder: Path) -> TlsFiles:
+    return TlsFiles(cert=folder / "cert.pem", key=folder / "key.pem", ca=folder / "ca.pem")

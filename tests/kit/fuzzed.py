@@ -20,6 +20,7 @@ from rota.node.relay.wire import Opening, encode
 from rota.sources.open import log_place, open_log, open_source
 from rota.sources.port import NewRecord
 from tests.kit.boxes import box
+from tests.kit.described import fuzz_described
 from tests.kit.doors import Door
 from tests.kit.fuzz import Tally, fuzz_grpc, fuzz_http, fuzz_socket, mutated
 from tests.kit.node import NodeUnderTest
@@ -69,6 +70,9 @@ class Fuzzed:
         control = str(self.node.data / NAME)
         return {
             "HTTP": lambda seconds, seed: fuzz_http(self.door.address, self.door.token, described, seconds, seed),
+            "HTTP as described": lambda seconds, seed: asyncio.to_thread(
+                fuzz_described, self.door.address, self.door.token, described, seconds, seed
+            ),
             "gRPC": lambda seconds, seed: fuzz_grpc(self.door.grpc, self.door.token, methods, seconds, seed),
             "Box frames": lambda seconds, seed: fuzz_socket(
                 ("127.0.0.1", self.service), [box(101, b"hello"), box(7)], seconds, seed

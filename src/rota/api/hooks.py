@@ -43,6 +43,8 @@ class HookView:
     name: str
     events: list[str]
     url: str
+    """Without what stands behind the host: that is often the secret by which the other end knows us."""
+
     command: list[str]
     timeout: timedelta
     retries: int
@@ -216,11 +218,17 @@ async def _hook(store: Store, name: str) -> tuple[Entry, Hook]:
     return entry, codec.decode(Hook, entry.value)
 
 
+def _shown(url: str) -> str:
+    """A URL for the eyes of whoever may look."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/…" if url else ""
+
+
 def _view(hook: Hook, waiting: int, status: HookStatus | None) -> HookView:
     return HookView(
         name=hook.name,
         events=hook.events,
-        url=hook.url,
+        url=_shown(hook.url),
         command=hook.command,
         timeout=hook.timeout,
         retries=hook.retries,

@@ -705,6 +705,7 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         configured_slots=node.slots,
         since=node.since,
         age_s=max(0, round((now - node.since).total_seconds())),
+        insecure=node.insecure,
         version=node.version,
     )
 

@@ -90,6 +90,9 @@ class Overview:
     spooled: int
     """Messages on disk, because their sink is down."""
 
+    insecure: tuple[NodeId, ...] = ()
+    """Nodes whose doors other machines reach without TLS."""
+
     concerns: tuple[Concern, ...]
     """The worst first; some of them."""
 
@@ -142,6 +145,7 @@ async def overview(store: Store) -> Overview:
         lag=sum(each.lag for each in seen.streams.values()),
         published=sum(sink.confirmed for sink in sinks),
         spooled=sum(sink.spool_messages for sink in sinks),
+        insecure=tuple(node.id for node in seen.nodes if node.insecure),
         concerns=tuple(found[:SHOWN]),
         concerns_left_out=max(0, len(found) - SHOWN),
     )
@@ -176,6 +180,8 @@ def _of_node(node: NodeView, work: NodeStatus | None) -> Iterator[Concern]:
     elif node.standing is not Standing.ONLINE:
         severity = Severity.ERROR if node.standing is Standing.OFFLINE else Severity.WARNING
         yield concern(severity, f"{node.standing}: {node.standing_why}" if node.standing_why else node.standing)
+    if node.insecure:
+        yield concern(Severity.WARNING, "other machines reach its doors without TLS, so tokens pass in the clear")
     if node.drain:
         yield concern(Severity.INFO, f"it is drained; {node.tasks} of {node.drain.tasks} tasks are left")
     elif node.cordon:

@@ -140,6 +140,9 @@ class NodeView:
     standing_why: str = ""
     """Why it is not online, if so."""
 
+    insecure: bool = False
+    """Do other machines reach its doors without TLS?"""
+
     version: str = ""
     not_understood: str | None = None
     """What is wrong with its record, if a newer Rota wrote it."""

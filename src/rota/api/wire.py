@@ -348,6 +348,7 @@ def _node(view: NodeView) -> pb.Node:
         load=_load(view.load) if view.load else None,
         standing=view.standing,
         standing_why=view.standing_why,
+        insecure=view.insecure,
     )
 
 

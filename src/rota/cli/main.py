@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from rota import __version__
 from rota.model.errors import RotaError
+from rota.model.url import without_passwords
 
 COMMANDS = {
     "audit": "Show who changed what, and check that the trail is whole.",
@@ -85,6 +86,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    hide_passwords(sys.argv)
     try:
         code: Any = cli.main(args=arguments, prog_name="rota", standalone_mode=False)
     except click.exceptions.Abort:
@@ -100,6 +102,15 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         code = report(cause)
     sys.exit(code)
+
+
+def hide_passwords(argv: list[str]) -> None:
+    """Have process lists show this process without passwords in URLs; for a moment they stood there all the same."""
+    shown = [without_passwords(word) for word in argv]
+    if shown != argv:
+        import setproctitle  # noqa: PLC0415  # which no other command needs
+
+        setproctitle.setproctitle(" ".join(shown))
 
 
 def report(error: RotaError) -> int:

@@ -350,7 +350,8 @@ class _Node:
                     if runtime.relay is not None:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 tls = tls_files(self._certificates)
-                live_together(parts, state, store, session, self._settings.peers, self._token, tls)
+                is_revoked = self._doorkeeper.is_revoked
+                live_together(parts, state, store, session, self._settings.peers, self._token, tls, is_revoked)
                 take_part(parts, state, store, session, self._file_jobs, self._settings.peers)
                 if node.role.may_lead:
                     candidate = Candidate(

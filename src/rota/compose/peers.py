@@ -15,7 +15,7 @@ from rota.node.load import publish_load
 from rota.node.peers import Peers, check_peers
 from rota.node.session import Session
 from rota.rpc.open import open_link
-from rota.rpc.port import Link
+from rota.rpc.port import IsRevoked, Link
 from rota.rpc.settings import TlsFiles
 from rota.store import Store
 
@@ -34,12 +34,14 @@ def live_together(
     config: PeersConfig,
     token: str,
     tls: TlsFiles | None,
+    is_revoked: IsRevoked,
 ) -> None:
     """Start all that for one session; the state knows the peers and the duties from now on."""
     clock, node = state.clock, session.node
 
     def way(to: Node) -> AbstractAsyncContextManager[Link]:
-        return open_link(f"grpc://{to.grpc}", meant=Whom(node=to.id, session=to.session), token=token, tls=tls)
+        meant = Whom(node=to.id, session=to.session)
+        return open_link(f"grpc://{to.grpc}", meant=meant, token=token, tls=tls, is_revoked=is_revoked)
 
     def score() -> float:
         return state.meter.load.score

@@ -16,6 +16,14 @@ from urllib.parse import parse_qsl, unquote
 from rota.kit import durations
 from rota.model.errors import Invalid
 
+_PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/@\s\"]+@")
+"""The password in a URL, and what stands before it."""
+
+
+def without_passwords(text: str) -> str:
+    """A text that may have URLs in it, for the eyes of anybody."""
+    return _PASSWORD.sub(r"\1…@", text)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Url:

@@ -197,8 +197,8 @@ def _clear(payload: Any) -> Clear:
 
 
 def _verb(cmd: int) -> str:
-    """What a cmd is called in the audit trail."""
-    return Cmd(cmd).name.lower() if cmd in list(Cmd) else f"cmd {cmd}"
+    """What a cmd is called in the audit trail. All that there are not have one name: strangers choose their numbers."""
+    return Cmd(cmd).name.lower() if cmd in list(Cmd) else "unknown cmd"
 
 
 def _bytes(text: str | None) -> bytes:

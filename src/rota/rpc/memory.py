@@ -72,7 +72,14 @@ class Direct:
 _meshes: "WeakKeyDictionary[asyncio.AbstractEventLoop, Mesh]" = WeakKeyDictionary()
 
 
-def open(address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+def open(
+    address: Address,
+    meant: Whom | None,
+    token: str | None,
+    settings: LinkSettings,
+    tls: TlsFiles | None,
+    is_revoked: IsRevoked,
+) -> Link:
     """A link in the mesh of this loop."""
     _check_no_tls(address, tls)
     return _mesh().link(address.host, meant=meant, token=token, settings=settings)

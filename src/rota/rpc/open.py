@@ -37,15 +37,16 @@ async def open_link(
     token: str | None = None,
     settings: LinkSettings = DEFAULT,
     tls: TlsFiles | None = None,
+    is_revoked: IsRevoked = lambda serial: False,
 ) -> AsyncIterator[Link]:
     """The way to the node at an address, closed in the end; the node itself is reached by the first call.
 
-    `token` is shown with each call.
+    `token` is shown with each call. With `tls`, a node whose certificate `is_revoked` is not called.
     """
     parsed = addresses.parse(address)
     if parsed.scheme == "grpc" and not parsed.port:
         raise Invalid(f'node address "{address}": port 0 is nowhere; name the port the node listens on')
-    link = _adapter(parsed).open(parsed, meant, token, settings, tls)
+    link = _adapter(parsed).open(parsed, meant, token, settings, tls, is_revoked)
     try:
         yield link
     finally:
@@ -83,7 +84,13 @@ class Adapter(Protocol):
     """What an adapter's module offers."""
 
     def open(
-        self, address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None
+        self,
+        address: Address,
+        meant: Whom | None,
+        token: str | None,
+        settings: LinkSettings,
+        tls: TlsFiles | None,
+        is_revoked: IsRevoked,
     ) -> Link:
         """A link that has not been used yet."""
 

@@ -25,6 +25,7 @@ from rota.model import codec, event, keys
 from rota.model.audit import AuditEntry, AuditHead, AuditLink, Changed
 from rota.model.errors import Conflict, Denied, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
+from rota.model.url import without_passwords
 from rota.store.port import Absent, At, Commit, Entry, Expect, Lease, Listing, Put, Store, Write
 from rota.store.records import understood
 from rota.store.rules import MAX_EXPECTATIONS, MAX_VALUE_BYTES, MAX_WRITES
@@ -49,9 +50,8 @@ MOST_NOTES = 200
 BATCH = 20
 PAGE = 500
 
-_PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/@\s\"]+@")
-"""The password in a URL, and what stands before it."""
-
+_BEHIND_HOST = re.compile(r'("url":"https?://[^/?"]*)[/?][^"]*"')
+"""The URL of a hook as far as anybody may see it, and the rest."""
 
 _Same: TypeAlias = tuple[str, str, str, str]
 """What makes two refusals the same: by whom, from where, what, and why."""
@@ -239,7 +239,7 @@ def _shown(value: bytes | None, room: int) -> str | None:
     """A value as it is kept in the trail: as text without passwords, not all of it if it is long."""
     if value is None:
         return None
-    text = _PASSWORD.sub(r"\1…@", value.decode(errors="replace"))
+    text = _BEHIND_HOST.sub(r'\1/…"', without_passwords(value.decode(errors="replace")))
     return text if len(text) <= room else f"{text[:room]}… ({len(value)} bytes)"
 
 

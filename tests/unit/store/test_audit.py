@@ -92,11 +92,13 @@ async def test_a_commit_without_room_for_its_entry_comes_after_it(store: Store) 
 
 
 async def test_long_values_are_cut_and_passwords_left_out(store: Store) -> None:
-    await audited(store).commit(Put("/a", b"x" * 5000), Put("/b", b'{"sink": "amqp://rota:pass:word@box/v"}'))
+    sink, hook = b'{"sink": "amqp://rota:pass:word@box/v"}', b'{"url":"https://chat.example/T0/secret?x=1","n":1}'
+    await audited(store).commit(Put("/a", b"x" * 5000), Put("/b", sink), Put("/c", hook))
     (entry,) = await unsealed(store)
-    long, secret = (changed.after for changed in entry.changes)
+    long, secret, called = (changed.after for changed in entry.changes)
     assert long == f"{'x' * SHOWN}… (5000 bytes)"
     assert secret == '{"sink": "amqp://rota:…@box/v"}'
+    assert called == '{"url":"https://chat.example/…","n":1}'
 
 
 # Notes

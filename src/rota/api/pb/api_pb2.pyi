@@ -355,7 +355,7 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -386,6 +386,7 @@ class Node(_message.Message):
     STANDING_FIELD_NUMBER: _ClassVar[int]
     STANDING_WHY_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
     leads: bool
@@ -409,7 +410,8 @@ class Node(_message.Message):
     standing: str
     standing_why: str
     drain: DrainAnswer
-    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ...) -> None: ...
+    insecure: bool
+    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: _Optional[bool] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")

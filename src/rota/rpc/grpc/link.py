@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -35,8 +35,11 @@ from rota.rpc.address import Address
 from rota.rpc.grpc import errors, guard, options, wire
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import Link
+from rota.rpc.port import IsRevoked, Link
 from rota.rpc.settings import LinkSettings, TlsFiles
+
+if TYPE_CHECKING:
+    from rota.rpc.grpc.vetting import Vetting
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Link"].full_name
 
@@ -44,23 +47,39 @@ Response = TypeVar("Response")
 T = TypeVar("T")
 
 
-def open(address: Address, meant: Whom | None, token: str | None, settings: LinkSettings, tls: TlsFiles | None) -> Link:
+def open(
+    address: Address,
+    meant: Whom | None,
+    token: str | None,
+    settings: LinkSettings,
+    tls: TlsFiles | None,
+    is_revoked: IsRevoked,
+) -> Link:
     """A link; its connection is made when it is first used."""
     target, tuned = f"dns:///{address.authority}", options.of_link(settings, tls)
     if tls is None:
-        channel = grpc.aio.insecure_channel(target, tuned)
-    else:
-        channel = grpc.aio.secure_channel(target, options.link_credentials(tls), tuned)
-    return GrpcLink(str(address), meant, token, settings, channel)
+        return GrpcLink(str(address), meant, token, settings, grpc.aio.insecure_channel(target, tuned))
+    from rota.rpc.grpc.vetting import Vetting  # noqa: PLC0415  # what reads certificates is an extra
+
+    channel = grpc.aio.secure_channel(target, options.link_credentials(tls), tuned)
+    vetting = Vetting(address, meant.node if meant else None, tls, is_revoked)
+    return GrpcLink(str(address), meant, token, settings, channel, vetting)
 
 
 class GrpcLink:
     """The way to one node over one channel."""
 
     def __init__(
-        self, peer: str, meant: Whom | None, token: str | None, settings: LinkSettings, channel: grpc.aio.Channel
+        self,
+        peer: str,
+        meant: Whom | None,
+        token: str | None,
+        settings: LinkSettings,
+        channel: grpc.aio.Channel,
+        vetting: "Vetting | None" = None,
     ) -> None:
         self._peer, self._meant, self._settings = peer, meant, settings
+        self._vetting = vetting
         self._shown = guard.shown(token)
         self._channel = channel
         self._is_closed = False
@@ -178,7 +197,8 @@ class GrpcLink:
     async def _connected(self, timeout: float) -> float:
         """Wait for the connection, and say how much time is left; Unavailable if it does not come about.
 
-        A connection that has just failed is left to the call, which then fails at once and says why.
+        A connection that has just failed is left to the call, which then fails at once and says why. One that stands
+        is used only if the node may be called.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -186,7 +206,11 @@ class GrpcLink:
             with self._translated(is_write=False):
                 async with asyncio.timeout_at(deadline):
                     while (state := self._channel.get_state(try_to_connect=True)) in _ON_THE_WAY:
+                        if self._vetting is not None:
+                            self._vetting.forget()
                         await self._channel.wait_for_state_change(state)
+                    if self._vetting is not None and state is grpc.ChannelConnectivity.READY:
+                        await self._vetting.check()
         except TimeoutError:
             raise errors.not_connected(self._peer, timeout) from None
         if state is grpc.ChannelConnectivity.SHUTDOWN:

@@ -71,6 +71,7 @@ function draw() {
     h("header", { class: "top" }, brand(), leader(), h("span", { class: "space" }), pulseSign(), searchButton(), choices()),
     h("nav", { "aria-label": t("screens") }, SCREENS.map(tab)),
     h("main", { key: where.screen, id: `screen-${where.screen}` },
+      alarm(),
       h("div", { class: "heading" },
         h("h1", null, screen.title?.(where.args) || t(`screen.${where.screen}`)),
         cli(screen.command(where.args))),
@@ -88,6 +89,12 @@ function tab(name) {
 const serious = () => (overview.value?.concerns || []).filter((each) => each.severity !== "info").length + (overview.value?.concerns_left_out || 0);
 
 const brand = () => h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/static/icon.svg", alt: "", width: "20", height: "20" }), "Rota");
+
+// What nobody should overlook, whatever they look at.
+function alarm() {
+  const open = overview.value?.insecure || [];
+  return open.length > 0 && h("p", { class: "alarm", role: "alert" }, t("insecure", { nodes: open.join(", ") }));
+}
 
 function leader() {
   const seen = overview.value;

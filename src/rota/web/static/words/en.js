@@ -101,6 +101,7 @@ export const EN = {
   "sink": "sink",
   "fleet": "fleet",
   "event": "event",
+  "insecure": "Insecure: other machines reach {nodes} without TLS, so tokens pass there in the clear.",
   "concerns": "What is wrong",
   "concerns.title": "Things that somebody should look at",
   "well.more": "Every node is online, every resource is covered, no job's last run failed.",

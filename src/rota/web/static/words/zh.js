@@ -101,6 +101,7 @@ export const ZH = {
   "sink": "输出端",
   "fleet": "集群",
   "event": "事件",
+  "insecure": "不安全：其他机器可不经 TLS 访问 {nodes}，令牌以明文传输。",
   "concerns": "需要关注",
   "concerns.title": "需要有人查看的问题",
   "well.more": "所有节点在线，所有资源已覆盖，没有作业最近一次失败。",
