@@ -5,7 +5,8 @@ module that is an `Adapter`, and a line here.
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
 from typing import Protocol, cast
 
 from rota.committers import url as urls
@@ -23,6 +24,9 @@ ADAPTERS = {
 }
 EXTRAS = {"parquet": "parquet", "postgresql": "postgres", "mysql": "mysql"}
 """Which extra brings an adapter's driver."""
+
+LATER = {"parquet": ("pandas",)}
+"""What a driver imports when it writes for the first time, if it is there: pyarrow looks whether lists are pandas'."""
 
 
 @asynccontextmanager
@@ -51,8 +55,12 @@ async def open_output(text: str, stream: str, store: Store) -> AsyncIterator[Out
 
 
 def preload(text: str) -> None:
-    """Import what opens an output, so that those who are forked need not."""
-    _adapter(urls.parse(text))
+    """Import what opens an output and writes to it, so that it is there when the first rows are."""
+    url = urls.parse(text)
+    _adapter(url)
+    for name in LATER.get(url.scheme, ()):
+        with suppress(ImportError):
+            import_module(name)
 
 
 class Adapter(Protocol):
