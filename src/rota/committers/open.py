@@ -5,8 +5,7 @@ module that is an `Adapter`, and a line here.
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from importlib import import_module
+from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
 from rota.committers import url as urls
@@ -24,9 +23,6 @@ ADAPTERS = {
 }
 EXTRAS = {"parquet": "parquet", "postgresql": "postgres", "mysql": "mysql"}
 """Which extra brings an adapter's driver."""
-
-LATER = {"parquet": ("pandas",)}
-"""What a driver imports when it writes for the first time, if it is there: pyarrow looks whether lists are pandas'."""
 
 
 @asynccontextmanager
@@ -55,12 +51,10 @@ async def open_output(text: str, stream: str, store: Store) -> AsyncIterator[Out
 
 
 def preload(text: str) -> None:
-    """Import what opens an output and writes to it, so that it is there when the first rows are."""
-    url = urls.parse(text)
-    _adapter(url)
-    for name in LATER.get(url.scheme, ()):
-        with suppress(ImportError):
-            import_module(name)
+    """Import what opens an output, and do what it does only once, so that nothing of that waits for the first rows."""
+    warm_up = getattr(_adapter(urls.parse(text)), "warm_up", None)
+    if warm_up is not None:
+        warm_up()
 
 
 class Adapter(Protocol):

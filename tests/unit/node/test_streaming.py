@@ -13,7 +13,6 @@ from uuid import uuid4
 import pytest
 
 from rota import App, Batch
-from rota.committers import open as committers
 from rota.committers.memory import MemoryCommitter
 from rota.decide.crew import Phase as WorkerPhase
 from rota.kit.clock import SYSTEM
@@ -252,8 +251,7 @@ def test_what_streams_need_is_imported_once_and_what_is_missing_is_no_reason_to_
         return object()
 
     monkeypatch.setattr(adapters, "import_module", imported)
-    monkeypatch.setattr(committers, "import_module", imported)
     for number, source in enumerate(("kafka://h/t", "log:///a")):
         app.stream(name=f"s{number}", source=source, sink="parquet:///out")(lambda batch: [])
     preload(app)
-    assert asked == ["rota.sources.kafka", "rota.sources.log.source", "rota.committers.parquet", "pandas"]
+    assert asked == ["rota.sources.kafka", "rota.sources.log.source", "rota.committers.parquet"]
