@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,56 @@ async def test_a_wrong_password_is_denied(place: KafkaHarness, monkeypatch: pyte
     with pytest.raises(Denied, match="check the user, its password"):
         async with open_source(f"kafka://{way}&password_env=SECRET&timeout=5s"):
             pass
+
+
+async def test_a_pattern_reads_all_topics_that_match_also_those_that_come_later(place: KafkaHarness) -> None:
+    names = [f"{place.space}.{end}" for end in ("eu", "us", "old")]
+    for name in names[:2]:
+        make(place, name)
+        produce(place.plain(), name, 0, news(3))
+    async with (
+        open_source(f"kafka://{place.kafka.hosts}/^{place.space}[.](eu|us|old)") as source,
+        asyncio.timeout(60),
+    ):
+        before = await source.partitions()
+        assert len(before) == 2
+        assert await source.identity() is None
+        assert [bounds.end for bounds in (await source.bounds(before)).values()] == [3, 3]
+        reader = await source.reader(dict.fromkeys(before, 0))
+        taken = await take(reader, 6)
+        assert {batch.topic: offsets([batch]) for batch in taken.batches} == {names[0]: [0, 1, 2], names[1]: [0, 1, 2]}
+        make(place, names[2])
+        produce(place.plain(), names[2], 0, news(1))
+
+        async def come() -> list[int] | None:
+            return [number for number in await source.partitions() if number not in before] or None
+
+        (later,) = await eventually(come, within=30)
+        await reader.assign({**reader.positions, later: 0})
+        assert [batch.topic for batch in (await take(reader, 1)).batches] == [names[2]]
+        await reader.close()
+
+
+async def test_a_topic_of_a_pattern_that_is_made_anew_is_another_one(place: KafkaHarness) -> None:
+    name = f"{place.space}.eu"
+    make(place, name)
+    async with open_source(f"kafka://{place.kafka.hosts}/^{place.space}[.]eu") as source, asyncio.timeout(60):
+        (before,) = await source.partitions()
+        done(place.admin.delete_topics([name]))
+
+        async def is_gone() -> bool:
+            with suppress(NotFound):
+                return not await source.partitions()
+            return True
+
+        await eventually(is_gone, within=30)
+        make(place, name)
+
+        async def come() -> tuple[int, ...] | None:
+            with suppress(NotFound):
+                return await source.partitions()
+            return None
+
+        assert await eventually(come, within=30) != (before,)
+        with pytest.raises(NotFound, match=f"has no partition {before}"):
+            await source.bounds([before])

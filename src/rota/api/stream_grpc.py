@@ -37,6 +37,22 @@ async def _lag(call: Call, request: pb.StreamRequest) -> pb.StreamLag:
     )
 
 
+async def _history(call: Call, request: pb.StreamRequest) -> pb.StreamHistory:
+    found = await stream_operations.stream_history(call.store, request.name)
+    return pb.StreamHistory(
+        versions=[
+            pb.StreamVersion(
+                at=wire.to_time(each.at),
+                node=each.node,
+                app=each.app,
+                spec_json=msgspec.json.encode(each.spec).decode(),
+                changed_json=msgspec.json.encode(each.changed).decode(),
+            )
+            for each in found
+        ]
+    )
+
+
 async def _published(call: Call, request: pb.ListPublishedRequest) -> pb.PublishedPage:
     limit = wire.given(request, "limit")
     page = await stream_operations.list_published(
@@ -193,6 +209,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Streams.Get": Method("get_stream", _get),
     "rota.v1.Streams.Status": Method("stream_status", _status),
     "rota.v1.Streams.Lag": Method("stream_lag", _lag),
+    "rota.v1.Streams.History": Method("stream_history", _history),
     "rota.v1.Streams.Published": Method("list_published", _published),
     "rota.v1.Streams.Suspend": Method("suspend_stream", _suspend),
     "rota.v1.Streams.Resume": Method("resume_stream", _resume),

@@ -29,6 +29,10 @@ async def _lag(call: Call) -> Response:
     return calls.json({"partitions": await stream_operations.stream_lag(call.store, call.path["name"])})
 
 
+async def _history(call: Call) -> Response:
+    return calls.json({"versions": await stream_operations.stream_history(call.store, call.path["name"])})
+
+
 async def _published(call: Call) -> Response:
     limit, token = calls.count(call.request, "limit", PAGE), call.request.query_params.get("token")
     return calls.json(await stream_operations.list_published(call.store, call.path["name"], limit=limit, token=token))
@@ -89,6 +93,7 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/streams/{name}", "get_stream", _get),
     Endpoint("GET", "/v1/streams/{name}/status", "stream_status", _status),
     Endpoint("GET", "/v1/streams/{name}/lag", "stream_lag", _lag),
+    Endpoint("GET", "/v1/streams/{name}/history", "stream_history", _history),
     Endpoint("GET", "/v1/streams/{name}/published", "list_published", _published, ("limit", "token")),
     Endpoint("POST", "/v1/streams/{name}/suspend", "suspend_stream", _suspend, ("wait",)),
     Endpoint("POST", "/v1/streams/{name}/resume", "resume_stream", _resume, ("wait",)),

@@ -17,6 +17,7 @@ from rota.api.stream_schema import (
     PublishedPage,
     StreamDetail,
     StreamPage,
+    StreamVersion,
     StreamView,
     group_view,
     lags,
@@ -25,6 +26,7 @@ from rota.api.stream_schema import (
     read_place,
     read_tasks,
     stream_view,
+    versions,
 )
 from rota.control.streams import verbs
 from rota.decide.access import Access
@@ -32,6 +34,7 @@ from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.manifest import Manifest
 from rota.model.stream import (
+    Declaration,
     Group,
     MoveRecord,
     SkipRecord,
@@ -93,6 +96,14 @@ async def stream_status(store: Store, name: str) -> StreamDetail:
 async def stream_lag(store: Store, name: str) -> tuple[PartitionLag, ...]:
     """How far the output of each partition is behind its source, as the leader last saw it."""
     return lags(await get_stream(store, name))
+
+
+@needs(Access.VIEW)
+async def stream_history(store: Store, name: str) -> tuple[StreamVersion, ...]:
+    """How a stream was declared in the course of time, and what changed; the oldest that is kept first."""
+    await _declared(store, name)
+    entries = (await store.scan(f"{keys.STREAM_HISTORY}{name}/")).entries
+    return versions([each for entry in entries if (each := understood(Declaration, entry)) is not None])
 
 
 @needs(Access.VIEW)

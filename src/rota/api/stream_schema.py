@@ -1,6 +1,6 @@
 """What the operations on streams answer, and how they read what is asked of one. Nothing here asks the store."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
 from rota.model.stream import (
+    Declaration,
     Group,
     MoveRecord,
     Phase,
@@ -162,6 +163,20 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamVersion:
+    """A stream as it was declared from some time on."""
+
+    at: datetime
+    node: NodeId
+    """Whose app said so first."""
+
+    app: str
+    spec: dict[str, Any]
+    changed: dict[str, tuple[Any, Any]]
+    """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishedPage:
     """Some publishes, the oldest first."""
 
@@ -226,6 +241,25 @@ def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
         ends=group.ends if group.sequences else {},
         tasks=tuple(_task(each) for each in sorted(tasks, key=lambda each: (each.slot, each.epoch))),
     )
+
+
+def versions(declared: Sequence[Declaration]) -> tuple[StreamVersion, ...]:
+    """Declarations, the oldest first, as they are shown: each with what it changed."""
+    return tuple(
+        StreamVersion(
+            at=each.at,
+            node=each.node,
+            app=each.record.app,
+            spec=each.record.spec,
+            changed=_changed(before.record.spec, each.record.spec) if before else {},
+        )
+        for before, each in zip((None, *declared), declared, strict=False)
+    )
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = dict.fromkeys((*before, *after))
+    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
 
 
 def lags(view: StreamView) -> tuple[PartitionLag, ...]:

@@ -12,7 +12,7 @@ import click
 
 from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
-from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamView, lags, spec_in
+from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags, spec_in
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.cli.progress import Progress
@@ -96,6 +96,23 @@ def lag(stream: str | None, store: str, output: str) -> None:
         (each.stream, str(each.partition), str(each.committed), _or_dash(each.latest), str(each.lag)) for each in found
     ]
     tables.show(("STREAM", "PARTITION", "COMMITTED", "LATEST", "LAG"), rows, "nothing was read yet")
+
+
+@command.command()
+@stream_argument
+@options.store
+@options.output
+def history(stream: str, store: str, output: str) -> None:
+    """Show how a stream was declared in the course of time, and what changed; the newest last.
+
+    Example: rota streams history clicks
+    """
+    found = on_store(store, lambda open: operations.stream_history(open, stream))
+    if output == "json":
+        tables.show_json(found)
+        return
+    rows = [(f"{each.at:%Y-%m-%d %H:%M:%S}", each.app, each.node, _changes(each)) for each in found]
+    tables.show(("DECLARED", "APP", "NODE", "CHANGED"), rows, "nothing was kept; it is from the next change on")
 
 
 @command.command()
@@ -405,6 +422,15 @@ def _tell_proof(found: Verified) -> None:
         count = sum(each.records for each in found.partitions)
         published = f"; {found.publishes} publishes with {found.rows} rows" if found.publishes else ""
         click.echo(f"no gap and no repeat in {count} records{published}")
+
+
+def _changes(version: StreamVersion) -> str:
+    """What a declaration changed, in one line."""
+    return ", ".join(f"{name} {_shown(before)} → {_shown(after)}" for name, (before, after) in version.changed.items())
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def _told(view: StreamView, output: str, wait: timedelta | None, *, is_done: bool) -> None:

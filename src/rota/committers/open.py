@@ -51,8 +51,10 @@ async def open_output(text: str, stream: str, store: Store) -> AsyncIterator[Out
 
 
 def preload(text: str) -> None:
-    """Import what opens an output, so that those who are forked need not."""
-    _adapter(urls.parse(text))
+    """Import what opens an output, and do what it does only once, so that nothing of that waits for the first rows."""
+    warm_up = getattr(_adapter(urls.parse(text)), "warm_up", None)
+    if warm_up is not None:
+        warm_up()
 
 
 class Adapter(Protocol):

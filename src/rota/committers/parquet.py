@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from rota.committers.catalogue import Catalogue, new_draft
 from rota.committers.port import Committer, Draft, Output, Spoiled, Swept
-from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles
+from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles, as_table
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
@@ -70,6 +70,11 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
     if not await asyncio.to_thread(root.is_dir):
         raise NotFound(f"output {url}: there is no folder {root} on this machine; look from one that has it")
     return ParquetOutput(root, Catalogue(store, stream))
+
+
+def warm_up() -> None:
+    """Make columns of a row. pyarrow imports pandas for its first list, if it is there: that takes half a second."""
+    as_table([{"": 0}])
 
 
 def _layout(url: CommitterUrl) -> Layout:
@@ -257,6 +262,9 @@ class ParquetOutput:
 
     async def manifests(self) -> list[Manifest]:
         return await self._catalogue.manifests()
+
+    async def total(self) -> None:
+        """Rows are counted by publish."""
 
     async def counted(self, manifest: Manifest) -> int:
         return await asyncio.to_thread(self._counted, manifest)

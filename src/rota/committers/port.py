@@ -110,8 +110,11 @@ class Output(Protocol):
     async def manifests(self) -> list[Manifest] | None:
         """Every publish, the oldest first; None where the output keeps no list of them."""
 
-    async def counted(self, manifest: Manifest) -> int:
-        """How many rows of a publish are really there."""
+    async def counted(self, manifest: Manifest) -> int | None:
+        """How many rows of a publish are really there; None where rows do not say which publish they came with."""
+
+    async def total(self) -> int | None:
+        """How many rows there are in all; None where they are counted by publish."""
 
     def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
         """The rows, some at a time, at most so many of them; the oldest first where that is known."""

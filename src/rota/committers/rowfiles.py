@@ -72,7 +72,7 @@ class RowFiles:
 
     def append(self, rows: object) -> None:
         """Add rows: dicts, or columns."""
-        table = _table(rows)
+        table = as_table(rows)
         if not table.num_rows:
             return
         if not _without_nulls(table.schema):
@@ -150,7 +150,7 @@ class RowFiles:
         self._done.append(Segment(path=shown, rows=written.rows, bytes=written.path.stat().st_size))
 
 
-def _table(rows: object) -> pa.Table:
+def as_table(rows: object) -> pa.Table:
     """Rows as columns."""
     match rows:
         case pa.Table():

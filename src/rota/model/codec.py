@@ -40,7 +40,16 @@ from rota.model.resource import (
     SyncRequest,
     Trouble,
 )
-from rota.model.stream import Group, MoveRecord, SkipRecord, StreamRecord, StreamStatus, StreamTaskStatus, StreamWishes
+from rota.model.stream import (
+    Declaration,
+    Group,
+    MoveRecord,
+    SkipRecord,
+    StreamRecord,
+    StreamStatus,
+    StreamTaskStatus,
+    StreamWishes,
+)
 from rota.model.token import TokenRecord
 
 R = TypeVar("R")
@@ -52,6 +61,7 @@ VERSIONS: Mapping[type, int] = {
     AuditLink: 1,
     CommittedOffset: 1,
     Cordon: 1,
+    Declaration: 1,
     Drain: 1,
     Delivery: 1,
     DutyHeld: 1,

@@ -88,6 +88,9 @@ ASSIGNMENTS: Key = "/assign/"
 STREAMS: Key = "/streams/"
 """Streams as the nodes' apps declare them."""
 
+STREAM_HISTORY: Key = "/stream-history/"
+"""How each stream was declared in the course of time: one key per stream and moment."""
+
 STREAM_WISHES: Key = "/stream-wishes/"
 """What people want of each stream beyond its declaration."""
 
@@ -284,6 +287,11 @@ def assignments(node_id: NodeId) -> Key:
 def stream_prefixes(stream: str) -> tuple[Key, ...]:
     """What the tasks of a stream read and write in the store."""
     return tuple(f"{each}{stream}/" for each in (STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_SKIPS, MANIFESTS))
+
+
+def stream_declaration(stream: str, at: datetime) -> Key:
+    """How a stream was declared from a moment on."""
+    return f"{STREAM_HISTORY}{stream}/{at.astimezone(UTC):%Y%m%dT%H%M%S%f}"
 
 
 def stream_skip(stream: str, partition: int, offset: int) -> Key:

@@ -35,6 +35,17 @@ class StreamRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """A stream as an app declared it at some time."""
+
+    record: StreamRecord
+    node: NodeId
+    """Whose app said so first."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Reset:
     """Somebody wants a stream to go on elsewhere: to leave records out, or to read them again."""
 

@@ -109,6 +109,12 @@ class Options:
         self._known.append(name)
         return self._left.pop(name, None)
 
+    def beginning(self, prefix: str) -> dict[str, str]:
+        """The options whose names begin so, without that beginning."""
+        self._known.append(f"{prefix}…")
+        found = [name for name in self._left if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self._left.pop(name) for name in found}
+
     def choice(self, name: str, allowed: tuple[str, ...]) -> str:
         """One of `allowed`; the first is the default."""
         value = self.text(name)

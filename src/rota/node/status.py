@@ -12,14 +12,17 @@ from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Key
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
-from rota.model.stream import StreamRecord
+from rota.model.stream import Declaration, StreamRecord
 from rota.node.session import Session
-from rota.store.port import Absent, At, Put, Store
+from rota.store.port import Absent, At, Delete, Put, Store
 
 log = logging.getLogger(__name__)
 
 PACE = 1.0
 """Seconds from one look to the next."""
+
+DECLARATIONS = 50
+"""Of one stream, how many are kept; the oldest go first."""
 
 
 async def publish_kinds(store: Store, session: Session, kinds: Callable[[], list[KindRecord]]) -> None:
@@ -52,11 +55,28 @@ async def publish_streams(store: Store, session: Session, streams: Callable[[], 
         if now != written:
             try:
                 for stream in now:
-                    await _write(store, session, keys.STREAMS + stream.name, codec.encode(stream))
+                    await _declare(store, session, stream)
                 written = now
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("streams not written", extra={"node": session.node.id, "why": str(error)})
         await asyncio.sleep(PACE)
+
+
+async def _declare(store: Store, session: Session, stream: StreamRecord) -> None:
+    """Write a stream's declaration, and put it on record, if it is another one than the store has."""
+    key, value = keys.STREAMS + stream.name, codec.encode(stream)
+    entry = await store.get(key)
+    if entry is not None and entry.value == value:
+        return
+    at = await store.now()
+    version = Declaration(record=stream, node=session.node.id, at=at)
+    before = (await store.scan(f"{keys.STREAM_HISTORY}{stream.name}/")).entries
+    await store.commit(
+        Put(key, value),
+        Put(keys.stream_declaration(stream.name, at), codec.encode(version)),
+        *(Delete(old.key) for old in before[: max(0, len(before) + 1 - DECLARATIONS)]),
+        expect=[At(key, entry.modified) if entry else Absent(key), session.incarnation],
+    )
 
 
 async def publish_status(store: Store, session: Session, status: Callable[[], NodeStatus]) -> None:

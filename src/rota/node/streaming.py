@@ -141,6 +141,7 @@ class Streaming:
             epoch=Revision(order.epoch),
             node=NodeId(self._brief.node),
         )
+        preload_output(spec.sink)  # a worker that was not forked has all of it to do, and better now than when it reads
         async with self._opened(spec) as (source, committer):
             self._channel.send(TaskStarted(order.task, order.epoch))
             task = StreamTask(

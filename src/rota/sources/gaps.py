@@ -44,6 +44,6 @@ def split(batch: Batch, most: int) -> tuple[Batch, Batch]:
     middle = head[-1].offset + 1 if head else tail[0].offset
     before = tuple(gap for gap in batch.gaps if gap.last < middle)
     return (
-        Batch(batch.partition, head, middle, before),
-        Batch(batch.partition, tail, batch.next, batch.gaps[len(before) :]),
+        Batch(batch.partition, head, middle, before, batch.topic),
+        Batch(batch.partition, tail, batch.next, batch.gaps[len(before) :], batch.topic),
     )

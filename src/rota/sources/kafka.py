@@ -1,10 +1,13 @@
 """The source on Kafka: `kafka://[user@]host[:9092][,host…]/topic[?option=value&…]`.
 
+A path that begins with `^` is a pattern: all topics whose whole name matches it (`sources.topics`).
+
     timeout=5s                   how long an answer of the brokers may take
     ahead=33554432               how many bytes a reader fetches ahead
     password_file=FILE           the user's password; or password_env=NAME (`model.secrets`)
     sasl=scram-sha-512           how the user logs in: scram-sha-512, scram-sha-256 or plain
     tls=on|off, ca=FILE, cert=FILE&key=FILE     on by itself when one of these files is named
+    consumer.NAME=VALUE          any other setting of librdkafka, like consumer.client.rack=eu-1
 
 Partitions are assigned by us: no group is joined and no offset is committed at the brokers. Only what transactions have
 committed is read. A reader is a consumer of librdkafka and a thread that takes many records at a time out of it. Two of
@@ -35,9 +38,11 @@ from rota.kit import librdkafka
 from rota.kit.clock import SYSTEM
 from rota.kit.epoch import milliseconds
 from rota.model.errors import Denied, Invalid, NotFound, RotaError, Unavailable
+from rota.sources import topics
 from rota.sources.gaps import between, outside
 from rota.sources.port import Batch, Bounds, Record, Vanished
 from rota.sources.threaded import ThreadedReader
+from rota.sources.topics import Place
 from rota.sources.url import Options, Password, SourceUrl
 
 AHEAD = 32 * 2**20
@@ -55,6 +60,19 @@ PROBE = 1.0
 
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What brokers that know no topic ids say."""
+
+FIXED = {
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "the hosts of the URL say it"),
+    **dict.fromkeys(("security.protocol", "sasl.mechanism", "sasl.mechanisms"), "write sasl= or tls="),
+    **dict.fromkeys(("sasl.username", "sasl.password"), "write the user into the URL, with password_file="),
+    **dict.fromkeys(("group.id", "group.protocol", "group.instance.id"), "no group is ever joined"),
+    **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store"), "offsets are committed with the output"),
+    "auto.offset.reset": "the stream's vanished= says it",
+    "isolation.level": "only what is committed is read",
+    "enable.partition.eof": "gaps are found by it",
+    "allow.auto.create.topics": "reading makes nothing",
+}
+"""Settings of librdkafka that nobody may change, and why."""
 
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -84,6 +102,8 @@ class KafkaSettings:
     password: Password = field(repr=False)
     sasl: str
     tls: dict[str, str] | None
+    more: dict[str, str] = field(repr=False)
+    """Other settings of librdkafka, as they are."""
 
     def client(self) -> dict[str, Any]:
         """What every client is told; the password is read now."""
@@ -91,13 +111,20 @@ class KafkaSettings:
         return {
             **librdkafka.way_in(self.hosts, self.tls, user=self.user, password=password, mechanism=self.sasl),
             "reconnect.backoff.max.ms": 1000,
-            "allow.auto.create.topics": False,
             "log_level": 2,
+            **self.more,
+            "allow.auto.create.topics": False,
         }
 
     def consumer(self) -> dict[str, Any]:
         """What a consumer is told."""
         return {
+            "check.crcs": True,
+            "max.poll.interval.ms": 86_400_000,  # who does not read for long is not dead
+            "queued.min.messages": 1_000_000,
+            "queued.max.messages.kbytes": max(1, self.ahead // 1024),
+            "fetch.queue.backoff.ms": 5,
+            "fetch.error.backoff.ms": 100,
             **self.client(),
             "group.id": "rota",  # librdkafka wants one; nobody joins it
             "enable.auto.commit": False,
@@ -105,12 +132,6 @@ class KafkaSettings:
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
             "enable.partition.eof": True,  # so that the offsets of a transaction's marks at the end are passed
-            "check.crcs": True,
-            "max.poll.interval.ms": 86_400_000,  # who does not read for long is not dead
-            "queued.min.messages": 1_000_000,
-            "queued.max.messages.kbytes": max(1, self.ahead // 1024),
-            "fetch.queue.backoff.ms": 5,
-            "fetch.error.backoff.ms": 100,
         }
 
 
@@ -130,9 +151,24 @@ def read(url: SourceUrl) -> KafkaSettings:
         password=options.password(),
         sasl=options.choice("sasl", librdkafka.MECHANISMS),
         tls=options.tls_files(),
+        more=_more(options),
     )
     options.done()
+    if topics.is_pattern(topic):
+        try:
+            topics.check(topic)
+        except ValueError as error:
+            raise options.wrong(f"{error}; write one like ^clicks[.].*") from None
     return settings
+
+
+def _more(options: Options) -> dict[str, str]:
+    """Settings of librdkafka that the URL names; Invalid if one is not the user's to choose."""
+    found = options.beginning("consumer.")
+    for name in found:
+        if name in FIXED:
+            raise options.wrong(f"consumer.{name} cannot be set: {FIXED[name]}")
+    return found
 
 
 async def open(url: SourceUrl) -> "KafkaSource":
@@ -149,6 +185,9 @@ class KafkaSource:
         self._settings = settings
         self._timeout = settings.timeout.total_seconds()
         self._refusal: KafkaError | None = None
+        self._places: dict[int, Place] = {}
+        """The partitions by number, as they were last seen."""
+
         self._admin: AdminClient = _made(AdminClient, settings, {**settings.client(), "error_cb": self._complained})
 
     async def partitions(self) -> tuple[int, ...]:
@@ -171,7 +210,7 @@ class KafkaSource:
 
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
-        cursor = KafkaCursor(self._settings, self._bounds)
+        cursor = KafkaCursor(self._settings, self._place, self._bounds)
         return await ThreadedReader.opened(cursor, self._settings.shown, REST, offsets)
 
     async def close(self) -> None:
@@ -202,18 +241,48 @@ class KafkaSource:
     # In a thread
 
     def _partitions(self) -> tuple[int, ...]:
-        known = self._admin.list_topics(self._settings.topic, timeout=self._timeout).topics[self._settings.topic]
+        topic = self._settings.topic
+        self._places = self._matching(topic) if topics.is_pattern(topic) else self._of(topic)
+        return tuple(sorted(self._places))
+
+    def _of(self, topic: str) -> dict[int, Place]:
+        known = self._admin.list_topics(topic, timeout=self._timeout).topics[topic]
         if known.error is not None:
             raise KafkaException(known.error)
-        return tuple(sorted(known.partitions))
+        return {number: Place(topic, number) for number in known.partitions}
+
+    def _matching(self, pattern: str) -> dict[int, Place]:
+        known = self._admin.list_topics(timeout=self._timeout).topics
+        names = topics.matching(pattern, known)
+        if not names:
+            raise NotFound(f"source {self._settings.shown}: no topic matches; make one, or correct the URL's path")
+        ids = self._ids(names)
+        return topics.numbered({name: (ids[name], known[name].partitions) for name in names})
+
+    def _ids(self, names: list[str]) -> dict[str, str]:
+        asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout)
+        return {name: str(asked[name].result().topic_id) for name in names}
 
     def _identity(self) -> str | None:
-        asked = self._admin.describe_topics(TopicCollection([self._settings.topic]), request_timeout=self._timeout)
-        told = str(asked[self._settings.topic].result().topic_id)
+        if topics.is_pattern(self._settings.topic):
+            return None  # each of its topics has one, which is in the numbers of its partitions
+        told = self._ids([self._settings.topic])[self._settings.topic]
         return None if told == NO_ID else told
 
+    def _place(self, number: int) -> Place:
+        """The partition of a number; one that is not known may have come since, and is looked for."""
+        if number not in self._places:
+            try:
+                self._partitions()
+            except KafkaException as error:
+                raise _translated(error.args[0], self._settings) from None
+        if number not in self._places:
+            raise NotFound(f"source {self._settings.shown} has no partition {number}; its topic was deleted")
+        return self._places[number]
+
     def _offsets(self, partitions: Iterable[int], spec: Any) -> dict[int, int]:
-        wanted = {TopicPartition(self._settings.topic, number): spec for number in partitions}
+        places = {self._place(number): number for number in partitions}
+        wanted = {TopicPartition(*place): spec for place in places}
         asked: dict[TopicPartition, Future[Any]] = (
             self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout
@@ -221,7 +290,7 @@ class KafkaSource:
             if wanted
             else {}
         )
-        return {place.partition: int(answer.result().offset) for place, answer in asked.items()}
+        return {places[Place(at.topic, at.partition)]: int(answer.result().offset) for at, answer in asked.items()}
 
     def _bounds(self, partition: int) -> Bounds:
         start = self._offsets([partition], EARLIEST)[partition]
@@ -231,9 +300,14 @@ class KafkaSource:
 class KafkaCursor:
     """A consumer, used by one thread."""
 
-    def __init__(self, settings: KafkaSettings, bounds: Callable[[int], Bounds]) -> None:
-        self._settings, self._bounds = settings, bounds
+    def __init__(self, settings: KafkaSettings, place: Callable[[int], Place], bounds: Callable[[int], Bounds]) -> None:
+        self._settings, self._asked, self._bounds = settings, place, bounds
         self._positions: dict[int, int] = {}
+        self._places: dict[int, Place] = {}
+        self._numbers: dict[Any, int] = {}
+        """The number of each partition that is read, by what `_key` says of a record of it."""
+
+        self._key = _place if topics.is_pattern(settings.topic) else _partition
         self._lost: set[int] = set()
         """Partitions whose position the brokers do not have."""
         self._error: RotaError | None = None
@@ -244,14 +318,17 @@ class KafkaCursor:
     def move(self, offsets: Mapping[int, int], dropped: Iterable[int]) -> None:
         leaving = [number for number in (*offsets, *dropped) if number in self._positions]
         if leaving:
-            self._consumer.incremental_unassign([TopicPartition(self._settings.topic, number) for number in leaving])
+            self._consumer.incremental_unassign([TopicPartition(*self._places[number]) for number in leaving])
         for number in leaving:
-            del self._positions[number]
+            del self._positions[number], self._places[number]
         self._lost.difference_update(leaving)
+        self._places.update((number, self._asked(number)) for number in offsets)
+        self._numbers = {
+            place if self._key is _place else place.partition: number for number, place in self._places.items()
+        }
         self._positions.update(offsets)
         if offsets:
-            places = [TopicPartition(self._settings.topic, number, offset) for number, offset in offsets.items()]
-            self._consumer.incremental_assign(places)
+            self._consumer.incremental_assign([TopicPartition(*self._places[each], at) for each, at in offsets.items()])
 
     def fetch(self, most: int) -> list[Batch]:
         try:
@@ -292,20 +369,23 @@ class KafkaCursor:
             for one in fetched:
                 self._note(one, ends)
             fetched = [one for one in fetched if one.error() is None]
-        for number, run in groupby(fetched, _partition):  # records of a partition come many in a row
-            records.setdefault(number, []).extend(_records(list(run)))
+        for place, run in groupby(fetched, self._key):  # records of a partition come many in a row
+            if (number := self._numbers.get(place)) is not None:
+                records.setdefault(number, []).extend(_records(list(run)))
 
     def _note(self, one: Any, ends: dict[int, int]) -> None:
         """Heed what is told in place of a record."""
         error = one.error()
         if error is None:
             return
-        if error.code() == KafkaError._PARTITION_EOF:
-            ends[one.partition()] = one.offset()
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._lost.add(one.partition())
-        else:
+        if error.code() not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
             self._error = _translated(error, self._settings)
+        elif (number := self._numbers.get(self._key(one))) is None:
+            return  # it was dropped meanwhile
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ends[number] = one.offset()
+        else:
+            self._lost.add(number)
 
     def _batch(self, number: int, records: list[Record], ends: Mapping[int, int]) -> Batch | None:
         position = self._positions.get(number)
@@ -313,7 +393,8 @@ class KafkaCursor:
             return None
         then = max(records[-1].offset + 1 if records else position, ends.get(number, 0))
         self._positions[number] = then
-        return Batch(number, records, then, between(position, records, then)) if then > position else None
+        gaps = between(position, records, then)
+        return Batch(number, records, then, gaps, self._places[number].topic) if then > position else None
 
     def _check(self, number: int) -> None:
         """Say what is gone; if it is there after all, ask for it again."""
@@ -325,9 +406,10 @@ class KafkaCursor:
     def _probe(self) -> None:
         """Look whether idle brokers are there, and the topic still is."""
         self._is_down = True
-        known = self._consumer.list_topics(self._settings.topic, timeout=PROBE).topics[self._settings.topic]
-        if known.error is not None:
-            raise _translated(known.error, self._settings)
+        for topic in {place.topic for place in self._places.values()}:
+            known = self._consumer.list_topics(topic, timeout=PROBE).topics[topic]
+            if known.error is not None:
+                raise _translated(known.error, self._settings)
         self._heard, self._is_down = SYSTEM.monotonic(), False
 
     def _complained(self, error: KafkaError) -> None:
@@ -335,6 +417,10 @@ class KafkaCursor:
             self._error = _translated(error, self._settings)
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._is_down = True
+
+
+def _place(one: Any) -> tuple[str, int]:
+    return one.topic(), one.partition()
 
 
 def _records(fetched: list[Any]) -> Iterable[Record]:

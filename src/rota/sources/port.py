@@ -68,6 +68,9 @@ class Batch(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
     """Offsets passed over on the way: compacted away, or a transaction's. Nothing is missing there."""
 
+    topic: str = ""
+    """Which topic it is of, where a source has topics."""
+
 
 class Bounds(msgspec.Struct, frozen=True):
     """What a partition has: offsets from `start` on, and below `end`."""

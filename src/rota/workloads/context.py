@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -354,6 +356,38 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return None if self.time_ms < 0 else moment(self.time_ms)
 
 
+_value = attrgetter("value")
+_fields = attrgetter("offset"), _value, attrgetter("key"), attrgetter("headers"), attrgetter("time_ms")
+
+
+class Records(Sequence[Record]):
+    """Records of one partition as a source gave them; each becomes a `Record` when somebody looks at it."""
+
+    def __init__(self, partition: int, read: Sequence[Any]) -> None:
+        self._partition, self._read = partition, read
+
+    @property
+    def values(self) -> list[bytes]:
+        """The value of each."""
+        return list(map(_value, self._read))
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(Record, repeat(self._partition), *(map(field, self._read) for field in _fields))
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Records": ...
+    def __getitem__(self, place: int | slice) -> "Record | Records":
+        if isinstance(place, slice):
+            return Records(self._partition, self._read[place])
+        (found,) = Records(self._partition, [self._read[place]])
+        return found
+
+
 @dataclass(frozen=True)
 class Batch:
     """Records that were read together, in order per partition."""
@@ -362,6 +396,14 @@ class Batch:
     records: Sequence[Record]
     offsets: Mapping[int, int] = field(default_factory=dict)
     """Partition → the offset that comes after this batch."""
+
+    topic: str = ""
+    """The topic that its records are of, where the source has topics."""
+
+    @property
+    def values(self) -> list[bytes]:
+        """The values of all records: for those who make columns of them, which is faster than record by record."""
+        return self.records.values if isinstance(self.records, Records) else [each.value for each in self.records]
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)

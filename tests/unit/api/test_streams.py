@@ -22,6 +22,7 @@ from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest, Range, Segment
 from rota.model.stream import (
+    Declaration,
     Group,
     MoveRecord,
     Phase,
@@ -285,6 +286,25 @@ async def test_offsets_that_cannot_be_are_refused(store: Store, offsets: dict[An
     assert (await wishes(store)).reset is None
 
 
+async def remember(store: Store, *, hours: int, **options: Any) -> None:
+    """What a node's app declared once."""
+    given = {"name": "clicks", "source": "log:///data/in", "sink": "parquet:///data/out", "is_async": False}
+    record = declared("shop", StreamSpec.parse(**{**given, **options}))
+    at = NOON + timedelta(hours=hours)
+    await put(store, keys.stream_declaration("clicks", at), Declaration(record=record, node=NodeId("n1"), at=at))
+
+
+async def test_the_history_of_a_stream_says_what_changed(store: Store) -> None:
+    assert await operations.stream_history(store, "clicks") == ()
+    await remember(store, hours=0)
+    await remember(store, hours=1, tasks=2, idle_after="5m")
+    first, second = await operations.stream_history(store, "clicks")
+    assert (first.at, first.node, first.app, first.changed) == (NOON, "n1", "shop", {})
+    assert second.changed == {"tasks": (1, 2), "idle_after": (None, "PT300S")}
+    with pytest.raises(NotFound, match='there is no stream "x"'):
+        await operations.stream_history(store, "x")
+
+
 # Over HTTP
 
 
@@ -296,6 +316,8 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
     assert detail["groups"][0]["tasks"][0]["state"] == "reading"
     assert (await ask("GET", "/v1/streams/clicks/lag")).json["partitions"][0]["lag"] == 30
     assert (await ask("GET", "/v1/streams/clicks/published?limit=5")).json["published"][0]["rows"] == 99
+    await remember(store, hours=0)
+    assert (await ask("GET", "/v1/streams/clicks/history")).json["versions"][0]["node"] == "n1"
     assert (await ask("POST", "/v1/streams/clicks/suspend", {})).json["suspended"] is True
     assert (await ask("POST", "/v1/streams/clicks/resume", {})).json["suspended"] is False
     assert (await ask("POST", "/v1/streams/clicks/scale", {"tasks": 4})).json["tasks"] == 4
@@ -349,6 +371,10 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     assert (await asked("Lag", pb.StreamRequest(name="clicks"))).partitions[0].lag == 30
     published = (await asked("Published", pb.ListPublishedRequest(name="clicks"))).published[0]
     assert (published.ranges[0].end, published.files[0].path) == (100, "a-0.parquet")
+    await remember(store, hours=0)
+    await remember(store, hours=1, tasks=2)
+    versions = (await asked("History", pb.StreamRequest(name="clicks"))).versions
+    assert [(each.node, each.changed_json) for each in versions] == [("n1", "{}"), ("n1", '{"tasks":[1,2]}')]
     assert (await asked("Suspend", pb.StreamVerb(name="clicks"))).suspended
     assert not (await asked("Resume", pb.StreamVerb(name="clicks"))).suspended
     assert (await asked("Scale", pb.ScaleStreamRequest(name="clicks", tasks=4))).tasks == 4

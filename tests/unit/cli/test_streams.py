@@ -14,7 +14,7 @@ from rota.model.errors import Invalid, NotFound, RotaError, Unknown
 from rota.model.stream import StreamState, StreamWishes
 from rota.store import open_store
 from rota.workloads.streams.spec import declared
-from tests.unit.api.test_streams import STATUS, TASK, declare, group, put, say
+from tests.unit.api.test_streams import STATUS, TASK, declare, group, put, remember, say
 from tests.unit.control.streams.test_verify import Written
 
 
@@ -54,6 +54,23 @@ def test_streams_are_listed_for_people_and_for_programs(url: str) -> None:
     assert lines[1].split() == ["clicks", "running", "30", "2", "reading", "log:///data/in", "parquet:///data/out"]
     assert json.loads(streams(url, "ls", "-o", "json").output)[0]["lag"] == 30
     assert "no such streams" in streams(url, "ls", "--prefix", "x").output
+
+
+def test_the_history_of_a_stream_is_shown(url: str) -> None:
+    async def change() -> None:
+        async with open_store(url) as store:
+            await remember(store, hours=0)
+            await remember(store, hours=1, tasks=2)
+
+    assert "nothing was kept" in streams(url, "history", "clicks").output
+    asyncio.run(change())
+    lines = streams(url, "history", "clicks").output.splitlines()
+    assert lines[0].split() == ["DECLARED", "APP", "NODE", "CHANGED"]
+    assert [line.split() for line in lines[1:]] == [
+        ["2026-01-16", "12:00:00", "shop", "n1"],
+        ["2026-01-16", "13:00:00", "shop", "n1", "tasks", "1", "→", "2"],
+    ]
+    assert json.loads(streams(url, "history", "clicks", "-o", "json").output)[1]["changed"] == {"tasks": [1, 2]}
 
 
 def test_the_status_of_a_stream_is_shown_and_its_health_is_the_exit_code(url: str) -> None:

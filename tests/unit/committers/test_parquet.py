@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rota.committers import parquet, rowfiles
-from rota.committers.open import open_committer, open_output
+from rota.committers.open import open_committer, open_output, preload
 from rota.committers.parquet import ParquetCommitter
 from rota.committers.port import Spoiled, Swept
 from rota.committers.verdict import Turn
@@ -332,3 +332,10 @@ async def test_a_folder_that_cannot_be_made_is_told(store: Store, tmp_path: Path
     with pytest.raises(Denied, match="choose another folder"):
         async with open_committer(f"parquet://{tmp_path}/file/x", STREAM, store):
             pass
+
+
+def test_what_pyarrow_does_only_once_is_done_before_workers_are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(parquet, "as_table", made.append)
+    preload("parquet:///out")
+    assert made == [[{"": 0}]]

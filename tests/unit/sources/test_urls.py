@@ -31,6 +31,18 @@ def test_kafka_with_a_user_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (told["ssl.ca.location"], told["ssl.key.location"]) == ("ca.pem", "k.pem")
 
 
+def test_kafka_with_settings_of_the_client() -> None:
+    text = "kafka://host/clicks?consumer.client.rack=eu-1&consumer.queued.min.messages=5"
+    settings = kafka.read(urls.parse(text))
+    assert settings.client()["client.rack"] == "eu-1"
+    told = settings.consumer()
+    assert (told["client.rack"], told["queued.min.messages"], told["group.id"]) == ("eu-1", "5", "rota")
+
+
+def test_kafka_with_a_pattern() -> None:
+    assert kafka.read(urls.parse("kafka://host/^clicks[.](eu|us)")).topic == "^clicks[.](eu|us)"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -41,6 +53,13 @@ def test_kafka_with_a_user_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("kafka://host", "no host or no topic; write kafka://host/topic", id="no topic"),
         pytest.param("kafka://host/t?ahead=1", "it must be a whole number from 1024", id="no room"),
         pytest.param("kafka://host/t?colour=blue", "unknown option colour", id="an unknown option"),
+        pytest.param(
+            "kafka://host/t?consumer.colour=blue", 'No such configuration property: "colour"', id="no setting"
+        ),
+        pytest.param(
+            "kafka://host/t?consumer.group.id=g", "consumer.group.id cannot be set: no group is ever joined", id="ours"
+        ),
+        pytest.param("kafka://host/^cli(cks", "no regular expression: .* write one like", id="no pattern"),
         pytest.param(
             "kafka://me@host/t?password_file=a&password_env=B", "give one of them", id="two ways to a password"
         ),

@@ -12,7 +12,8 @@ import pytest
 from rota.kit import virtual
 from rota.model.errors import Invalid
 from rota.sdk.staged import StagedClient
-from rota.workloads.context import Batch, Message, Record, Reply, Request, Stopping, SyncTask, Task
+from rota.sources.port import Record as Read
+from rota.workloads.context import Batch, Message, Record, Records, Reply, Request, Stopping, SyncTask, Task
 
 
 class Door:
@@ -276,3 +277,13 @@ def test_a_batch_is_its_records():
     batch = Batch("clicks", records, {0: 6, 1: 3})
     assert list(batch) == records
     assert len(batch) == 2
+    assert batch.values == [b"a", b"b"]
+
+
+def test_records_are_made_of_what_was_read_when_somebody_looks():
+    read = [Read(offset, 1_500, b"k", b"%d" % offset, (("trace", b"1"),)) for offset in range(3)]
+    records = Records(7, read)
+    whole = [Record(7, offset, b"%d" % offset, b"k", (("trace", b"1"),), 1_500) for offset in range(3)]
+    assert list(records) == whole
+    assert (len(records), records[1], list(records[1:])) == (3, whole[1], whole[1:])
+    assert Batch("clicks", records).values == records.values == [b"0", b"1", b"2"]

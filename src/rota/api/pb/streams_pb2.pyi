@@ -305,6 +305,26 @@ class PartitionLag(_message.Message):
     lag: int
     def __init__(self, partition: _Optional[int] = ..., committed: _Optional[int] = ..., latest: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
 
+class StreamHistory(_message.Message):
+    __slots__ = ("versions",)
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedCompositeFieldContainer[StreamVersion]
+    def __init__(self, versions: _Optional[_Iterable[_Union[StreamVersion, _Mapping]]] = ...) -> None: ...
+
+class StreamVersion(_message.Message):
+    __slots__ = ("at", "node", "app", "spec_json", "changed_json")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    APP_FIELD_NUMBER: _ClassVar[int]
+    SPEC_JSON_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_JSON_FIELD_NUMBER: _ClassVar[int]
+    at: _timestamp_pb2.Timestamp
+    node: str
+    app: str
+    spec_json: str
+    changed_json: str
+    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., node: _Optional[str] = ..., app: _Optional[str] = ..., spec_json: _Optional[str] = ..., changed_json: _Optional[str] = ...) -> None: ...
+
 class ListPublishedRequest(_message.Message):
     __slots__ = ("name", "limit", "token")
     NAME_FIELD_NUMBER: _ClassVar[int]

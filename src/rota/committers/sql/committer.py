@@ -1,28 +1,38 @@
 """Rows into a table, and offsets into another, in one transaction.
 
 The table is the user's: its rows come from the stream's transform, field by column. The offsets stand beside it, in
-`rota_stream_offsets`. A publish locks the offsets of its partitions, judges them, inserts the rows and moves the
-offsets. What differs between databases is behind `Database`.
+`rota_stream_offsets`, and the ranges of all publishes, in `rota_stream_publishes`. A publish locks the offsets of its
+partitions, judges them, inserts the rows, moves the offsets and notes its ranges. What differs between databases is
+behind `Database`.
 """
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol, cast
 
 import msgspec
 
-from rota.committers.catalogue import moved
+from rota.committers.catalogue import moved, new_draft
 from rota.committers.memory import as_dicts
 from rota.committers.port import Draft, Rows, Swept
 from rota.committers.verdict import Turn, Verdict, judge
-from rota.model.errors import Invalid, NotFound
+from rota.kit.clock import SYSTEM, Clock
+from rota.kit.epoch import milliseconds, moment
+from rota.model.errors import Invalid, NotFound, RotaError
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.url import Options, Url
 
 OFFSETS = "rota_stream_offsets"
 CREATE_OFFSETS = f"""CREATE TABLE IF NOT EXISTS {OFFSETS} (
-    stream VARCHAR(200) NOT NULL, part INTEGER NOT NULL, next_offset BIGINT NOT NULL, PRIMARY KEY (stream, part))"""
+    stream VARCHAR(200) NOT NULL, part BIGINT NOT NULL, next_offset BIGINT NOT NULL, PRIMARY KEY (stream, part))"""
+PUBLISHES = "rota_stream_publishes"
+CREATE_PUBLISHES = f"""CREATE TABLE IF NOT EXISTS {PUBLISHES} (
+    stream VARCHAR(200) NOT NULL, publish VARCHAR(64) NOT NULL, part BIGINT NOT NULL, start_offset BIGINT NOT NULL,
+    next_offset BIGINT NOT NULL, row_count BIGINT NOT NULL, task VARCHAR(500) NOT NULL, at_ms BIGINT NOT NULL,
+    PRIMARY KEY (stream, publish, part))"""
 CELL = 48
 """Bytes that a value takes in memory, roughly, beside its own length."""
 
@@ -70,7 +80,8 @@ class Database(Protocol):
 class TableDraft:
     """Rows in memory: a stream publishes before they are too many (`checkpoint_rows`, `checkpoint_bytes`)."""
 
-    def __init__(self, table: str, known: Sequence[str]) -> None:
+    def __init__(self, task: str, table: str, known: Sequence[str]) -> None:
+        self.task = task
         self._table, self._known = table, frozenset(known)
         self.columns: dict[str, None] = {}
         self.content: list[dict[str, Any]] = []
@@ -108,8 +119,19 @@ class TableDraft:
 class SqlCommitter:
     """One stream's table."""
 
-    def __init__(self, database: Database, stream: str, table: str, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        stream: str,
+        table: str,
+        columns: Sequence[str],
+        clock: Clock = SYSTEM,
+        *,
+        is_listed: bool = True,
+    ) -> None:
+        """`is_listed`: the ranges of all publishes are noted."""
         self._database, self._stream, self._table, self._columns = database, stream, table, columns
+        self._clock, self._is_listed = clock, is_listed
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         found = await self.committed()
@@ -127,7 +149,7 @@ class SqlCommitter:
             return await self._offsets(work)
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        return TableDraft(self._table, self._columns)
+        return TableDraft(task, self._table, self._columns)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(TableDraft, draft)
@@ -137,6 +159,7 @@ class SqlCommitter:
                 if own.content:
                     await work.insert(self._table, list(own.columns), own.tuples())
                 await self._set(work, {each.partition: each.end for each in ranges})
+                await self._note(work, own, ranges)
         return verdict
 
     async def move(self, offsets: Offsets, expect: Offsets) -> None:
@@ -149,11 +172,25 @@ class SqlCommitter:
                 await work.execute(f"INSERT INTO {OFFSETS} VALUES (?, ?, 0)", self._stream, partition)
             await self._set(work, offsets)
 
-    async def manifests(self) -> None:
+    async def manifests(self) -> list[Manifest] | None:
+        """The publishes; None if an older Rota began the output, and no newer one has published since."""
+        if not self._is_listed:
+            return None
+        query = (
+            f"SELECT publish, part, start_offset, next_offset, row_count, task, at_ms FROM {PUBLISHES} "
+            "WHERE stream = ? ORDER BY at_ms, publish, part"
+        )
+        async with self._database.work() as work:
+            noted = await work.fetch(query, self._stream)
+        return [self._manifest(list(ranges)) for _, ranges in groupby(noted, itemgetter(0))]
+
+    async def counted(self, manifest: Manifest) -> None:
         """A table does not say which publish a row came with."""
 
-    async def counted(self, manifest: Manifest) -> int:
-        return manifest.rows
+    async def total(self) -> int:
+        quote = self._database.quote
+        async with self._database.work() as work:
+            return int((await work.fetch(f"SELECT COUNT(*) FROM {quote}{self._table}{quote}"))[0][0])
 
     async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
         """The table as a whole: it is the user's, and may have rows of others."""
@@ -176,25 +213,56 @@ class SqlCommitter:
         query = f"SELECT part, next_offset FROM {OFFSETS} WHERE stream = ? ORDER BY part {self._database.for_update}"
         return {int(part): int(offset) for part, offset in await work.fetch(query, self._stream)}
 
+    async def _note(self, work: Work, draft: TableDraft, ranges: Sequence[Range]) -> None:
+        """List a publish: what was in it, by whom, and when."""
+        at = self._clock.wall()
+        query, id = f"INSERT INTO {PUBLISHES} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new_draft(at)
+        for each in sorted(ranges, key=lambda each: each.partition):
+            span = each.partition, each.start, each.end
+            await work.execute(query, self._stream, id, *span, draft.rows, draft.task, milliseconds(at))
+
+    def _manifest(self, noted: Sequence[tuple[Any, ...]]) -> Manifest:
+        """A publish, as it was listed."""
+        id, *_, rows, task, at_ms = noted[0]
+        ranges = tuple(Range(partition=int(part), start=int(start), end=int(end)) for _, part, start, end, *_ in noted)
+        return Manifest(
+            id=id, stream=self._stream, ranges=ranges, rows=int(rows), segments=(), at=moment(int(at_ms)), by=task
+        )
+
     async def _set(self, work: Work, offsets: Offsets) -> None:
         query = f"UPDATE {OFFSETS} SET next_offset = ? WHERE stream = ? AND part = ?"
         for partition, offset in sorted(offsets.items()):
             await work.execute(query, offset, self._stream, partition)
 
 
-async def prepared(database: Database, url: Url, stream: str, table: str, *, create: bool) -> SqlCommitter:
-    """The committer, once the table was found and that of offsets is there, or was made if it may be."""
+async def prepared(
+    database: Database, url: Url, stream: str, table: str, clock: Clock = SYSTEM, *, create: bool
+) -> SqlCommitter:
+    """The committer, once the table was found and those beside it are there, or were made if they may be."""
     columns = await database.columns(table)
     if not columns:
         await database.close()
         raise Invalid(f"output {url}: there is no table {table}; create it, with a column for each field of a row")
-    if not await database.columns(OFFSETS):
-        if not create:
-            await database.close()
-            raise NotFound(f"output {url}: no stream has published into {table} yet; look again when one has")
+    if not create and not await database.columns(OFFSETS):
+        await database.close()
+        raise NotFound(f"output {url}: no stream has published into {table} yet; look again when one has")
+    if create:
+        await _made(database, OFFSETS, CREATE_OFFSETS)
+        await _made(database, PUBLISHES, CREATE_PUBLISHES)
+    is_listed = bool(await database.columns(PUBLISHES))
+    return SqlCommitter(database, stream, table, columns, clock, is_listed=is_listed)
+
+
+async def _made(database: Database, table: str, statement: str) -> None:
+    """Make a table beside the user's, unless it is there, or somebody else makes it in this moment."""
+    if await database.columns(table):
+        return
+    try:
         async with database.work() as work:
-            await work.execute(CREATE_OFFSETS)
-    return SqlCommitter(database, stream, table, columns)
+            await work.execute(statement)
+    except RotaError:  # PostgreSQL refuses the slower of two, although they say IF NOT EXISTS
+        if not await database.columns(table):
+            raise
 
 
 def table_of(options: Options) -> str:

@@ -13,7 +13,7 @@ from rota.committers.port import Committer, Output
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
-from rota.kit.clock import Clock
+from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.secrets import password
 from rota.model.url import Options
@@ -29,15 +29,15 @@ ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
-    return await _opened(url, stream, create=True)
+    return await _opened(url, stream, clock, create=True)
 
 
 async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
     """The table: what is published there is its rows."""
-    return await _opened(url, stream, create=False)
+    return await _opened(url, stream, SYSTEM, create=False)
 
 
-async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitter:
+async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     options.done()
@@ -45,7 +45,7 @@ async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitt
         raise Invalid(f"output {url}: write mysql://user@host:3306/database?table=NAME")
     database = MysqlDatabase(url, secret, tls=tls == "on")
     await database.refuse_without_transactions(table)
-    return await prepared(database, url, stream, table, create=create)
+    return await prepared(database, url, stream, table, clock, create=create)
 
 
 class MysqlDatabase(RemoteDatabase["MysqlWork"]):

@@ -11,7 +11,7 @@ from rota.committers.port import Committer, Output
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
-from rota.kit.clock import Clock
+from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.secrets import Password, password
 from rota.model.url import Options
@@ -24,15 +24,15 @@ UNFIT = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.U
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a database."""
-    return await _opened(url, stream, create=True)
+    return await _opened(url, stream, clock, create=True)
 
 
 async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
     """The table: what is published there is its rows."""
-    return await _opened(url, stream, create=False)
+    return await _opened(url, stream, SYSTEM, create=False)
 
 
-async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitter:
+async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
     schema = options.text("schema") or "public"
@@ -41,7 +41,9 @@ async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitt
         raise options.wrong(f"schema={schema}; use letters, digits and _")
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write postgresql://user@host:5432/database?table=NAME")
-    return await prepared(PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table, create=create)
+    return await prepared(
+        PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table, clock, create=create
+    )
 
 
 class PostgresDatabase(RemoteDatabase["PostgresWork"]):

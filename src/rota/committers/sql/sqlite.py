@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rota.committers.port import Committer, Output
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.url import CommitterUrl
-from rota.kit.clock import Clock
+from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.url import Options
 from rota.store.port import Store
@@ -23,22 +23,22 @@ PATIENCE = 10.0
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
     """The table in a file."""
-    return await _opened(url, stream, create=True)
+    return await _opened(url, stream, clock, create=True)
 
 
 async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
     """The table: what is published there is its rows."""
-    return await _opened(url, stream, create=False)
+    return await _opened(url, stream, SYSTEM, create=False)
 
 
-async def _opened(url: CommitterUrl, stream: str, *, create: bool) -> SqlCommitter:
+async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table = table_of(options)
     options.done()
     path = Path(url.path[1:])
     if url.hosts or url.user or len(url.path) < 2 or not await asyncio.to_thread(path.is_file):
         raise Invalid(f"output {url}: there is no file {path}; create the database and its table first")
-    return await prepared(SqliteDatabase(url, path), url, stream, table, create=create)
+    return await prepared(SqliteDatabase(url, path), url, stream, table, clock, create=create)
 
 
 class SqliteDatabase:

@@ -26,6 +26,7 @@ from rota.control.term import Term
 from rota.decide.streams.gone import gone, reached
 from rota.decide.streams.group import Member, Tuning
 from rota.decide.streams.plan import Aims, Plan, plan
+from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, RotaError, TermOver, Unavailable, Unknown
@@ -99,7 +100,7 @@ class StreamKeeper:
         self._before_look: dict[int, int] = {}
         """Up to where the output was when the source was last looked at."""
 
-        self._swept = self._told = clock.monotonic()
+        self._began = self._swept = self._told = clock.monotonic()
 
     async def run(self) -> None:
         """Turn for ever."""
@@ -279,6 +280,8 @@ class StreamKeeper:
         account.look_for_quiet(spec.idle_after, now)
         lost = {} if account.is_made_anew else self._gone(spec)
         account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
+        if not account.waits and not self._groups and self._is_starting(spec):
+            account.waits = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
         if account.is_made_anew:
             account.waits = "the source was made anew; reset the offsets to go on"
         known = self._outside.partitions or tuple(account.committed)
@@ -295,11 +298,16 @@ class StreamKeeper:
             early=spec.early,
             late_start=spec.late_start,
             is_stopping=wished.is_suspended or wished.is_terminated or account.is_made_anew,
+            is_starting=self._is_starting(spec),
             is_idle=account.is_idle,
             upto=account.upto,
             hand_off=frozenset(wished.hand_off),
             generation=account.generation,
         )
+
+    def _is_starting(self, spec: StreamSpec) -> bool:
+        """Is it too early to make groups?"""
+        return self._clock.monotonic() - self._began < spec.start_delay.total_seconds()
 
     def _is_read(self, partition: int) -> bool:
         """Is it one that the stream reads? One that ends somewhere has only those that it began with."""

@@ -243,6 +243,9 @@ async def _files(output: Output, manifests: Sequence[Manifest]) -> tuple[str, ..
     found = []
     for manifest in manifests:
         there = await output.counted(manifest)
-        if there != manifest.rows:
+        if there is not None and there != manifest.rows:
             found.append(f"publish {manifest.id}: {there} of its {manifest.rows} rows are there")
+    total, published = await output.total(), sum(manifest.rows for manifest in manifests)
+    if total is not None and total < published:
+        found.append(f"the output has {total} rows, and {published} were published")
     return tuple(found)

@@ -50,6 +50,9 @@ class Aims:
     is_stopping: bool = False
     """Suspended or terminated: what reads ends and publishes, and nothing new is made."""
 
+    is_starting: bool = False
+    """Its leader has just begun: what there is goes on, and nothing new is made."""
+
     is_idle: bool = False
     """Nothing comes: what reads goes on, and nothing new is made."""
 
@@ -207,6 +210,8 @@ def _with_new_ones(
     now: datetime,
 ) -> dict[str, Group]:
     """A group for partitions that nobody reads, and one that stands by for each that soon ends."""
+    if aims.is_starting and not aims.is_stopping:
+        return dict(groups)
     wanted = {} if aims.is_stopping or aims.is_idle else numbered(aims.partitions, aims.tasks)
     found = {
         id: group

@@ -237,7 +237,7 @@ class StreamTask:
         records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
         dropped: Counter[str] = Counter()
         shown = taken(partition, records, progress.group, dropped)
-        made = await self._transform.make(Batch(self._assigned.stream, shown, {partition: end}))
+        made = await self._transform.make(Batch(self._assigned.stream, shown, {partition: end}, batch.topic))
         agreed = progress.ends
         if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):
             return  # something was asked or agreed while the rows were made: they are read again, as it says

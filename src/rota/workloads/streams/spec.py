@@ -44,6 +44,9 @@ class StreamSpec:
     start: str
     """Where to begin when nothing was committed yet: `earliest`, `latest` or a time."""
 
+    start_delay: timedelta = timedelta()
+    """How long a leader that begins to look after the stream waits before it makes a group of it."""
+
     vanished: str
     """What to do when the source has dropped what comes next: `halt`, or go on at `earliest` or `latest`."""
 
@@ -105,6 +108,7 @@ class StreamSpec:
         duration: object = "1h",
         completion_timeout: object = "30m",
         start: object = "latest",
+        start_delay: object = "0s",
         vanished: object = "halt",
         labels: object = None,
         checkpoint_rows: object = 5_000_000,
@@ -137,6 +141,7 @@ class StreamSpec:
             duration=check.duration("duration", duration, least=timedelta(seconds=1)),
             completion_timeout=check.duration("completion_timeout", completion_timeout, least=timedelta(seconds=1)),
             start=_place(check, "start", start, tuple(Edge)),
+            start_delay=check.duration("start_delay", start_delay, least=timedelta()),
             vanished=check.choice("vanished", vanished, ("halt", "earliest", "latest")),
             labels=check.labels("labels", labels),
             checkpoint_rows=check.count("checkpoint_rows", checkpoint_rows),

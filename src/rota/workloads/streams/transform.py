@@ -88,7 +88,8 @@ def _halves(batch: Batch) -> tuple[Batch, Batch]:
 
 
 def _part(batch: Batch, records: Sequence[Record]) -> Batch:
-    return Batch(batch.stream, records, {record.partition: record.offset + 1 for record in records})
+    offsets = {record.partition: record.offset + 1 for record in records}
+    return Batch(batch.stream, records, offsets, batch.topic)
 
 
 async def _rows(made: Any) -> Rows:

@@ -8,20 +8,19 @@ from operator import attrgetter
 from rota.kit.epoch import milliseconds
 from rota.model.stream import Group
 from rota.sources.port import Record as Read
-from rota.workloads.context import Record
+from rota.workloads.context import Records
 
 LATE, EARLY, EMPTY = "late", "early", "without a value"
 """Why records are dropped."""
 
 _value = attrgetter("value")
-_parts = attrgetter("offset", "value", "key", "headers", "time_ms")
 
 
-def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counter[str]) -> list[Record]:
+def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counter[str]) -> Records:
     """The records that the stream's function gets to see; the others are counted by reason."""
     earliest, latest = _ms(group.earliest), _ms(group.latest)
     if earliest is None and latest is None and None not in map(_value, records):
-        return [Record(partition, *read) for read in map(_parts, records)]
+        return Records(partition, records)
     found = []
     for read in records:
         # A record without a time is of any time.
@@ -32,8 +31,8 @@ def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counte
         elif read.value is None:
             dropped[EMPTY] += 1
         else:
-            found.append(Record(partition, *_parts(read)))
-    return found
+            found.append(read)
+    return Records(partition, found)
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -414,3 +414,34 @@ def test_a_stream_has_more_groups_while_its_lag_is_high() -> None:
     told = [fields for kind, _, fields in run(story).told if kind == "stream.scaled"]
     assert told[0] == {"tasks": 3, "before": 1, "lag": 50}
     assert [fields["tasks"] for fields in told] == [3, 2, 1]
+
+
+def test_a_leader_makes_no_group_before_the_start_delay_is_over_and_says_so() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 3)
+        await trial.declare(start_delay="20s", duration="1h")
+        await asyncio.sleep(15)
+        assert await trial.groups() == []
+        assert (await trial.status()).detail == "it begins 20s after a leader took it up: start_delay"
+        await asyncio.sleep(10)
+        assert [group.phase for group in await trial.groups()] == [Phase.READING]
+        assert (await trial.status()).detail == ""
+
+    run(story)
+
+
+def test_groups_that_are_there_go_on_while_a_new_leader_waits() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 3)
+        await trial.declare(start_delay="20s", duration="10s")
+        first = node("a", trial.lead)
+        await asyncio.sleep(25)
+        before = await trial.groups()
+        first.cancel()
+        node("b", trial.lead)
+        await asyncio.sleep(15)
+        assert {group.id for group in before} >= {group.id for group in await trial.groups()} != set()
+        await asyncio.sleep(60)
+        assert await trial.rows() == trial.appended()
+
+    run(story, is_led=False)
