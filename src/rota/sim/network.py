@@ -11,7 +11,6 @@ Unavailable for what only reads, Unknown for what may have been written.
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -136,10 +135,8 @@ class SimStore:
                 continue
             for commit in commits:
                 yield commit
-            after = max(after, reached)
-            with suppress(TimeoutError):  # that there is news is known at once; getting at it is another matter
-                async with asyncio.timeout(TIMEOUT):
-                    await self._universe.moved_past(after)
+            # That there is news is known at once; getting at it is another matter.
+            after = await self._universe.news(prefix, max(after, reached))
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)
