@@ -140,7 +140,9 @@ class Wires:
         """Later, or never."""
         weather = self._network.weather
         is_cut = sender in weather.cut_up or receiver in weather.cut_down
-        if not is_cut and self._random.random() >= weather.loss:
+        if is_cut or self._random.random() < weather.loss:
+            return
+        for _ in range(2 if weather.repeat and self._random.random() < weather.repeat else 1):
             self._loop.call_later(self._random.uniform(*weather.delay), deliver, context=self._context)
 
 

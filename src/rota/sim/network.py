@@ -44,6 +44,12 @@ class Weather:
     loss: float = 0.0
     """The part of messages that vanish."""
 
+    refusal: float = 0.0
+    """The part of requests that the store refuses, having done nothing."""
+
+    repeat: float = 0.0
+    """The part of messages between nodes that arrive twice. Those to the store are numbered by their connection."""
+
     conflict: float = 0.0
     """The part of commits that lose against an imagined competitor."""
 
@@ -86,6 +92,8 @@ class Network:
             self._loop.call_at(self.weather.store_down_until, again, context=self._context)
             return
         try:
+            if self.weather.refusal and self._random.random() < self.weather.refusal:
+                raise Unavailable("store sim://: it is not well")
             answer: Callable[[], None] = partial(_settle, reply, operation(), None)
         except RotaError as error:
             answer = partial(_settle, reply, None, error)
