@@ -193,8 +193,9 @@ class Universe:
         """Wake those who wait for news below a prefix of one of these."""
         touched = [change.key for change in changes]
         for waiter, prefix in self._waiting.items():
-            if not waiter.done() and any(key.startswith(prefix) for key in touched):
-                waiter.set_result(before)
+            for key in touched:
+                if key.startswith(prefix) and not waiter.done():
+                    waiter.set_result(before)
 
     def _place(self, key: Key, old: Entry | None, new: Entry | None) -> None:
         if old is not None and old.lease in self._leases:
