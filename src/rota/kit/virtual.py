@@ -10,9 +10,12 @@ not even its time-outs, until it thaws; a crashed one never runs again, and its 
 
 import asyncio
 import contextvars
-import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -58,11 +61,20 @@ class Group:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """asyncio's loop on a clock that jumps."""
+    """asyncio's loop on a clock that jumps.
+
+    Simulations make millions of timers, so they are kept as lean as they can be: a handle knows its group itself, and
+    the heap compares numbers. Sockets are never looked at: in virtual time there is no outside world to wait for.
+    """
+
+    _ready: deque[asyncio.Handle]  # asyncio's own, which its stubs do not tell of
+    _stopping: bool
 
     def __init__(self) -> None:
+        super().__init__()
         self._now = 0.0
-        super().__init__(_Jumping(self._jump))
+        self._timers: list[tuple[float, int, _Handle]] = []
+        self._numbers = count()
 
     def time(self) -> float:
         return self._now
@@ -70,76 +82,73 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon(  # type: ignore[override]  # typeshed types the arguments by TypeVarTuple; they only pass through
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        group = _group_of(context)
-        if group is None:
-            return super().call_soon(callback, *args, context=context)
-        gate = _Gate(self, group, callback, args, context)
-        gate.handle = super().call_soon(gate, context=context)
-        return gate.handle
+        handle = _Handle(self, self._now, callback, args, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        group = _group_of(context)
-        if group is None:
-            return super().call_at(when, callback, *args, context=context)
-        gate = _Gate(self, group, callback, args, context)
-        gate.handle = timer = super().call_at(when, gate, context=context)
-        return timer
+        handle = _Handle(self, when, callback, args, context)
+        heappush(self._timers, (when, next(self._numbers), handle))
+        return handle
 
-    def _jump(self, seconds: float) -> None:
-        self._now += seconds
+    def _run_once(self) -> None:
+        """One turn: jump if nothing is ready, and run what is."""
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        if not ready and not self._stopping:
+            if not timers:
+                raise Deadlock("nothing is ready and no timer is set")
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            ready.append(heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
 
-class _Gate:
-    """A callback of a group: runs, or waits for the thaw. Cancelling its handle counts in both cases."""
+class _Handle(asyncio.TimerHandle):
+    """A callback, now or at a time. That of a frozen group waits for the thaw; cancelling it counts meanwhile too."""
 
-    __slots__ = ("_args", "_callback", "_context", "_group", "_loop", "handle")
+    __slots__ = ("group",)
 
-    handle: asyncio.Handle
+    _loop: VirtualLoop
 
     def __init__(
         self,
         loop: VirtualLoop,
-        group: Group,
+        when: float,
         callback: Callable[..., Any],
         args: tuple[Any, ...],
         context: contextvars.Context | None,
     ) -> None:
-        self._loop, self._group, self._callback, self._args, self._context = loop, group, callback, args, context
+        if context is None:
+            context = contextvars.copy_context()
+        self._loop, self._when, self._callback, self._args, self._context = loop, when, callback, args, context
+        self._cancelled = self._scheduled = False
+        self._source_traceback = self._repr = None
+        self.group = context.get(_group)
 
-    def __call__(self) -> None:
-        if self._group.is_frozen:
-            self._group.hold(self._again)
-        elif not self.handle.cancelled():
-            self._callback(*self._args)
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()  # what it would have used can go
 
-    def _again(self) -> None:
-        asyncio.SelectorEventLoop.call_soon(self._loop, self, context=self._context)
+    def _run(self) -> None:
+        group = self.group
+        if group is not None and group.is_frozen:
+            group.hold(partial(self._loop._ready.append, self))
+        else:
+            super()._run()
 
 
-class _Jumping(selectors.DefaultSelector):
-    """Never sleeps: tells the loop how far to jump instead."""
-
-    def __init__(self, jump: Callable[[float], None]) -> None:
-        super().__init__()
-        self._jump = jump
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if not ready:
-            if timeout is None:
-                raise Deadlock("nothing is ready and no timer is set")
-            if timeout > 0:
-                self._jump(timeout)
-        return ready
+def _nothing() -> None:
+    """What a cancelled handle would do."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """The result of `main`, run in virtual time from 0."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
-
-
-def _group_of(context: contextvars.Context | None) -> Group | None:
-    return _group.get() if context is None else context.get(_group)

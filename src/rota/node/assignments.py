@@ -66,16 +66,18 @@ async def follow_assignments(
     work: Work,
     clock: Clock,
     jitter: Callable[[], float] = random,
+    *,
+    look: float = CONFIRM,
 ) -> None:
     """Have the work do what the store says, now and whenever that changes, for ever.
 
     An assignment that is to be confirmed is no order. It is deleted when its task has ended; so is one whose task the
-    work gives back, together with a note why.
+    work gives back, together with a note why. `look`: seconds between looks at what became of such tasks.
     """
     async with asyncio.TaskGroup() as parts:
         known = Known(node)
-        parts.create_task(_give_back(store, node, known, work, clock), name="give back")
-        parts.create_task(_tell_reliefs(store, known, work), name="reliefs")
+        parts.create_task(_give_back(store, node, known, work, clock, look), name="give back")
+        parts.create_task(_tell_reliefs(store, known, work, look), name="reliefs")
         await _follow(store, known, work, jitter)
 
 
@@ -174,10 +176,10 @@ async def _with_saved(store: Store, order: Order) -> Order:
     return msgspec.structs.replace(order, saved=msgspec.json.encode(saved.state if saved else {}))
 
 
-async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock: Clock) -> None:
+async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock: Clock, look: float) -> None:
     """Delete assignments whose task was to end here, and has."""
     while True:
-        await asyncio.sleep(CONFIRM)
+        await asyncio.sleep(look)
         returned = work.returned()
         for task, entry, told in known.leaving(returned):
             if work.runs(task):
@@ -198,11 +200,11 @@ async def _trouble(store: Store, node: NodeId, told: Assignment, now: datetime, 
     return Put(key, codec.encode(trouble.again(understood(Trouble, await store.get(key), log), node, now, why)))
 
 
-async def _tell_reliefs(store: Store, known: Known, work: Work) -> None:
+async def _tell_reliefs(store: Store, known: Known, work: Work, look: float) -> None:
     """Say of each task that is to relieve another that it runs, once."""
     told: dict[str, int] = {}
     while True:
-        await asyncio.sleep(CONFIRM)
+        await asyncio.sleep(look)
         relieving = known.relieving()
         told = {task: epoch for task, epoch in told.items() if task in relieving}
         if all(told.get(task) == entry.modified for task, entry in relieving.items()):

@@ -25,7 +25,9 @@ DECLARATIONS = 50
 """Of one stream, how many are kept; the oldest go first."""
 
 
-async def publish_kinds(store: Store, session: Session, kinds: Callable[[], list[KindRecord]]) -> None:
+async def publish_kinds(
+    store: Store, session: Session, kinds: Callable[[], list[KindRecord]], *, pace: float = PACE
+) -> None:
     """Write the kinds that the app declares, where the store says something else, for ever."""
     written: list[KindRecord] = []
     while True:
@@ -37,7 +39,7 @@ async def publish_kinds(store: Store, session: Session, kinds: Callable[[], list
                 written = now
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("kinds not written", extra={"node": session.node.id, "why": str(error)})
-        await asyncio.sleep(PACE)
+        await asyncio.sleep(pace)
 
 
 async def _write(store: Store, session: Session, key: Key, value: bytes) -> None:
@@ -47,7 +49,9 @@ async def _write(store: Store, session: Session, key: Key, value: bytes) -> None
         await store.commit(Put(key, value), expect=[seen, session.incarnation])
 
 
-async def publish_streams(store: Store, session: Session, streams: Callable[[], list[StreamRecord]]) -> None:
+async def publish_streams(
+    store: Store, session: Session, streams: Callable[[], list[StreamRecord]], *, pace: float = PACE
+) -> None:
     """Write the streams that the app declares, where the store says something else, for ever."""
     written: list[StreamRecord] = []
     while True:
@@ -59,7 +63,7 @@ async def publish_streams(store: Store, session: Session, streams: Callable[[], 
                 written = now
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("streams not written", extra={"node": session.node.id, "why": str(error)})
-        await asyncio.sleep(PACE)
+        await asyncio.sleep(pace)
 
 
 async def _declare(store: Store, session: Session, stream: StreamRecord) -> None:
@@ -79,7 +83,9 @@ async def _declare(store: Store, session: Session, stream: StreamRecord) -> None
     )
 
 
-async def publish_status(store: Store, session: Session, status: Callable[[], NodeStatus]) -> None:
+async def publish_status(
+    store: Store, session: Session, status: Callable[[], NodeStatus], *, pace: float = PACE
+) -> None:
     """Write what the node runs whenever that has changed, for ever."""
     key, written = keys.status(session.node.id), None
     while True:
@@ -91,4 +97,4 @@ async def publish_status(store: Store, session: Session, status: Callable[[], No
                 written = now
             except (Conflict, Invalid, LeaseLost, Unavailable, Unknown) as error:
                 log.debug("status not written", extra={"node": session.node.id, "why": str(error)})
-        await asyncio.sleep(PACE)
+        await asyncio.sleep(pace)

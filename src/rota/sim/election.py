@@ -15,7 +15,7 @@ the scenario must find both.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ from rota.node.session import Identity, Session, in_session
 from rota.sim.faults import rage
 from rota.sim.world import Machine, Process, World
 from rota.store.keeper import Keeper
-from rota.store.port import Put, Write
+from rota.store.port import Delete, Put, Write
 
 TTL = timedelta(seconds=10)
 PROBE = "/probe"
@@ -50,9 +50,9 @@ class Trusting(Keeper):
 class Election:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self._world = world
-        self._broken = broken
+    def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
+        """`pace`: by how much longer than here it takes from one thing to the next in a larger scenario."""
+        self._world, self._broken, self._pace = world, broken, pace
         self._acting: dict[Process, tuple[TermNumber, Keeper]] = {}
         self._proven = asyncio.Event()
         self.terms = 0
@@ -65,31 +65,30 @@ class Election:
     async def run(self) -> None:
         """The whole story."""
         world = self._world
-        world.network.committed = self._check
+        world.network.committed = self.check
         for number in range(world.random.randint(3, 5)):
             world.start(f"n{number}", self._program)
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
+        await self.recover()
+        await world.end()
+
+    async def recover(self) -> None:
+        """The faults are over: somebody leads soon, and then everybody is back."""
         self._proven.clear()
         try:
             async with asyncio.timeout(RECOVERY):
                 await self._proven.wait()
         except TimeoutError:
-            world.violate(f"nobody led within {RECOVERY:.0f} s of the last fault")
+            self._world.violate(f"nobody led within {RECOVERY:.0f} s of the last fault")
         await asyncio.sleep(RECOVERY)
         self._check_everybody_is_back()
-        await world.end()
 
     async def _program(self, machine: Machine) -> None:
         """What runs on each machine."""
-        jitter = self._world.random.random
-        process = machine.process
+        jitter, process = self._world.random.random, machine.process
 
         async def lead(term: Term) -> None:
-            self._acting[process] = term.number, term.keeper
-            try:
-                await self._write_on(machine, term)
-            finally:
-                del self._acting[process]
+            await self.lead(process, term, machine.store.commit if self._broken == "fence" else term.commit)
 
         async def body(session: Session) -> None:
             keeper = session.keeper
@@ -101,19 +100,25 @@ class Election:
         identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL)
         await in_session(machine.store, identity, machine.clock, body, jitter)
 
-    async def _write_on(self, machine: Machine, term: Term) -> None:
-        write = machine.store.commit if self._broken == "fence" else term.commit
-        while True:
-            with suppress(Conflict, Unavailable, Unknown):  # the next one may fare better
-                await write(Put(PROBE, str(term.number).encode()))
-            await asyncio.sleep(self._world.random.uniform(0.1, 2.0))
+    async def lead(self, process: Process, term: Term, write: Callable[[Put], Awaitable[Revision]]) -> None:
+        """Write the probe in a term, again and again."""
+        self._acting[process] = term.number, term.keeper
+        try:
+            while True:
+                with suppress(Conflict, Unavailable, Unknown):  # the next one may fare better
+                    await write(Put(PROBE, str(term.number).encode()))
+                await asyncio.sleep(self._world.random.uniform(0.1, 2.0) * self._pace)
+        finally:
+            self._acting.pop(process, None)
 
-    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+    def check(self, writes: Iterable[Write], revision: Revision) -> None:
         """The rules, at each accepted commit."""
         for write in writes:
             match write:
                 case Put(keys.LEADER):
                     self._check_new_term(TermNumber(revision))
+                case Delete(keys.LEADER):
+                    self._acting.clear()  # somebody took it away by force: who had it hears of that later
                 case Put(key, value) if key == PROBE:
                     self._check_probe(TermNumber(int(value)))
 
@@ -139,6 +144,6 @@ class Election:
 
     def _check_everybody_is_back(self) -> None:
         present = {entry.key for entry in self._world.universe.scan(keys.NODES, None, None, None).entries}
-        for machine in self._world.machines:
+        for machine in self._world.nodes:
             if keys.node(NodeId(machine.name)) not in present:
                 self._world.violate(f"{machine.name} is not back in the fleet")

@@ -60,7 +60,7 @@ async def freeze(world: World, length: float) -> None:
 
 async def cut(world: World, length: float) -> None:
     """A machine loses the store, in one direction or in both."""
-    machine = world.random.choice(world.machines)
+    machine = world.random.choice(world.nodes)
     weather = world.network.weather
     sides = world.random.choice(([weather.cut_up], [weather.cut_down], [weather.cut_up, weather.cut_down]))
     world.tell(f"{machine.name} is cut off, {len(sides)} way")
@@ -94,6 +94,22 @@ async def lose(world: World, length: float) -> None:
     world.network.weather.loss = 0.0
 
 
+async def refuse(world: World, length: float) -> None:
+    """The store fails: it answers, and does nothing."""
+    world.tell("the store fails")
+    world.network.weather.refusal = world.random.uniform(0.05, 0.5)
+    await asyncio.sleep(length)
+    world.network.weather.refusal = 0.0
+
+
+async def repeat(world: World, length: float) -> None:
+    """What nodes send to each other arrives twice."""
+    world.tell("messages are repeated")
+    world.network.weather.repeat = world.random.uniform(0.05, 0.5)
+    await asyncio.sleep(length)
+    world.network.weather.repeat = 0.0
+
+
 async def contend(world: World, length: float) -> None:
     """Commits lose against others."""
     world.tell("commits conflict")
@@ -110,9 +126,9 @@ async def step(world: World, length: float) -> None:
     clock.step(by)
 
 
-FAULTS: tuple[Fault, ...] = (crash, freeze, cut, stall, slow, lose, contend, step)
+FAULTS: tuple[Fault, ...] = (crash, freeze, cut, stall, slow, lose, refuse, repeat, contend, step)
 
 
 def _any_up(world: World) -> Machine | None:
-    up = [machine for machine in world.machines if machine.is_up]
+    up = [machine for machine in world.nodes if machine.is_up]
     return world.random.choice(up) if up else None

@@ -18,12 +18,13 @@ without expecting the run; the scenario must find both.
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from random import Random
+from typing import Any
 
 from rota.control.jobs import verbs
 from rota.control.jobs.owner import Outcomes
@@ -140,7 +141,9 @@ class Wires:
         """Later, or never."""
         weather = self._network.weather
         is_cut = sender in weather.cut_up or receiver in weather.cut_down
-        if not is_cut and self._random.random() >= weather.loss:
+        if is_cut or self._random.random() < weather.loss:
+            return
+        for _ in range(2 if weather.repeat and self._random.random() < weather.repeat else 1):
             self._loop.call_later(self._random.uniform(*weather.delay), deliver, context=self._context)
 
 
@@ -199,8 +202,11 @@ WRITERS: Mapping[str | None, type[Writer]] = {None: Writer, "cursor": _CarelessO
 class Jobs:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self.world, self._writer = world, WRITERS[broken]
+    def __init__(
+        self, world: World, broken: str | None, *, jobs: Sequence[WantedJob] = JOBS, pace: float = 1.0
+    ) -> None:
+        """`pace`: by how much longer than here it takes people from one thing to the next."""
+        self.world, self._writer, self._jobs, self._pace = world, WRITERS[broken], jobs, pace
         self._mesh = Mesh(Wires(world.network, world.random))
         self._executions: Counter[tuple[str, int]] = Counter()
         self._live: dict[str, RunRecord] = {}
@@ -223,28 +229,45 @@ class Jobs:
     async def run(self) -> None:
         """The whole story."""
         world = self.world
-        world.network.committed = self._check
+        world.network.committed = self.check
         for number in range(world.random.randint(3, 5)):
             machine = world.start(f"n{number}", self._program)
             machine.clock.step(world.random.uniform(-1, 1) * SKEW)
         client = SimStore(world.network, "client", world.store_clock)
-        await self._declare(client)
-        busy = (self._start_and_stop, self._come_and_go, self._clear_away)
-        people = [asyncio.create_task(each(client)) for each in busy]
+        await self.declare(client)
+        people = [asyncio.create_task(each) for each in self.people(client)]
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
         for task in people:
             task.cancel()
         await asyncio.gather(*people, return_exceptions=True)
+        await self.recover(client)
+        await world.end()
+
+    async def recover(self, client: SimStore) -> None:
+        """The faults are over: jobs go on, and once nothing more is due nothing is left."""
         await asyncio.sleep(RECOVERY)
         self._check_it_goes_on()
         await self._disable(client)
         await asyncio.sleep(RECOVERY)
         self._check_settled()
-        await world.end()
 
     # What runs on each machine
 
     async def _program(self, machine: Machine) -> None:
+        take_part = self.on(machine)
+
+        async def body(session: Session) -> None:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(take_part(session))
+                parts.create_task(publish_status(machine.store, session, _status))
+
+        identity = Identity(
+            node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, executors=EXECUTORS
+        )
+        await in_session(machine.store, identity, machine.clock, body, self.world.random.random)
+
+    def on(self, machine: Machine) -> Callable[[Session], Coroutine[Any, Any, None]]:
+        """What the present process of a machine does in each of its sessions."""
         jitter = self.world.random.random
         runs, outcomes, answers = SimRuns(self, machine), Outcomes(), Answers(machine)
         self._mesh.remove(machine.name)
@@ -255,19 +278,15 @@ class Jobs:
             around = Surroundings(runs, outcomes, machine.clock, _nobody, link_to, jitter=jitter)
             may_act = lambda: session.keeper.may_act  # noqa: E731
             part = JobsPart(machine.store, session.node, session.incarnation, may_act, around, self._writer)
+            part.owner.tick *= max(1.0, self._pace / 2)
             answers.part = part
             try:
-                async with asyncio.TaskGroup() as parts:
-                    parts.create_task(part.run())
-                    parts.create_task(publish_status(machine.store, session, _status))
+                await part.run()
             finally:
                 answers.part = None
                 runs.end_session()
 
-        identity = Identity(
-            node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, executors=EXECUTORS
-        )
-        await in_session(machine.store, identity, machine.clock, body, jitter)
+        return body
 
     def _link(self, machine: Machine, node: NodeId) -> Link:
         return self._mesh.link(node, sender=machine.name, meant=Whom(node=node))
@@ -280,8 +299,9 @@ class Jobs:
 
     # Who asks for runs
 
-    async def _declare(self, store: SimStore) -> None:
-        for job in JOBS:
+    async def declare(self, store: SimStore) -> None:
+        """Have the jobs there."""
+        for job in self._jobs:
             while True:
                 with suppress(Conflict, Unavailable, Unknown):
                     await verbs.put_job(store, job, Origin.API, "somebody")
@@ -294,10 +314,14 @@ class Jobs:
                     await verbs.disable(store, name, "somebody")
                     break
 
+    def people(self, store: SimStore) -> list[Coroutine[Any, Any, None]]:
+        """What is done to jobs, for ever."""
+        return [self._start_and_stop(store), self._come_and_go(store), self._clear_away(store)]
+
     async def _start_and_stop(self, store: SimStore) -> None:
         random = self.world.random
         while True:
-            await asyncio.sleep(random.uniform(0.1, 5.0))
+            await asyncio.sleep(random.uniform(0.1, 5.0) * self._pace)
             with suppress(Conflict, Unavailable, Unknown, NotFound, Invalid):
                 if self._live and random.random() < 0.3:
                     await verbs.interrupt(store, random.choice(list(self._live)), "enough", "somebody")
@@ -311,11 +335,14 @@ class Jobs:
         random = self.world.random
         for number in count():
             job = WantedJob(
-                name=f"fleeting{number}", every=5 * _SECOND, concurrency=random.choice((1, None)), argv=("x",)
+                name=f"fleeting{number}",
+                every=5 * self._pace * _SECOND,
+                concurrency=random.choice((1, None)),
+                argv=("x",),
             )
             with suppress(Conflict, Unavailable, Unknown):
                 await verbs.put_job(store, job, Origin.API, "somebody")
-            await asyncio.sleep(random.uniform(1, 15))
+            await asyncio.sleep(random.uniform(1, 15) * self._pace)
             while True:
                 with suppress(Conflict, Unavailable, Unknown):
                     with suppress(NotFound):
@@ -325,20 +352,23 @@ class Jobs:
     async def _clear_away(self, store: SimStore) -> None:
         old = OldRuns(store, most=20, keep=timedelta(minutes=1))
         while True:
-            await asyncio.sleep(self.world.random.uniform(1, 20))
+            await asyncio.sleep(self.world.random.uniform(1, 20) * self._pace)
             with suppress(Conflict, Unavailable, Unknown):
                 await old.visit(await store.now())
 
     # The rules
 
-    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+    def check(self, writes: Iterable[Write], revision: Revision) -> None:
+        """The rules, at each accepted commit."""
         for write in writes:
             if write.key.startswith(keys.LIVE_RUNS):
                 self._check_live(write.key.removeprefix(keys.LIVE_RUNS), write)
             elif write.key.startswith(keys.RUNS) and isinstance(write, Put):
                 self._check_over(codec.decode(RunRecord, write.value))
+        if not any(write.key.startswith(keys.LIVE_RUNS) for write in writes):
+            return
         bound = Counter(run.job for run in self._live.values() if run.is_bound)
-        for job in JOBS:
+        for job in self._jobs:
             if job.concurrency is not None and bound[job.name] > job.concurrency:
                 self.world.violate(f"{bound[job.name]} runs of {job.name} are bound")
 

@@ -11,7 +11,6 @@ Unavailable for what only reads, Unknown for what may have been written.
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -44,6 +43,12 @@ class Weather:
 
     loss: float = 0.0
     """The part of messages that vanish."""
+
+    refusal: float = 0.0
+    """The part of requests that the store refuses, having done nothing."""
+
+    repeat: float = 0.0
+    """The part of messages between nodes that arrive twice. Those to the store are numbered by their connection."""
 
     conflict: float = 0.0
     """The part of commits that lose against an imagined competitor."""
@@ -87,6 +92,8 @@ class Network:
             self._loop.call_at(self.weather.store_down_until, again, context=self._context)
             return
         try:
+            if self.weather.refusal and self._random.random() < self.weather.refusal:
+                raise Unavailable("store sim://: it is not well")
             answer: Callable[[], None] = partial(_settle, reply, operation(), None)
         except RotaError as error:
             answer = partial(_settle, reply, None, error)
@@ -136,10 +143,8 @@ class SimStore:
                 continue
             for commit in commits:
                 yield commit
-            after = max(after, reached)
-            with suppress(TimeoutError):  # that there is news is known at once; getting at it is another matter
-                async with asyncio.timeout(TIMEOUT):
-                    await self._universe.moved_past(after)
+            # That there is news is known at once; getting at it is another matter.
+            after = await self._universe.news(prefix, max(after, reached))
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)

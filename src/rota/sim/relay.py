@@ -41,7 +41,9 @@ from rota.sim.unguarded import UNGUARDED
 from rota.sim.world import Machine, World
 
 FAULTS_END = 150.0
-EMITTING_END = 165.0
+EMITTING_LASTS = 15.0
+"""Seconds that tasks emit after the last fault."""
+
 RECOVERY = 100.0
 LEASE = 10.0
 BROKEN = tuple(UNGUARDED)
@@ -51,39 +53,48 @@ BROKEN = tuple(UNGUARDED)
 class RelayScenario:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self._world = world
-        count = world.random.randint(2, 4)
+    def __init__(self, world: World, broken: str | None, *, nodes: int | None = None, pace: float = 1.0) -> None:
+        """`pace`: by how much longer than here it takes from one thing to the next."""
+        self._world, self._pace = world, pace
+        count = nodes or world.random.randint(2, 4)
         self._nodes = [NodeId(f"n{number}") for number in range(count)]
         resources = [self._resource(number, count) for number in range(world.random.randint(4, 9))]
-        self._fleet = Fleet(world, self._nodes, resources, UNGUARDED[broken] if broken else Safeguards())
+        self._fleet = Fleet(world, self._nodes, resources, UNGUARDED[broken] if broken else Safeguards(), pace)
         self._moves = False
+        self._beside: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
         """The whole story."""
-        world, fleet = self._world, self._fleet
         asyncio.get_running_loop().set_exception_handler(self._failed)
+        self.begin()
+        await self.rage(FAULTS_END)
+        await self.recover()
+        await self._world.end()
+
+    def begin(self) -> None:
+        """Start hosts and relays, and let tasks emit."""
+        world, fleet = self._world, self._fleet
         fleet.relay_map = RelayMap(version=1, nodes=tuple(self._nodes))
         for node in self._nodes:
             fleet.disks[node] = {sink: Disk(world.random) for sink in SINKS}
-            fleet.relays[node] = world.start(f"relay-{node}", self._run_relay)
-            fleet.hosts[node] = world.start(f"host-{node}", self._run_host)
-        emitting = asyncio.create_task(fleet.emit())
-        watching = asyncio.create_task(self._watch())
-        leading = asyncio.create_task(self._lead())
-        await self._rage()
+            fleet.relays[node] = world.start(f"relay-{node}", self._run_relay, has_own_faults=True)
+            fleet.hosts[node] = world.start(f"host-{node}", self._run_host, has_own_faults=True)
+        self._beside = [asyncio.create_task(each) for each in (fleet.emit(), self._watch(), self._lead())]
+
+    async def recover(self) -> None:
+        """The faults are over: mend all, stop the emitting, and look at what arrived."""
         self._heal()
-        await asyncio.sleep(EMITTING_END - world.time)
+        await asyncio.sleep(EMITTING_LASTS)
+        emitting = self._beside[0]
         emitting.cancel()
         await asyncio.sleep(RECOVERY)
         self._check_drained()
         self._check_delivered()
         self._check_repeats()
         self._check_order()
-        for task in (emitting, watching, leading):
+        for task in self._beside:
             task.cancel()
-        await asyncio.gather(emitting, watching, leading, return_exceptions=True)
-        await world.end()
+        await asyncio.gather(*self._beside, return_exceptions=True)
 
     def counts(self) -> Mapping[str, int]:
         """What was tried."""
@@ -131,7 +142,7 @@ class RelayScenario:
                 absent = set(self._nodes) - nodes
                 if absent and self._world.random.random() < 0.2:
                     self._write_map(nodes | {random.choice(sorted(absent))}, before=fleet.relay_map.nodes)
-                elif self._moves and self._world.time < FAULTS_END and len(nodes) > 1 and random.random() < 0.08:
+                elif self._moves and len(nodes) > 1 and random.random() < 0.08:
                     self._write_map(nodes - {random.choice(sorted(nodes))}, before=fleet.relay_map.nodes)
 
     def _write_map(self, nodes: set[NodeId], before: tuple[NodeId, ...]) -> None:
@@ -145,7 +156,8 @@ class RelayScenario:
 
     # Faults
 
-    async def _rage(self) -> None:
+    async def rage(self, until: float) -> None:
+        """Faults of the kinds that this seed has drawn, until then."""
         random = self._world.random
         faults: list[Callable[[float], Coroutine[None, None, None]]] = [
             self._crash_relay, self._crash_host, self._crash_node, self._freeze, self._cut, self._outage, self._break,
@@ -154,11 +166,12 @@ class RelayScenario:
         drawn = random.sample(faults, random.randint(2, len(faults)))
         self._moves = random.random() < 0.6
         running: set[asyncio.Task[None]] = set()
-        while self._world.time < FAULTS_END:
+        while self._world.time < until:
             task = asyncio.create_task(random.choice(drawn)(random.choice((2.0, 8.0, 25.0, 70.0))))
             running.add(task)
             task.add_done_callback(running.discard)
-            await asyncio.sleep(random.uniform(0.5, 15.0))
+            await asyncio.sleep(random.uniform(0.5, 15.0) * self._pace)
+        self._moves = False
         for task in list(running):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -172,12 +185,12 @@ class RelayScenario:
         for disks in fleet.disks.values():
             for disk in disks.values():
                 disk.mend()
-        for machine in self._world.machines:
+        for machine in (*fleet.relays.values(), *fleet.hosts.values()):
             if machine.process.is_dead:
                 machine.restart()
             elif machine.process.group.is_frozen:
                 machine.thaw()
-        self._world.tell("all faults end")
+        self._world.tell("hosts, relays, disks and brokers are well")
 
     async def _crash_relay(self, length: float) -> None:
         """A relay is killed: its window is lost, and whatever it had not acked comes again."""
@@ -196,13 +209,16 @@ class RelayScenario:
 
     async def _crash_node(self, length: float) -> None:
         """A whole machine goes down, relay and host, while brokers are slow: much is under way."""
-        node = self._world.random.choice(self._nodes)
-        relay, host = self._fleet.relays[node], self._fleet.hosts[node]
         for broker in self._fleet.brokers.values():
             broker.delay = SLOW
         await asyncio.sleep(self._world.random.uniform(0.5, 2.0))
         for broker in self._fleet.brokers.values():
             broker.delay = QUICK
+        await self.lose_machine(self._world.random.choice(self._nodes), length)
+
+    async def lose_machine(self, node: NodeId, length: float) -> None:
+        """Relay and host of a node die together, and come back."""
+        relay, host = self._fleet.relays[node], self._fleet.hosts[node]
         if relay.is_up and host.is_up:
             self._fleet.disturb(f"{node} died")
             await asyncio.gather(self._crash(relay, length), self._crash(host, length))
@@ -225,7 +241,7 @@ class RelayScenario:
 
     async def _freeze(self, length: float) -> None:
         """A process stands still; a relay for less time than it takes to be left out."""
-        machine = self._world.random.choice(self._world.machines)
+        machine = self._world.random.choice([*self._fleet.relays.values(), *self._fleet.hosts.values()])
         if machine.is_up:
             machine.freeze()
             is_relay = machine in self._fleet.relays.values()
@@ -295,7 +311,7 @@ class RelayScenario:
     async def _watch(self) -> None:
         """A relay's hands are never too full; a batch per line that was under way when it said so is let pass."""
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5 * self._pace)
             for relay in self._fleet.living:
                 budgets = 1 + len(relay.core.outlets) + len(relay.core.peers)
                 most = budgets * (LIMITS.messages + LIMITS.window) + 2 * len(self._nodes) * max(UNACKED * BATCH, OUTBOX)

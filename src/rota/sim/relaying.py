@@ -74,8 +74,18 @@ class SimResource:
 class Fleet:
     """All of it, and what is known of every message."""
 
-    def __init__(self, world: World, nodes: list[NodeId], resources: list[SimResource], safeguards: Safeguards) -> None:
-        self.world, self.resources, self.safeguards = world, resources, safeguards
+    def __init__(
+        self,
+        world: World,
+        nodes: list[NodeId],
+        resources: list[SimResource],
+        safeguards: Safeguards,
+        pace: float = 1.0,
+    ) -> None:
+        self.world, self.resources, self.safeguards, self.pace = world, resources, safeguards, pace
+        self.silence = max(1.0, pace / 2)
+        """Seconds after which a host or a relay says something, if it has nothing to say."""
+
         self.relay_map = RelayMap(version=0, nodes=())
         self.relays: dict[NodeId, Machine] = {}
         self.hosts: dict[NodeId, Machine] = {}
@@ -121,7 +131,7 @@ class Fleet:
         """What resources have to say reaches their tasks, for as long as it is wanted."""
         random = self.world.random
         while True:
-            await asyncio.sleep(random.uniform(0.02, 0.25))
+            await asyncio.sleep(random.uniform(0.02, 0.25) * self.pace)
             resource = random.choice(self.resources)
             resource.number += 1
             for node, epoch in resource.emitters.items():
@@ -221,7 +231,7 @@ class SimHost:
     async def run(self) -> None:
         """Look now and then whether there is something to hand over, and somebody to take it."""
         while True:
-            await asyncio.sleep(self._fleet.world.random.uniform(0.02, 0.2))
+            await asyncio.sleep(self._fleet.world.random.uniform(0.02, 0.2) * self._fleet.pace)
             if self._link is None:
                 self._connect()
             self._hand_over()
@@ -267,7 +277,7 @@ class SimHost:
     def _hand_over(self) -> None:
         while self._unsent and self._link is not None and self._may_send and len(self._sent) < UNACKED:
             self._send([self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))])
-        if self._link is not None and self._may_send and self._fleet.world.time - self._told >= 1.0:
+        if self._link is not None and self._may_send and self._fleet.world.time - self._told >= self._fleet.silence:
             self._send([])
 
     def _send(self, ids: list[bytes]) -> None:
@@ -326,7 +336,7 @@ class SimRelay:
             if self.core.moves_cut_short > self._cut_short:
                 self._cut_short = self.core.moves_cut_short
                 self.fleet.disturb(f"{self.node} did not finish a move")
-            await asyncio.sleep(self._dice.uniform(0.1, 0.6))
+            await asyncio.sleep(self._dice.uniform(0.1, 0.6) * max(1.0, self.fleet.pace / 3))
 
     def _follow_map(self) -> None:
         self.core.members_are(self.fleet.members, self.now)
@@ -445,7 +455,7 @@ class SimRelay:
 
     def _ping(self) -> None:
         """Other relays must know how old the messages are that they may still get."""
-        if self.fleet.world.time - self._pinged < 1.0:
+        if self.fleet.world.time - self._pinged < self.fleet.silence:
             return
         self._pinged = self.fleet.world.time
         for node, (link, relay, line) in self._ways.items():

@@ -72,13 +72,14 @@ KINDS = [
         start_within=_LONG,
     ),
 ]
+REPLICAS = {kind.name: kind.replicas for kind in KINDS}
 
 
 class SimWork:
     """What runs on a machine, in one life of its program."""
 
-    def __init__(self, world: World, machine: Machine, is_trusting: bool) -> None:
-        self._world, self._machine, self._is_trusting = world, machine, is_trusting
+    def __init__(self, world: World, machine: Machine, is_trusting: bool, pace: float) -> None:
+        self._world, self._machine, self._is_trusting, self._pace = world, machine, is_trusting, pace
         self._orders: dict[str, Order] = {}
         self.running: dict[str, Order] = {}
         self._stop_at = float("-inf")
@@ -122,7 +123,7 @@ class SimWork:
     async def run(self) -> None:
         """Start and stop, each after a while."""
         while True:
-            await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
+            await asyncio.sleep(self._world.random.uniform(0.01, 0.5) * self._pace)
             for task, order in list(self.running.items()):
                 wanted = self._orders.get(task)
                 if wanted is None or wanted.epoch != order.epoch or (order.is_exclusive and not self.may_act):
@@ -149,46 +150,53 @@ class SimWork:
 class Resources:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self._world, self._broken = world, broken
+    def __init__(self, world: World, broken: str | None, *, names: int = 14, pace: float = 1.0) -> None:
+        """`names`: resources of a kind at most; `pace`: by how much longer it takes from one thing to the next."""
+        self._world, self._broken, self._names, self._pace = world, broken, names, pace
         self._work: dict[Process, SimWork] = {}
-        self._wanted: dict[str, ResourceRecord] = {}
         self.terms = 0
         self.writes = 0
 
     def counts(self) -> Mapping[str, int]:
         """What was tried."""
-        return {"terms": self.terms, "leader writes accepted": self.writes}
+        return {"terms": self.terms, "commits of assignments": self.writes}
 
     async def run(self) -> None:
         """The whole story."""
         world = self._world
-        world.network.committed = self._check
+        world.network.committed = self.check
         for number in range(world.random.randint(3, 5)):
             world.start(f"n{number}", self._program)
-        client = asyncio.create_task(self._change_resources(SimStore(world.network, "client", world.store_clock)))
-        watching = asyncio.create_task(self._watch_exclusive())
+        client = asyncio.create_task(self.change(SimStore(world.network, "client", world.store_clock)))
+        watching = asyncio.create_task(self.watch())
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
         client.cancel()
-        await asyncio.sleep(RECOVERY)
-        self._check_settled("after the faults")
-        await self._stay_quiet("settled")
-        await self._change_leader()
+        await self.recover()
         watching.cancel()
         await asyncio.gather(client, watching, return_exceptions=True)
         await world.end()
 
+    async def recover(self) -> None:
+        """The faults are over: everything is covered soon, and then nothing moves, whoever leads."""
+        await asyncio.sleep(RECOVERY)
+        self._check_settled("after the faults")
+        await self._stay_quiet("settled")
+        await self._change_leader()
+
     # What runs on each machine
 
+    def work(self, machine: Machine) -> SimWork:
+        """What the present process of a machine does."""
+        work = self._work[machine.process] = SimWork(self._world, machine, self._broken == "deadline", self._pace)
+        return work
+
     async def _program(self, machine: Machine) -> None:
-        world, jitter = self._world, self._world.random.random
-        work = self._work[machine.process] = SimWork(world, machine, self._broken == "deadline")
+        jitter, work = self._world.random.random, self.work(machine)
 
         async def body(session: Session) -> None:
             node, keeper, store = session.node, session.keeper, machine.store
 
             async def lead(term: Term) -> None:
-                self.terms += 1
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
                     duties.create_task(supervise(term, node.session, roster, CONFIG, machine.clock, _nobody))
@@ -199,7 +207,7 @@ class Resources:
             )
             try:
                 async with asyncio.TaskGroup() as parts:
-                    within = _InSession(work, keeper)
+                    within = InSession(work, keeper)
                     parts.create_task(follow_assignments(store, node.id, within, machine.clock, jitter))
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: KINDS))
@@ -214,12 +222,13 @@ class Resources:
 
     # Who asks for resources
 
-    async def _change_resources(self, store: SimStore) -> None:
+    async def change(self, store: SimStore) -> None:
+        """Add resources, change them and take them away, for ever."""
         random = self._world.random
         while True:
-            await asyncio.sleep(random.uniform(0.05, 3.0))
+            await asyncio.sleep(random.uniform(0.05, 3.0) * self._pace)
             kind = random.choice(("room", "room", "single"))
-            record = self._record(kind, str(random.randrange(14)))
+            record = self._record(kind, str(random.randrange(self._names)))
             key = keys.resource(record.kind, record.id)
             write: Write = Delete(key) if random.random() < 0.3 else Put(key, codec.encode(record))
             with suppress(Conflict, Unavailable, Unknown):
@@ -231,7 +240,9 @@ class Resources:
 
     # The rules
 
-    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+    def check(self, writes: Iterable[Write], revision: Revision) -> None:
+        """The rules, at each accepted commit."""
+        self.terms += any(isinstance(write, Put) and write.key == keys.LEADER for write in writes)
         if not any(write.key.startswith(keys.ASSIGNMENTS) for write in writes):
             return
         self.writes += 1
@@ -244,9 +255,10 @@ class Resources:
             self._world.violate(f"{over[0]} has more tasks than slots")
         self._check_exclusive()
 
-    async def _watch_exclusive(self) -> None:
+    async def watch(self) -> None:
+        """Look who acts, for ever."""
         while True:
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.25 * self._pace)
             self._check_exclusive()
 
     def _check_exclusive(self) -> None:
@@ -272,9 +284,9 @@ class Resources:
         wanted = {}
         for entry in universe.scan(keys.RESOURCES, None, None, None).entries:
             record = codec.decode(ResourceRecord, entry.value)
-            kind = next(kind for kind in KINDS if kind.name == record.kind)
-            wanted[f"{record.kind}/{record.id}"] = kind.replicas
-        for name in wanted.keys() | placed.keys():
+            if record.kind in REPLICAS:
+                wanted[f"{record.kind}/{record.id}"] = REPLICAS[record.kind]
+        for name in wanted.keys() | {name for name in placed if _kind_of(name) in REPLICAS}:
             has, should = len(placed.get(name, [])), wanted.get(name, 0)
             if has != should and not (has < should and self._lacks_slots(name)):
                 self._world.violate(f"{when}: {name} has {has} of {should} tasks")
@@ -290,11 +302,11 @@ class Resources:
             (node, task): entry.modified
             for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries
             for node, _, task in [entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")]
-            if not codec.decode(Assignment, entry.value).stopping
+            if _kind_of(task) in REPLICAS and not codec.decode(Assignment, entry.value).stopping
         }
         running = {
             (machine.name, task): order.epoch
-            for machine in self._world.machines
+            for machine in self._world.nodes
             for task, order in self._work[machine.process].running.items()
         }
         for key in assigned.keys() | running.keys():
@@ -322,7 +334,7 @@ class Resources:
             self._world.violate("a change of leader moved something")
 
 
-class _InSession:
+class InSession:
     """The work within one session, as a node composes it."""
 
     def __init__(self, work: SimWork, keeper: Keeper) -> None:
@@ -335,6 +347,10 @@ class _InSession:
         work, keeper = self._work, self._keeper
         work.want(orders)
         keeper.tell(lambda: work.extend(keeper.safe_until))
+
+
+def _kind_of(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _nobody(*_: object, **__: object) -> None:

@@ -22,6 +22,8 @@ from rota.model.config import RuntimeConfig
 from rota.node.posts import ROUTER_GROUP, Post, group_pool, posts
 from rota.node.services import BATCH, GRACE
 from rota.node.tables import table
+from rota.sim.outside import in_process
+from rota.sim.world import Process
 from rota.workloads.services.dispatch import Caller, Dispatch, Seat
 from rota.workloads.services.parcels import (
     ADDRESS,
@@ -82,10 +84,13 @@ class Fate:
 
 
 class Line:
-    """One direction of a socket: what is sent arrives in order, each after a while."""
+    """One direction of a socket: what is sent arrives in order, each after a while.
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    Between processes of one node it is theirs; what comes from outside says in which process it arrives.
+    """
+
+    def __init__(self, random: Random, to: Process | None = None) -> None:
+        self._random, self._to = random, to
         self._loop = asyncio.get_running_loop()
         self._last = 0.0
 
@@ -93,7 +98,10 @@ class Line:
         """Do something at the other end."""
         soon = self._loop.time() + self._random.uniform(0.0001, SLOWEST)
         self._last = max(soon, self._last + 1e-6)
-        self._loop.call_at(self._last, act)
+        if self._to is None:
+            self._loop.call_at(self._last, act)
+        else:
+            in_process(self._to, self._last - self._loop.time(), act)
 
 
 class SimClient(Caller):
@@ -101,9 +109,11 @@ class SimClient(Caller):
 
     __slots__ = ("down", "heard", "is_gone", "up")
 
-    def __init__(self, random: Random, heard: Callable[["SimClient", bytes], None]) -> None:
+    def __init__(
+        self, random: Random, heard: Callable[["SimClient", bytes], None], server: Process | None = None
+    ) -> None:
         super().__init__(ADDRESS.pack(4, 1, b""))
-        self.up, self.down, self.heard = Line(random), Line(random), heard
+        self.up, self.down, self.heard = Line(random, server), Line(random), heard
         self.is_gone = False
         """Has it hung up? The proxy hears that later."""
 

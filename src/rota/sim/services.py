@@ -20,15 +20,16 @@ workers. Then the faults stop, while reloads go on; at the end the service stops
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
 
+from rota.sim.outside import in_process
 from rota.sim.service_node import DRAIN, SERVICE, Act, Fate, Outcome, SimClient, SimNode, SimProxy, SimWorker
-from rota.sim.world import World
+from rota.sim.world import Process, World
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.dispatch import Dispatch, Group, Seat, Ticket
 from rota.workloads.services.frames import BOX, wire
@@ -118,15 +119,17 @@ class Asked:
 class Services:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self._world, self._random = world, world.random
+    def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
+        """`pace`: by how much longer than here it takes from one thing to the next."""
+        self._world, self._random, self._pace = world, world.random, pace
         self._asked: dict[int, Asked] = {}
+        self._connected: set[SimClient] = set()
         self._clients: set[asyncio.Task[None]] = set()
         self._proxies = self._random.randint(1, 2)
         self._reloads = 0
         self._is_raging, self._is_calm = True, False
-        make = BROKEN[broken] if broken else Dispatch
-        self._node = SimNode(self._random, self, self._code(), make)
+        self._make = BROKEN[broken] if broken else Dispatch
+        self._process: Process | None = None
 
     def counts(self) -> Mapping[str, int]:
         """What was tried."""
@@ -135,9 +138,39 @@ class Services:
     async def run(self) -> None:
         """The whole story."""
         asyncio.get_running_loop().set_exception_handler(self._fell)
-        for _ in range(self._random.randint(3, 8)):
-            self._clients.add(asyncio.create_task(self._ask_on()))
-        await self._rage()
+        self.serve()
+        self.connect(self._random.randint(3, 8))
+        beside = [asyncio.create_task(each) for each in self.people()]
+        await asyncio.sleep(FAULTS_END)
+        for task in beside:
+            task.cancel()
+        await self.recover()
+        await self._world.end()
+
+    def serve(self, process: Process | None = None) -> None:
+        """A node begins to serve, in a process if there is one; whoever had a connection before has lost it."""
+        for client in self._connected:
+            client.is_gone = True
+        self._connected.clear()
+        self._process = process
+        self._node = SimNode(self._random, self, self._code(), self._make)
+
+    def connect(self, clients: int) -> None:
+        """Let so many ask, from now on."""
+        self._clients |= {asyncio.create_task(self._ask_on()) for _ in range(clients)}
+
+    def people(self) -> list[Coroutine[Any, Any, None]]:
+        """What is done to the service, for ever."""
+        return [
+            self._again(0.3, 4.0, self._kill_one),
+            self._again(1.0, 8.0, self._reload),
+            self._again(3.0, 20.0, self._clear),
+        ]
+
+    async def recover(self) -> None:
+        """The faults are over: reloads cost nothing soon, and what was asked is answered."""
+        self._is_raging = False
+        self._world.tell("the faults have stopped")
         await asyncio.sleep(HEALED)
         self._is_calm = True
         await self._reload_calmly()
@@ -147,7 +180,6 @@ class Services:
         await self._stop()
         await self._hush()
         self._check_answers()
-        await self._world.end()
 
     # The story
 
@@ -155,23 +187,17 @@ class Services:
         """A process would have died of it."""
         self._world.violate(f"{context['message']}: {context.get('exception')!r}")
 
-    async def _rage(self) -> None:
-        """Crashes, reloads and clears, for a while."""
-        beside = [
-            asyncio.create_task(self._again(0.3, 4.0, self._kill_one)),
-            asyncio.create_task(self._again(1.0, 8.0, self._reload)),
-            asyncio.create_task(self._again(3.0, 20.0, self._clear)),
-        ]
-        await asyncio.sleep(FAULTS_END)
-        for task in beside:
-            task.cancel()
-        self._is_raging = False
-        self._world.tell("the faults have stopped")
-
     async def _again(self, least: float, most: float, act: Act) -> None:
         while True:
-            await asyncio.sleep(self._random.uniform(least, most))
+            await asyncio.sleep(self._random.uniform(least, most) * self._pace)
+            self._inside(act)
+
+    def _inside(self, act: Act) -> None:
+        """Do something to the node, where it runs."""
+        if self._process is None:
             act()
+        else:
+            in_process(self._process, 0.0, act)
 
     def _kill_one(self) -> None:
         if self._node.workers:
@@ -188,12 +214,11 @@ class Services:
 
     def _clear(self) -> None:
         self._world.tell("the queues are cleared")
-        for proxy in self._node.proxies:
-            proxy.from_agent.send(proxy.clear)
+        self._tell_proxies(SimProxy.clear)
 
     async def _reload_calmly(self) -> None:
         for _ in range(2):
-            self._reload()
+            self._inside(self._reload)
             await asyncio.sleep(CALM / 2)
         await asyncio.sleep(SETTLES)
         if not self._node.is_settled:
@@ -207,26 +232,30 @@ class Services:
 
     async def _stop(self) -> None:
         self._world.tell("the service stops")
-        for proxy in self._node.proxies:
-            proxy.from_agent.send(proxy.stop)
+        self._inside(lambda: self._tell_proxies(SimProxy.stop))
         await asyncio.sleep(self._random.uniform(0.0, DRAIN.total_seconds()))
+        self._inside(lambda: self._tell_proxies(SimProxy.give_up))
+
+    def _tell_proxies(self, what: Callable[[SimProxy], None]) -> None:
         for proxy in self._node.proxies:
-            proxy.from_agent.send(proxy.give_up)
+            proxy.from_agent.send(partial(what, proxy))
 
     # Clients
 
     async def _ask_on(self) -> None:
         random = self._random
         while True:
-            client = SimClient(random, self._heard)
+            client = SimClient(random, self._heard, self._process)
+            self._connected.add(client)
             proxy = random.choice(self._node.proxies)
             eagerness = random.choice((1, 1, 3, 3, 3, 30))
             while not client.is_gone:
-                await asyncio.sleep(random.uniform(0.02, 0.8))
+                await asyncio.sleep(random.uniform(0.02, 0.8) * self._pace)
                 for _ in range(random.randint(1, eagerness)):
                     self._ask(client, proxy)
                 if random.random() < 0.03:
                     client.is_gone = True
+                    self._connected.discard(client)
                     client.up.send(partial(proxy.hung_up, client))
 
     def _ask(self, client: SimClient, proxy: SimProxy) -> None:

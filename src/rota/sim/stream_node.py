@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import msgspec
@@ -123,8 +124,11 @@ class SimStreams:
         spec: StreamSpec,
         broken: str | None,
         lease: Callable[[], LeaseId | None],
+        *,
+        tell_every: float,
     ) -> None:
         self._machine, self._store, self._spec, self._broken, self._lease = machine, store, spec, broken, lease
+        self._tell_every = timedelta(seconds=tell_every)
         self._orders: dict[str, Order] = {}
         self._running: dict[str, tuple[Order, asyncio.Task[None]]] = {}
         self._returned: dict[str, str] = {}
@@ -208,8 +212,8 @@ class SimStreams:
         committer = MemoryCommitter(spec.sink.removeprefix("memory://"), spec.name, store, clock)
         if self._broken == "offsets":
             committer._catalogue = _Blind(store, spec.name)
-        limits = Limits(time=spec.checkpoint_every, batch=spec.batch)
-        kind = _Greedy if self._broken == "end" else StreamTask
+        limits = Limits(time=spec.checkpoint_every, batch=spec.batch, tell=self._tell_every)
+        kind = {"end": _Greedy, "resume": _Skipping}.get(self._broken or "", StreamTask)
         while True:
             with suppress(RotaError):  # the source is away
                 async with open_source(spec.source) as source:
@@ -241,3 +245,13 @@ class _Greedy(StreamTask):
         if progress.ends is not None:
             batch = msgspec.structs.replace(batch, next=min(batch.next, progress.ends[batch.partition]))
         await super()._take(progress, batch)
+
+
+class _Skipping(StreamTask):
+    """Goes on one record behind the last published one."""
+
+    async def _begin(self) -> Progress:
+        progress = await super()._begin()
+        if progress.group.sequences:
+            progress.offsets = {partition: at + 1 for partition, at in progress.offsets.items()}
+        return progress

@@ -11,17 +11,18 @@ What must hold:
 - Once the faults have stopped, everything is published, and when the stream is suspended no group is left.
 - In the end every record is in the output as often as the moves of its offset say: once, where there were none.
 
-`broken="offsets"` publishes without looking at the offsets, `broken="end"` takes records past an agreed end, and
-`broken="status"` lets the leader write groups without expecting the stream's status; the scenario must find all three.
+`broken="offsets"` publishes without looking at the offsets, `broken="end"` takes records past an agreed end,
+`broken="resume"` goes on one record too late in a group that others began, and `broken="status"` lets the leader write
+groups without expecting the stream's status; the scenario must find all four.
 """
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rota.committers.memory import MemoryCommitter
 from rota.control.leader import Candidate
@@ -60,7 +61,7 @@ CALM = 150
 
 T = TypeVar("T")
 STREAM = "clicks"
-BROKEN = ("offsets", "end", "status")
+BROKEN = ("offsets", "end", "resume", "status")
 """What can be broken on purpose."""
 
 _LONG = timedelta(hours=1)
@@ -78,30 +79,45 @@ KIND = KindRecord(
 class Streams:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None) -> None:
-        self.world, self._broken = world, broken
+    def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
+        """`pace`: by how much longer than here it takes from one thing to the next."""
+        self.world, self._broken, self._pace = world, broken, pace
         self._name = f"sim-{world.seed}"
         self._topic = topic(self._name)
-        self._perils = Perils(world)
+        self.perils = Perils(world)
         self._work: dict[Process, SimStreams] = {}
         self._at: dict[int, int] = {}
         self._groups: dict[str, Group] = {}
-        self._terms = self._publishes = self._killed = 0
+        self._publishes = self._killed = 0
 
     def counts(self) -> Mapping[str, int]:
         """What was tried."""
         return {
             "records": sum(each.end for each in self._topic.partitions),
             "publishes": self._publishes,
-            "terms": self._terms,
-            "perils at a step": self._perils.strikes.total(),
+            "perils at a step": self.perils.strikes.total(),
             "workers killed": self._killed,
         }
 
     async def run(self) -> None:
         """The whole story."""
         world = self.world
-        random.seed(world.seed)  # where tasks and the leader wait a little, they draw from there
+        world.network.committed = self.check
+        self.prepare(FAULTS_END)
+        for number in range(world.random.randint(3, 5)):
+            world.start(f"n{number}", self._program)
+        client = SimStore(world.network, "client", world.store_clock)
+        busy = [asyncio.create_task(each) for each in self.people(client)]
+        await rage(world, until=FAULTS_END, pause=(1.0, 15.0), length=(0.5, 30.0))
+        for task in busy:
+            task.cancel()
+        await asyncio.gather(*busy, return_exceptions=True)
+        await self.recover(client)
+        await world.end()
+
+    def prepare(self, faults_end: float) -> None:
+        """Have a source, and a stream that reads it."""
+        random.seed(self.world.seed)  # where tasks and the leader wait a little, they draw from there
         MemoryCommitter.written.pop(self._name, None)
         self._topic.make_anew(4)
         self._topic.start()
@@ -112,49 +128,50 @@ class Streams:
             start="earliest",
             tasks=2,
             replicas=2,
-            duration="8s",
-            checkpoint_every="2s",
+            duration=f"{8 * self._pace:g}s",
+            checkpoint_every=f"{2 * self._pace:g}s",
             completion_timeout="20s",
             is_async=False,
         )
-        world.network.committed = self._check
-        self._perils.until = FAULTS_END
-        for number in range(world.random.randint(3, 5)):
-            world.start(f"n{number}", self._program)
-        client = SimStore(world.network, "client", world.store_clock)
-        busy = [asyncio.create_task(each) for each in (self._append(), self._ask(client), self._disturb())]
-        await rage(world, until=FAULTS_END, pause=(1.0, 15.0), length=(0.5, 30.0))
-        for task in busy:
-            task.cancel()
-        await asyncio.gather(*busy, return_exceptions=True)
+        self.record = declared("sim", self._spec)
+        self.perils.until = faults_end
+
+    async def recover(self, client: SimStore) -> None:
+        """The faults are over: everything is published, and then nothing is left of a suspended stream."""
         await self._calm_down(client)
         await self._settle(client)
-        await self._check_everything()
-        await world.end()
+        self._check_everything()
 
     # What runs on each machine
 
+    def work(self, machine: Machine, store: SimStore, lease: Callable[[], LeaseId | None]) -> SimStreams:
+        """The stream tasks of the present process of a machine."""
+        work = self._work[machine.process] = SimStreams(
+            machine, store, self._spec, self._broken, lease, tell_every=self._pace
+        )
+        return work
+
+    def careless(self, term: Term) -> Term:
+        """The term as the keeper of streams gets it: without a safeguard, if that is wanted."""
+        if self._broken == "status":
+            return _CarelessTerm(term.number, term.store, term.keeper, term.incarnation)
+        return term
+
     async def _program(self, machine: Machine) -> None:
         jitter = self.world.random.random
-        store = PerilousStore(self.world, machine, self._perils)
+        store = PerilousStore(self.world, machine, self.perils)
         lease: list[LeaseId] = []
-        work = self._work[machine.process] = SimStreams(
-            machine, store, self._spec, self._broken, lambda: lease[-1] if lease else None
-        )
+        work = self.work(machine, store, lambda: lease[-1] if lease else None)
 
         async def body(session: Session) -> None:
             node, keeper = session.node, session.keeper
 
             async def lead(term: Term) -> None:
-                self._terms += 1
                 roster = await last_roster(term)
-                careless = term
-                if self._broken == "status":
-                    careless = _CarelessTerm(term.number, term.store, term.keeper, term.incarnation)
                 async with asyncio.TaskGroup() as duties:
                     duties.create_task(supervise(term, node.session, roster, CONFIG, machine.clock, _nobody))
                     duties.create_task(keep_roster(term, _nobody))
-                    duties.create_task(keep_streams(careless, machine.clock, _nobody))
+                    duties.create_task(keep_streams(self.careless(term), machine.clock, _nobody))
 
             candidate = Candidate(
                 store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
@@ -165,7 +182,7 @@ class Streams:
                     parts.create_task(follow_assignments(store, node.id, work, machine.clock, jitter))
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: [KIND]))
-                    parts.create_task(publish_streams(store, session, lambda: [declared("sim", self._spec)]))
+                    parts.create_task(publish_streams(store, session, lambda: [self.record]))
                     parts.create_task(candidate.run())
             finally:
                 lease.clear()
@@ -175,10 +192,14 @@ class Streams:
 
     # What happens to them
 
+    def people(self, store: SimStore) -> list[Coroutine[Any, Any, None]]:
+        """What is done to the stream and its source, for ever."""
+        return [self._append(), self._ask(store), self._disturb()]
+
     async def _append(self) -> None:
         chance = self.world.random
         while True:
-            await asyncio.sleep(chance.uniform(0.05, 1.5))
+            await asyncio.sleep(chance.uniform(0.05, 1.5) * self._pace)
             partition = chance.randrange(len(self._topic.partitions))
             self._topic.append(partition, [NewRecord(value=b"x")] * chance.randint(1, 40))
             if chance.random() < 0.05:
@@ -188,7 +209,7 @@ class Streams:
         """People want this and that."""
         chance = self.world.random
         while True:
-            await asyncio.sleep(chance.uniform(1, 12))
+            await asyncio.sleep(chance.uniform(1, 12) * self._pace)
             with suppress(Conflict, Unavailable, Unknown):
                 match chance.randrange(6):
                     case 0 | 1:
@@ -213,8 +234,8 @@ class Streams:
         """Workers die, the dead come back, the source goes away, and has another partition."""
         chance, world = self.world.random, self.world
         while True:
-            await asyncio.sleep(chance.uniform(0.5, 4))
-            for machine in world.machines:
+            await asyncio.sleep(chance.uniform(0.5, 4) * self._pace)
+            for machine in world.nodes:
                 if machine.process.is_dead and chance.random() < 0.4:
                     machine.restart()
             match chance.randrange(8):
@@ -230,7 +251,7 @@ class Streams:
                     pass
 
     def _kill_a_worker(self) -> None:
-        up = [machine for machine in self.world.machines if machine.is_up]
+        up = [machine for machine in self.world.nodes if machine.is_up]
         machine = self.world.random.choice(up) if up else None
         if machine and (task := self._work[machine.process].kill(self.world.random.choice)):
             self._killed += 1
@@ -272,7 +293,8 @@ class Streams:
 
     # The rules
 
-    def _check(self, writes: Iterable[Write], revision: Revision) -> None:
+    def check(self, writes: Iterable[Write], revision: Revision) -> None:
+        """The rules, at each accepted commit."""
         written = list(writes)
         manifests = [
             codec.decode(Manifest, write.value)
@@ -317,7 +339,7 @@ class Streams:
             if count > 1:
                 self.world.violate(f"{count} groups read partition {partition}")
 
-    async def _check_everything(self) -> None:
+    def _check_everything(self) -> None:
         """Every record is there as often as it should be."""
         universe = self.world.universe
         manifests = _all(Manifest, universe.scan(keys.MANIFESTS, None, None, None).entries)

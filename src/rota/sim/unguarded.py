@@ -3,6 +3,7 @@
 They reach into the relay's insides, because what they leave out is not meant to be left out.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,7 @@ from rota.workloads.resources.dedup import Excerpt, Tally, Window
 from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.held import Batch, Emission, Held, Line, Place
 from rota.workloads.resources.relay.outlet import Outlet
+from rota.workloads.resources.relay.peers import Peer
 
 
 class _Confirm(Safeguards):
@@ -90,6 +92,15 @@ class _Epoch(Safeguards):
             super()._arrive(anybody, place, batch, since, now)
 
 
+class _Requeue(Safeguards):
+    """Forgets what was under way to a relay when the way there breaks."""
+
+    class relay(Relay):  # noqa: N801
+        def peer_broke(self, peer: Peer) -> None:
+            peer.acked(sys.maxsize)
+            super().peer_broke(peer)
+
+
 UNGUARDED: Mapping[str, Safeguards] = {
     "confirm": _Confirm(),
     "fsync": _Fsync(),
@@ -99,4 +110,5 @@ UNGUARDED: Mapping[str, Safeguards] = {
     "horizon": _Horizon(),
     "queueing": _Queueing(),
     "epoch": _Epoch(),
+    "requeue": _Requeue(),
 }

@@ -56,8 +56,10 @@ class Process:
 class Machine:
     """A name, a clock, a way to the store, and the process that runs there."""
 
-    def __init__(self, world: "World", name: str, program: Callable[["Machine"], Awaitable[None]]) -> None:
-        self.name = name
+    def __init__(
+        self, world: "World", name: str, program: Callable[["Machine"], Awaitable[None]], has_own_faults: bool = False
+    ) -> None:
+        self.name, self.has_own_faults = name, has_own_faults
         self.clock = SimClock(world.random)
         self.store = SimStore(world.network, name, self.clock)
         self._world = world
@@ -122,9 +124,16 @@ class World:
         """Seconds since the beginning."""
         return self._loop.time()
 
-    def start(self, name: str, program: Callable[[Machine], Awaitable[None]]) -> Machine:
-        """A machine that runs `program`."""
-        machine = Machine(self, name, program)
+    @property
+    def nodes(self) -> list[Machine]:
+        """The machines that the faults of all scenarios may hit."""
+        return [machine for machine in self.machines if not machine.has_own_faults]
+
+    def start(
+        self, name: str, program: Callable[[Machine], Awaitable[None]], *, has_own_faults: bool = False
+    ) -> Machine:
+        """A machine that runs `program`; one with faults of its own is left alone by those of all scenarios."""
+        machine = Machine(self, name, program, has_own_faults)
         self.machines.append(machine)
         return machine
 

@@ -72,7 +72,7 @@ class Universe:
         self._history: list[_Step] = []
         self._leases: dict[LeaseId, _Granted] = {}
         self._lease_numbers = count(1)
-        self._moved = asyncio.Event()
+        self._waiting: dict[asyncio.Future[Revision], Key] = {}
         self.loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
@@ -129,10 +129,16 @@ class Universe:
                 found.append(Commit(step.commit.revision, changes))
         return found
 
-    async def moved_past(self, revision: Revision) -> None:
-        """Wait until there is a newer commit."""
-        while self.revision <= revision:
-            await self._moved.wait()
+    async def news(self, prefix: Key, after: Revision) -> Revision:
+        """Wait until a commit past `after` touches the prefix; the newest revision before it."""
+        if found := self.since(prefix, after):
+            return Revision(found[0].revision - 1)
+        waiter: asyncio.Future[Revision] = self.loop.create_future()
+        self._waiting[waiter] = prefix
+        try:
+            return await waiter
+        finally:
+            self._waiting.pop(waiter, None)
 
     def grant(self, ttl: timedelta) -> LeaseId:
         """A new lease."""
@@ -181,8 +187,15 @@ class Universe:
         changes = tuple(Change(key, after[key]) for key in sorted(after))
         self._history.append(_Step(Commit(revision, changes), before))
         self.revision = revision
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        self._tell(changes, Revision(revision - 1))
+
+    def _tell(self, changes: Iterable[Change], before: Revision) -> None:
+        """Wake those who wait for news below a prefix of one of these."""
+        touched = [change.key for change in changes]
+        for waiter, prefix in self._waiting.items():
+            for key in touched:
+                if key.startswith(prefix) and not waiter.done():
+                    waiter.set_result(before)
 
     def _place(self, key: Key, old: Entry | None, new: Entry | None) -> None:
         if old is not None and old.lease in self._leases:
@@ -239,8 +252,7 @@ class MemoryStore:
             reached = universe.revision
             for commit in universe.since(prefix, after):
                 yield commit
-            after = max(after, reached)
-            await universe.moved_past(after)
+            after = await universe.news(prefix, max(after, reached))
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)

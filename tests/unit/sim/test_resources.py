@@ -7,7 +7,7 @@ def test_resources_stay_covered_whatever_happens() -> None:
     verdicts = list(run_seeds(range(12), "resources"))
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     assert sum(verdict.counts["terms"] for verdict in verdicts) > 30
-    assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 300, "nothing was tried"
+    assert sum(verdict.counts["commits of assignments"] for verdict in verdicts) > 300, "nothing was tried"
 
 
 def test_exclusive_work_that_trusts_its_lease_for_ever_is_found() -> None:

@@ -52,12 +52,15 @@ class StoreClock:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self._ahead: Sample | None = None
+        """The one that says the latest time: it does so at any moment, and the time is asked for often."""
+
         self.is_known = asyncio.Event()
 
     def now(self) -> datetime:
         """What the store's clock shows, or a little before; only once it is known."""
-        now = self._clock.monotonic()
-        return max(sample.earliest(now) for sample in self._samples)
+        assert self._ahead is not None
+        return self._ahead.earliest(self._clock.monotonic())
 
     async def run(self) -> None:
         """Keep it true, for ever."""
@@ -78,6 +81,7 @@ class StoreClock:
             log.warning("the store's clock was set", extra={"by": str(sample.wall - self.now())})
             self._samples.clear()
         self._samples.append(sample)
+        self._ahead = max(self._samples, key=lambda each: each.earliest(sample.came))
         self.is_known.set()
 
     async def _sample(self) -> Sample:

@@ -159,6 +159,9 @@ class Owner:
         self.has_room: Callable[[], None] = lambda: None
         """Called when an attempt has ended."""
 
+        self.tick = TICK
+        """Seconds between looks at what is bound here."""
+
         self._untold: dict[tuple[str, Revision], Instant] = {}
         self._given_up: set[tuple[str, Revision]] = set()
         """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
@@ -245,7 +248,7 @@ class Owner:
 
     async def _look_after(self) -> None:
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(self.tick)
             self._forget_given()
             await self._take_untold()
             self._stop_what_should()
@@ -258,6 +261,8 @@ class Owner:
         untold = {(id, live.epoch): live for id in sorted(ids) for live in (self._view.live[id],)}
         self._untold = {key: self._untold.get(key, now) for key in untold}
         ripe = [live for key, live in untold.items() if now - self._untold[key] >= UNTOLD]
+        if not ripe:
+            return
         takes = [_step(live, steps.accept(live.run, live.epoch)) for live in ripe if self._may_take(live)]
         for step in await self._writer.write(takes):
             self._given_up.discard((step.about.run.id, step.about.epoch))  # what was written decides
@@ -284,6 +289,8 @@ class Owner:
 
         If the answer gets lost, they may be somebody else's already: they stay given up here as long as they seem ours.
         """
+        if not refused:
+            return
         now = self._store_clock.now()
         given = [(live, why) for live, why in refused if not self._has_begun(live)]
         self._given_up |= {(live.run.id, live.epoch) for live, _ in given}

@@ -66,6 +66,9 @@ class Writer:
         `heed` is called with those of each commit as soon as it is made: others may still be under way.
         """
         written: dict[Step, Revision] = {}
+        batches = list(_batches(map(_packed, steps)))
+        if not batches:
+            return written
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def one(batch: list[_Packed]) -> None:
@@ -75,7 +78,7 @@ class Writer:
                 heed(done)
 
         async with asyncio.TaskGroup() as commits:
-            for batch in _batches(map(_packed, steps)):
+            for batch in batches:
                 commits.create_task(one(batch))
         return written
 

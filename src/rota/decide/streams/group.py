@@ -83,6 +83,18 @@ def oldest_start(members: Sequence[Member]) -> datetime | None:
     return min(begun, default=None)
 
 
+def reading_since(group: Group, members: Sequence[Member], now: datetime) -> datetime | None:
+    """When a group's tasks began to read, so far as that can be.
+
+    They say it by their own clocks. By those of the leader it was not before the group was made, nor is it in the
+    future: without that a leader whose clock is ahead would end every group the moment it has begun.
+    """
+    started = oldest_start(members)
+    if started is None:
+        return None
+    return group.created if started > now else max(started, group.created)
+
+
 def is_overdue(group: Group, patience: timedelta, now: datetime) -> bool:
     """Has it been publishing for too long, with nothing to show for it?"""
     return group.phase is Phase.PUBLISHING and now - (group.progressed or group.since) > patience

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import sha1
 
 from rota.decide.streams import chain
-from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start
+from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start, reading_since
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, Phase, TaskState
 
@@ -154,7 +154,7 @@ def _wish(
     """Why a group should end for good."""
     if group.phase is not Phase.READING:
         return None
-    started = oldest_start(members.get(group.id, ()))
+    started = reading_since(group, members.get(group.id, ()), now)
     is_old = started is not None and now - started >= aims.tuning.duration
     reasons = {
         "the stream is stopping": aims.is_stopping,
@@ -242,7 +242,7 @@ def _is_ending(aims: Aims, held: Sequence[Group], members: Mapping[str, Sequence
     """Do these groups end soon, so that their successor should be started?"""
     ending = timedelta() if aims.tuning.duration < aims.lead else aims.tuning.duration - aims.lead
     for group in held:
-        started = oldest_start(members.get(group.id, ()))
+        started = reading_since(group, members.get(group.id, ()), now)
         if group.is_final or (started is not None and now - started >= ending):
             return True
     return False

@@ -40,9 +40,6 @@ T = TypeVar("T")
 PATIENCE = timedelta(milliseconds=50), timedelta(seconds=2)
 """Shortest and longest wait before something is tried again that could not be done."""
 
-TELL = 1.0
-"""Seconds between statuses, while nothing changes but figures."""
-
 FEW, REST = 100, 0.02
 """A task that read no more records than this rests so many seconds: a read costs the same, however little comes."""
 
@@ -54,13 +51,16 @@ UNREADABLE, VANISHED = "not readable", "vanished"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much of a sequence a task has in its hands before it asks for a checkpoint."""
+    """How much of a sequence a task has in its hands before it asks for a checkpoint, and how long it is silent."""
 
     rows: int = 5_000_000
     bytes: int = 256 * 1024 * 1024
     time: timedelta | None = None
     batch: int = 2000
     """Records that are read at a time."""
+
+    tell: timedelta = timedelta(seconds=1)
+    """The time between statuses, while nothing changes but figures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +222,8 @@ class StreamTask:
         reading = asyncio.ensure_future(reader.read(self._limits.batch))
         hearing = asyncio.ensure_future(self._bell.wait(self._bell.count))
         try:
-            await asyncio.wait([reading, hearing], timeout=TELL, return_when=asyncio.FIRST_COMPLETED)
+            tell = self._limits.tell.total_seconds()
+            await asyncio.wait([reading, hearing], timeout=tell, return_when=asyncio.FIRST_COMPLETED)
         finally:
             reading.cancel()
             hearing.cancel()
@@ -327,7 +328,7 @@ class StreamTask:
         """Say how it is: at once when something changes, and now and then when only figures do."""
         heard = 0
         while True:
-            heard = await self._bell.wait(heard, TELL)
+            heard = await self._bell.wait(heard, self._limits.tell.total_seconds())
             await self._tell()
 
     async def _tell(self) -> None:
