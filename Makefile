@@ -30,9 +30,9 @@ check: setup     ## format, lint, types, import contract
 format: setup    ## format and sort imports
 	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: setup     ## measure store and sink beside bare drivers, services beside burst, streams and jobs beside others (never fails the build)
+bench: setup     ## measure everything beside bare drivers and peers, into .rota/bench.md or REPORT=FILE.md (never fails the build)
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks --everything --report $(or $(REPORT),.rota/bench.md) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 simulate: setup  ## deep run of the simulator: thousands of seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
