@@ -7,6 +7,7 @@ end a ledger says what became of every message, request, run and record. The see
 import asyncio
 import os
 import random
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -24,29 +25,57 @@ from tests.kit.chaos.ledger import Ledger, reckon
 from tests.kit.harness import EtcdHarness, MysqlHarness, PostgresHarness, StoreHarness
 from tests.kit.process import ROOT
 
-STORES: dict[str, type[StoreHarness]] = {kind.name: kind for kind in (EtcdHarness, PostgresHarness, MysqlHarness)}
+STORES: dict[str, type[StoreHarness]] = {
+    "etcd": EtcdHarness,
+    "postgresql": PostgresHarness,
+    "mariadb": MysqlHarness,
+}
 
 
 async def chaos(minutes: float, *, seed: int, store: str = "postgresql") -> Ledger:
     """So many minutes of it, and the ledger; what happens is told on the error output as it comes."""
-    with _folder() as base:
+    with _folder(seed) as base:
         async with arena(base, STORES[store]) as found:
-            faults = Faults(found, seed, say=lambda text: print(text, file=sys.stderr, flush=True))
+            faults = Faults(found, seed, say=lambda text: _tell(text, base / "tale"))
             async with running(found.producing.run(), found.vitals.run()):
                 asking = [asyncio.create_task(client.run()) for client in found.clients]
                 await faults.rage(60 * minutes)
                 for client in found.clients:
                     client.stop()
                 await asyncio.gather(*asking)
-            return await reckon(found, faults.damage)
+            ledger = await reckon(found, faults.damage)
+        if not all(line.is_ok for line in lines(ledger)):
+            _keep(base, seed)
+        return ledger
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def _folder(seed: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rota-chaos-") as folder:
         base = Path(folder)
         base.chmod(0o755)  # PostgreSQL runs as a user of its own
-        yield base
+        try:
+            yield base
+        except BaseException:
+            _keep(base, seed)
+            raise
+
+
+def _keep(base: Path, seed: int) -> None:
+    """Keep logs and notes of a run that went wrong, so that somebody can look into it."""
+    place = ROOT / ".rota" / f"chaos-{seed}"
+    for path in (*base.glob("*"), *base.glob("*/*")):
+        if path.is_file():
+            target = place / path.relative_to(base)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    print(f"logs and notes are in {place.relative_to(ROOT)}", file=sys.stderr, flush=True)
+
+
+def _tell(text: str, tale: Path) -> None:
+    print(text, file=sys.stderr, flush=True)
+    with tale.open("a") as file:
+        file.write(text + "\n")
 
 
 def lines(ledger: Ledger) -> Iterator[Line]:
