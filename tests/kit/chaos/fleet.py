@@ -162,7 +162,7 @@ async def arena(base: Path, kind: type[StoreHarness]) -> AsyncIterator[Arena]:
                 Client(f"{name}{number}", name, ports[name], requests) for name in NAMES for number in range(CLIENTS)
             ],
             requests=requests,
-            vitals=Vitals(fleet),
+            vitals=Vitals(fleet, base / "vitals"),
         )
         await _begin(found)
         yield found

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import psutil
@@ -64,10 +65,10 @@ def growth(node: str, looks: Sequence[Look]) -> Growth:
 
 
 class Vitals:
-    """Looks at the agents of a fleet."""
+    """Looks at the agents of a fleet, and writes down what it sees."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: Fleet, file: Path) -> None:
+        self._fleet, self._file = fleet, file
         self._lives: defaultdict[tuple[str, int], list[Look]] = defaultdict(list)
         """By node and process: an agent that was started again is another one."""
 
@@ -92,3 +93,5 @@ class Vitals:
             process = psutil.Process(pid)
             look = Look(time.monotonic(), process.memory_info().rss, process.num_fds())
             self._lives[name, pid].append(look)
+            with self._file.open("a") as file:
+                file.write(f"{name} {pid} {look.at:.1f} {look.memory} {look.files}\n")
