@@ -120,12 +120,15 @@ def _requests(ledger: Ledger) -> Iterator[Line]:
 
 def _runs(ledger: Ledger) -> Iterator[Line]:
     found = ledger.runs
+    when = found.missed_when
+    span = f" (due from {min(when):%H:%M:%S} to {max(when):%H:%M:%S})" if when else ""
     yield Line(
         found.is_right,
-        "runs: each due time ran once, or is listed as missed",
+        "runs: each due time ran once, or nobody could decide it for 30 s and it is listed as missed",
         f"{found.due:,} due, {found.once:,} ran under one token, {found.again} once more because their node was lost, "
-        f"{found.missed} listed as missed, {len(found.unaccounted)} without account, {len(found.doubled)} doubled"
-        f"{_some((*found.unaccounted, *found.doubled))}",
+        f"{found.missed} listed as missed{span}, {len(found.hasty)} of them too early, "
+        f"{len(found.unaccounted)} without account, {len(found.doubled)} doubled"
+        f"{_some((*found.unaccounted, *found.doubled, *found.hasty))}",
     )
 
 

@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from rota.control.jobs import verbs
-from rota.decide.jobs.due import decided, times
+from rota.decide.jobs.due import LATE, decided, times
 from rota.model import codec, keys
 from rota.model.ids import Key
 from rota.model.job import Cause, JobCursor, JobRecord, RunRecord, RunState
@@ -82,6 +82,10 @@ class Account:
     missed: int = 0
     """Recorded as missed, or as stood for by another run."""
 
+    missed_when: list[datetime] = field(default_factory=list)
+    hasty: list[str] = field(default_factory=list)
+    """Due times that were given up before they were late."""
+
     unaccounted: list[str] = field(default_factory=list)
     """Due times of which nothing is known, or whose success nobody noted."""
 
@@ -96,7 +100,7 @@ class Account:
     @property
     def is_right(self) -> bool:
         """Did every due time run exactly once, or is it among the missed?"""
-        return self.due > 0 and not self.unaccounted and not self.doubled
+        return self.due > 0 and not self.unaccounted and not self.doubled and not self.hasty
 
     def delay(self, percent: int) -> float:
         """That percentile of the delays, in milliseconds."""
@@ -207,14 +211,17 @@ def _count_job(
 ) -> None:
     """Hold one job's due times against its runs, and those against the notes."""
     by_due = {run.due: run for run in runs}
-    skipped = [run.skipped for run in runs if run.skipped is not None]
+    skipped = [(run.skipped, run.created) for run in runs if run.skipped is not None]
     for due in takewhile(lambda due: due <= upto, times(record.spec, record.since)):
         account.due += 1
         run = by_due.get(due)
         if run is not None and run.state is not RunState.MISSED:
             _count_run(account, run, notes[run.id])
-        elif any(each.first <= due <= each.last for each in skipped):
+        elif created := next((at for each, at in skipped if each.first <= due <= each.last), None):
             account.missed += 1
+            account.missed_when.append(due)
+            if created < due + LATE:
+                account.hasty.append(f"{record.spec.name} at {due}, given up at {created}")
         else:
             account.unaccounted.append(f"{record.spec.name} at {due}")
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 import psutil
 
@@ -70,7 +71,7 @@ class Faults:
 
     def tell(self, what: str) -> None:
         """Say something with its time."""
-        self._say(f"{time.monotonic() - self._began:7.1f} s  {what}")
+        self._say(f"{datetime.now(UTC):%H:%M:%S}  {time.monotonic() - self._began:7.1f} s  {what}")
 
     async def _harm_nodes(self, end: float) -> None:
         for fault in node_faults(self._seed, NAMES, SPARED, TTL, impossible()):
