@@ -30,9 +30,9 @@ check: setup     ## format, lint, types, import contract
 format: setup    ## format and sort imports
 	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
 
-bench: setup     ## measure store and sink beside bare drivers, services beside burst, streams and jobs beside others (never fails the build)
+bench: setup     ## measure everything beside bare drivers and peers, into .rota/bench.md or REPORT=FILE.md (never fails the build)
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks --everything --report $(or $(REPORT),.rota/bench.md) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 simulate: setup  ## deep run of the simulator: thousands of seeds of every scenario
 	@.venv/bin/rota simulate election --seeds 10000
@@ -44,9 +44,9 @@ simulate: setup  ## deep run of the simulator: thousands of seeds of every scena
 	@.venv/bin/rota simulate jobs --seeds 2000
 	@.venv/bin/rota simulate streams --seeds 500
 
-chaos: setup     ## kill and freeze leaders of real fleets on every store, again and again (about 8 minutes)
+chaos: setup     ## a real fleet with all kinds under kills, freezes, cuts, outages: make chaos MINUTES=3 STORE=postgresql SEED=1
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m shows.chaos
+	@$(PY) -m shows.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 
 show-%: setup    ## run what an issue must show, e.g. make show-ground
 	@$(PY) -m tests.kit.obtain

@@ -52,6 +52,8 @@ class Row:
     """The range over the rounds: of the ratio, or of `ours` where there is no ratio."""
     goal: str = ""
     verdict: str = ""
+    part: str = ""
+    """What of the suite it belongs to."""
 
 
 async def play(sides: Mapping[str, Side], rounds: int, turns: int) -> list[Mapping[str, Samples]]:

@@ -2,15 +2,22 @@
 
 import os
 import platform
+import re
 import sqlite3
 import statistics
+import subprocess
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
+
+import psutil
 
 from benchmarks.measure import Row
 from tests.kit import obtain
+from tests.kit.process import ROOT
 
 HEADINGS = ("what", "beside", "theirs", "ours", "", "ratio", "min–max", "goal", "verdict")
 LEFT = {0, 1, 4, 8}
@@ -19,17 +26,48 @@ LEFT = {0, 1, 4, 8}
 DRIVERS = ("grpcio", "asyncpg", "asyncmy", "aio-pika", "pika", "confluent-kafka")
 
 
+RIVALS = ("burst", "netkit", "gunicorn", "uvicorn")
+PEERS = ROOT / "requirements"
+"""Where peers are named (`peers.in`), and their versions (`peers.txt`)."""
+
+
 def facts() -> dict[str, str]:
     """What was measured on."""
     return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "rota": f"{version('rota')}, commit {_commit()}",
+        "machine": f"{_processor()}, {psutil.virtual_memory().total / 2**30:.0f} GiB, Linux {platform.release()}",
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}, asyncio's own loop",
+        "python": f"{platform.python_version()} on {platform.machine()}, asyncio's own loop",
         "sqlite": sqlite3.sqlite_version,
         **{name: "not there" if obtain.missing(name) else obtain.obtain(of) for name, of in obtain.BACKENDS.items()},
         "drivers": ", ".join(f"{name} {version(name)}" for name in DRIVERS),
+        "beside": ", ".join((*(f"{name} {version(name)}" for name in RIVALS), *peers())),
         "load average": ", ".join(f"{load:.1f}" for load in os.getloadavg()),
         "disk": f"{sync_milliseconds():.2f} ms to append and sync 4 KiB (median of 50)",
     }
+
+
+def peers() -> list[str]:
+    """The job queues and stream processors that stand beside ours, with their versions."""
+    wanted = {re.match(r"[\w-]*", line)[0] for line in (PEERS / "peers.in").read_text().splitlines()}  # type: ignore[index]
+    pinned = re.findall(r"^([\w-]+)==([\w.]+)", (PEERS / "peers.txt").read_text(), re.MULTILINE)
+    return [f"{name} {number}" for name, number in pinned if name in wanted]
+
+
+def _commit() -> str:
+    argv = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return found[1] if found else platform.processor() or "a processor that does not tell its name"
+
+
+def _read(path: str) -> str:
+    file = Path(path)
+    return file.read_text() if file.exists() else ""
 
 
 def sync_milliseconds() -> float:
@@ -46,20 +84,21 @@ def sync_milliseconds() -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as text."""
-    cells = [HEADINGS, *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(_line(line, widths) for line in cells)
+    lines = [HEADINGS, *map(cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_line(line, widths) for line in lines)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _line(line: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
         text.ljust(width) if column in LEFT else text.rjust(width)
-        for column, (text, width) in enumerate(zip(cells, widths, strict=True))
+        for column, (text, width) in enumerate(zip(line, widths, strict=True))
     )
     return "  ".join(padded).rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> tuple[str, ...]:
+    """A row, column by column."""
     bare = "–" if row.bare is None else _number(row.bare)
     ratio = "–" if row.ratio is None else f"{row.ratio:.3f}"
     span = f"{_number(row.low)}–{_number(row.high)}"

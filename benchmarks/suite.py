@@ -2,8 +2,9 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
@@ -15,6 +16,7 @@ from benchmarks import (
     services_bench,
     sink_bench,
     source_bench,
+    start_bench,
     store_bench,
     stream_bench,
     watch_bench,
@@ -27,7 +29,10 @@ from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
-USUAL = ("store", "watch", "wheel", "placement", "services", "sink", "relay", "emit", "source", "stream", "jobs")
+USUAL = (
+    *("store", "watch", "wheel", "placement", "start", "services"),
+    *("sink", "relay", "emit", "source", "stream", "jobs"),
+)
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
 STORES = ("sqlite", "etcd", "postgresql", "mysql", "memory")
@@ -39,6 +44,7 @@ MEASURES = {"store": store_bench.rows, "watch": watch_bench.rows, "scale": scale
 ALONE = {
     "wheel": wheel_bench.rows,
     "placement": placement_bench.rows,
+    "start": start_bench.rows,
     "services": services_bench.rows,
     "sink": sink_bench.rows,
     "relay": relay_bench.rows,
@@ -54,25 +60,36 @@ NEEDS = {"sink": ("rabbitmq",), "emit": ("rabbitmq",), "jobs": ("rabbitmq", "pos
 Say = Callable[[str], None]
 
 
+def chosen(only: str | None = None, *, everything: bool = False, store: str | None = None) -> Sequence[str]:
+    """The parts to measure: one, the usual ones or all; of these, those about stores if one store is asked for."""
+    if only:
+        return (only,)
+    return [part for part in (PARTS if everything else USUAL) if part in MEASURES or not store]
+
+
 def run(
     only: str | None = None, *, store: str | None = None, rounds: int = ROUNDS, say: Say = lambda text: None
 ) -> list[Row]:
     """Measure one part or the usual ones, on one store or all; `say` hears what is under way, and what is left out."""
     stores = [name for name in ((store,) if store else STORES) if not _is_left_out(name, say)]
     rows: list[Row] = []
-    for part in (only,) if only else USUAL:
+    for part in chosen(only, store=store):
         if part in MEASURES:
             for name in stores if part != "scale" else [name for name in stores if name in scale_bench.FILLS]:
                 say(f"measuring {part}, {name}")
                 with _place(name) as place:
-                    rows += asyncio.run(MEASURES[part](name, place, rounds))
-        elif (only or not store) and not _misses_server(part, say):
+                    rows += _of(part, asyncio.run(MEASURES[part](name, place, rounds)))
+        elif not _misses_server(part, say):
             say(f"measuring {part}")
             try:
-                rows += ALONE[part](rounds)
+                rows += _of(part, ALONE[part](rounds))
             except (NoCompiler, obtain.ObtainError) as error:
                 say(f"{part} is left out: {error}")
     return rows
+
+
+def _of(part: str, rows: Iterable[Row]) -> list[Row]:
+    return [replace(row, part=part) for row in rows]
 
 
 def _is_left_out(store: str, say: Say) -> bool:

@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+import benchmarks
+from shows.ground import figure
 from shows.report import Line, show
 from tests.kit.cli import ROTA
 from tests.kit.node import APP, NodeUnderTest, children, is_alive
@@ -32,7 +32,6 @@ from tests.kit.waiting import eventually
 ROUNDS = 50
 RELOADS = 100
 TASKS = 200
-HEAVY = "import pandas, pyarrow, sqlalchemy\nimport rota\napp = rota.App('heavy')\n\n@app.job()\ndef j(run): ...\n"
 
 
 def rota_up_is_quick_to_come_and_to_go() -> Iterator[Line]:
@@ -112,55 +111,9 @@ async def _kill_rounds(folder: Path, role: str) -> tuple[list[float], int]:
 
 
 def forking_beats_spawning() -> Iterator[Line]:
-    """A worker of an app that imports pandas, SQLAlchemy and pyarrow: forked and registered, beside a new python."""
-    with tempfile.TemporaryDirectory(prefix="rota-fork-") as name:
-        folder = Path(name) / "n"
-        spawned = [_spawn(folder) for _ in range(4)][1:]  # the first one fills the bytecode cache
-        forked, shared = asyncio.run(_fork(folder))
-    ratio = statistics.median(spawned) / statistics.median(forked)
-    yield Line(
-        ratio >= 30,
-        "worker start, forked and registered, beside a python with the same imports: goal 100×, short below 30×",
-        f"{ratio:.0f}× ({statistics.median(forked) * 1000:.1f} ms beside {statistics.median(spawned) * 1000:.0f} ms)",
-    )
-    yield Line(shared[0] > 2 * shared[1], "memory is shared", f"of {shared[0]} MiB in a worker {shared[1]} are its own")
-
-
-def _spawn(folder: Path) -> float:
-    folder.mkdir(exist_ok=True)
-    (folder / "heavy.py").write_text(HEAVY)
-    began = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import heavy"], cwd=folder, check=True)
-    return time.monotonic() - began
-
-
-async def _fork(folder: Path) -> tuple[list[float], tuple[int, int]]:
-    """Kill executors and see how long the next one takes from its fork to its registration."""
-    from rota.kit.clock import SYSTEM  # noqa: PLC0415
-    from rota.model.config import RuntimeConfig  # noqa: PLC0415
-    from rota.node import kernel  # noqa: PLC0415
-    from rota.node.loaders import Target  # noqa: PLC0415
-    from rota.node.runtime import Runtime  # noqa: PLC0415
-
-    kernel.adopt_orphans()
-    runtime = Runtime(Target(str(folder / "heavy.py"), "fork"), RuntimeConfig(), SYSTEM, lambda *_, **__: None, folder)
-    running = asyncio.create_task(runtime.run())
-    await runtime.load()
-    await runtime.crew.until(runtime.crew.is_settled)
-    took = []
-    for _ in range(20):
-        (worker,) = runtime.crew.workers.values()
-        runtime.crew.forgive()
-        worker.worn = "to be measured"
-        runtime.crew.wake()
-        await runtime.crew.until(lambda old=worker: old.id not in runtime.crew.workers and runtime.is_ready)
-        (fresh,) = runtime.crew.workers.values()
-        took.append(fresh.since - fresh.born)
-    assert fresh.pid is not None
-    memory = psutil.Process(fresh.pid).memory_full_info()
-    await runtime.kill()
-    running.cancel()
-    return took, (memory.rss // 2**20, memory.uss // 2**20)
+    """`make bench`'s part about workers' start, by its own verdicts."""
+    for row in benchmarks.run(only="start"):
+        yield Line(row.verdict != "short", row.name, figure(row))
 
 
 def reloads_lose_nothing() -> Iterator[Line]:

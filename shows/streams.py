@@ -2,14 +2,11 @@
 
 import asyncio
 import os
-import subprocess
 import tempfile
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from zlib import crc32
 
 import benchmarks
 from rota.committers.open import open_committer
@@ -24,11 +21,12 @@ from rota.workloads.streams.run import Assigned, StreamTask
 from rota.workloads.streams.transform import Transform
 from shows.ground import figure
 from shows.report import Line, show
+from tests.kit.chaos.grounds import small_disk
 from tests.kit.harness import PostgresHarness, SqliteHarness, StoreHarness
 from tests.kit.process import ROOT
 from tests.kit.servers import Kafka, Postgres, Server
 from tests.kit.sources import SourceHarness
-from tests.kit.stream_places import Output, ParquetFolder, PostgresTable, Row, SqliteTable, TrialLog, TrialTopic
+from tests.kit.stream_places import Output, ParquetFolder, PostgresTable, SqliteTable, TrialLog, TrialTopic, sums
 from tests.kit.streams import StreamTrial, stream_trial
 from tests.kit.waiting import eventually
 
@@ -93,7 +91,7 @@ async def _storm(base: Path, source: SourceHarness, output: Output, store: Store
     async with stream_trial(base, nodes="abc", options=ROLLING, **how) as trial:  # type: ignore[arg-type]
         trial.append(1)
         killed = await trial.storm(STORM, every=KILL_EVERY, leaders=LEADERS, most=40)
-        found, wanted, status = _sums(await trial.rows()), _sums(trial.expected()), await trial.status()
+        found, wanted, status = sums(await trial.rows()), sums(trial.expected()), await trial.status()
     same = sum(found.get(partition) == sums for partition, sums in wanted.items())
     records, rows = (sum(count for count, _ in sums.values()) for sums in (wanted, found))
     what = f"{source.name} to {type(output).__name__} on {store.name}, {PARTITIONS} partitions, 2 groups × 2 on 3 nodes"
@@ -106,15 +104,6 @@ async def _storm(base: Path, source: SourceHarness, output: Output, store: Store
             f"{killed.workers} workers and {killed.leaders} leaders killed −9, {status.generation} groups",
         )
     ]
-
-
-def _sums(rows: Iterable[Row]) -> dict[int, tuple[int, int]]:
-    """Partition → how many rows, and their checksum."""
-    found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for part, at, number in rows:
-        count, total = found[part]
-        found[part] = count + 1, total + crc32(b"%d %d" % (at, number))
-    return dict(found)
 
 
 # Collisions
@@ -376,7 +365,7 @@ async def _unreachable(folder: Path, kafka: Server) -> list[Line]:
 
 async def _full(folder: Path, kafka: Server) -> list[Line]:
     output = ParquetFolder(folder)
-    with _small_disk(output.path) as fill:
+    with small_disk(output.path, megabytes=2) as fill:
         async with _trial(folder, kafka, output=output) as trial:
             rest = fill()
             trial.append(50)
@@ -388,25 +377,6 @@ async def _full(folder: Path, kafka: Server) -> list[Line]:
     return [
         Line(rows == trial.expected(), "a full disk is told, and with room again nothing is lost or doubled", why),
     ]
-
-
-@contextmanager
-def _small_disk(path: Path) -> Iterator[Callable[[], Path]]:
-    """A file system of two megabytes, and what fills it."""
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "rota", path], check=True)
-    rest = path / "rest"
-
-    def fill() -> Path:
-        with rest.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-        return rest
-
-    try:
-        yield fill
-    finally:
-        subprocess.run(["umount", path], check=True)
 
 
 TROUBLES = (_made_anew, _retained, _grown, _poisoned, _restarted, _unreachable, _full)

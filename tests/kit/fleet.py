@@ -106,9 +106,11 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def add_node(self, name: str, *flags: object) -> NodeUnderTest:
-        """One more node, started."""
-        node = self.nodes[name] = self._node(name, *flags)
+    def add_node(
+        self, name: str, *flags: object, url: str = "", environ: Mapping[str, str] | None = None
+    ) -> NodeUnderTest:
+        """One more node, started; `url` is the store as it sees it, `environ` what only it is told."""
+        node = self.nodes[name] = self._node(name, *flags, url=url, environ=environ)
         return self._stack.enter_context(node)
 
     async def ready(self) -> None:
@@ -188,7 +190,9 @@ class Fleet:
         entry = await self.store.get(keys.resource_status(kind, id))
         return codec.decode(ResourceStatus, entry.value) if entry else None
 
-    def _node(self, name: str, *flags: object) -> NodeUnderTest:
+    def _node(
+        self, name: str, *flags: object, url: str = "", environ: Mapping[str, str] | None = None
+    ) -> NodeUnderTest:
         return NodeUnderTest(
             self._folder / name,
             "--role",
@@ -197,8 +201,8 @@ class Fleet:
             *flags,
             name=name,
             app=self._app,
-            store=self._url,
-            environ=self._environ,
+            store=url or self._url,
+            environ={**(self._environ or {}), **(environ or {})},
         )
 
 

@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from rota.control.jobs import verbs
-from rota.decide.jobs.due import decided, times
+from rota.decide.jobs.due import LATE, decided, times
 from rota.model import codec, keys
 from rota.model.ids import Key
 from rota.model.job import Cause, JobCursor, JobRecord, RunRecord, RunState
@@ -30,11 +30,9 @@ TTL = 3.0
 
 NAMES = "abc"
 
-APP = """
+JOBS = """
 import os, time
-import rota
 
-app = rota.App("storm")
 NOTES = os.path.join(os.path.dirname(__file__), "notes")
 
 
@@ -44,10 +42,18 @@ def note(run: rota.Run) -> None:
     fd = os.open(NOTES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.write(fd, line.encode())
     os.close(fd)
+    time.sleep({linger})
 
 
 for number in range({jobs}):
-    app.job(name=f"j{{number:03}}", every="1s", process={process})(note)
+    app.job(name=f"j{{number:03}}", every="1s", process={process}, retries={retries})(note)
+"""
+"""What follows an app: jobs that note each attempt and linger; `process` may be said of each `number`."""
+
+APP = """
+import rota
+
+app = rota.App("storm")
 """
 
 
@@ -76,6 +82,10 @@ class Account:
     missed: int = 0
     """Recorded as missed, or as stood for by another run."""
 
+    missed_when: list[datetime] = field(default_factory=list)
+    hasty: list[str] = field(default_factory=list)
+    """Due times that were given up before they were late."""
+
     unaccounted: list[str] = field(default_factory=list)
     """Due times of which nothing is known, or whose success nobody noted."""
 
@@ -90,7 +100,7 @@ class Account:
     @property
     def is_right(self) -> bool:
         """Did every due time run exactly once, or is it among the missed?"""
-        return self.due > 0 and not self.unaccounted and not self.doubled
+        return self.due > 0 and not self.unaccounted and not self.doubled and not self.hasty
 
     def delay(self, percent: int) -> float:
         """That percentile of the delays, in milliseconds."""
@@ -112,13 +122,13 @@ class Calm:
 @asynccontextmanager
 async def storm_fleet(folder: Path, url: str, jobs: int, *flags: object, process: bool = False) -> AsyncIterator[Fleet]:
     """Three nodes with so many jobs that are due every second."""
-    app = APP.format(jobs=jobs, process=process)
+    app = APP + JOBS.format(jobs=jobs, process=process, retries=0, linger=0)
     usual = ("--lease-ttl", f"{TTL:g}s", "--drain", "3s", "--token", one_token(folder))
     async with open_store(url) as store:
         with Fleet(folder, url, store, NAMES, *usual, *flags, app=app) as fleet:
             for node in fleet.nodes.values():
                 await node.ready(within=60)
-            await eventually(lambda: _has_jobs(store, jobs), within=60)
+            await eventually(lambda: has_jobs(store, jobs), within=60)
             yield fleet
 
 
@@ -130,7 +140,8 @@ def one_token(folder: Path) -> str:
     return f"file:{token}"
 
 
-async def _has_jobs(store: Store, count: int) -> bool:
+async def has_jobs(store: Store, count: int) -> bool:
+    """Has the store so many jobs?"""
     return len(await _all(store, keys.JOB_CURSORS)) == count
 
 
@@ -152,8 +163,8 @@ async def storm(fleet: Fleet, seconds: float, *, kill_every: float | None = None
         await victim.ready(within=60)
         since = time.time() + 1  # so that a due time before it is not counted
     calm.spans.append((since, time.time() - 1))
-    await _come_to_rest(fleet.store)
-    return await _account(fleet, calm, kills)
+    await come_to_rest(fleet.store)
+    return await account_of(fleet, calm, kills)
 
 
 def _in_turn(fleet: Fleet) -> Iterator[NodeUnderTest]:
@@ -161,7 +172,7 @@ def _in_turn(fleet: Fleet) -> Iterator[NodeUnderTest]:
         yield from fleet.nodes.values()
 
 
-async def _come_to_rest(store: Store) -> None:
+async def come_to_rest(store: Store) -> None:
     """Nothing is due any more, and nothing runs."""
     for name in [entry.key.removeprefix(keys.JOBS) for entry in await _all(store, keys.JOBS)]:
         await verbs.disable(store, name, "storm")
@@ -172,7 +183,8 @@ async def _come_to_rest(store: Store) -> None:
     await eventually(is_quiet, within=90)
 
 
-async def _account(fleet: Fleet, calm: Calm, kills: int) -> Account:
+async def account_of(fleet: Fleet, calm: Calm, kills: int) -> Account:
+    """Hold what the nodes noted against what the store knows."""
     notes = [note for node in fleet.nodes.values() for note in _notes(node.notes())]
     by_run: defaultdict[str, list[Note]] = defaultdict(list)
     for note in notes:
@@ -199,14 +211,17 @@ def _count_job(
 ) -> None:
     """Hold one job's due times against its runs, and those against the notes."""
     by_due = {run.due: run for run in runs}
-    skipped = [run.skipped for run in runs if run.skipped is not None]
+    skipped = [(run.skipped, run.created) for run in runs if run.skipped is not None]
     for due in takewhile(lambda due: due <= upto, times(record.spec, record.since)):
         account.due += 1
         run = by_due.get(due)
         if run is not None and run.state is not RunState.MISSED:
             _count_run(account, run, notes[run.id])
-        elif any(each.first <= due <= each.last for each in skipped):
+        elif created := next((at for each, at in skipped if each.first <= due <= each.last), None):
             account.missed += 1
+            account.missed_when.append(due)
+            if created < due + LATE:
+                account.hasty.append(f"{record.spec.name} at {due}, given up at {created}")
         else:
             account.unaccounted.append(f"{record.spec.name} at {due}")
 

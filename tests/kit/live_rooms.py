@@ -104,15 +104,8 @@ class LiveRooms:
 @asynccontextmanager
 async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object) -> AsyncIterator[LiveRooms]:
     """Two nodes that hold the rooms, inside."""
-    make = [sys.executable, str(EXAMPLE / "check.py"), "--make-queue", "--amqp", _amqp(server)]
-    assert await (await asyncio.create_subprocess_exec(*make)).wait() == 0
+    await make_queue(server)
     port, url = free_port(), f"sqlite:///{folder}/rota.db"
-    environ = {
-        "LIVE_PLATFORM": f"ws://127.0.0.1:{port}/rooms",
-        "LIVE_SINK": f"{_amqp(server)}?exchange=live&window={WINDOW}",
-    }
-    told = [item for name, value in vars(talk).items() for item in (f"--{name}", value)]
-    argv = [sys.executable, EXAMPLE / "live_platform.py", "--port", port, "--log", folder / "sent.jsonl", *told]
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(f"rota_{folder.name}_shared_by_both_nodes\n")
@@ -130,8 +123,9 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
         "--drain",
         "5s",
     )
+    environ = where(port, server)
     with ExitStack() as stack:
-        platform = stack.enter_context(Process(argv, folder / "platform.out"))
+        platform = stack.enter_context(platform_of(folder, port, talk))
         await eventually(platform.lines)
         app = (EXAMPLE / "app.py").read_text()
         nodes = [
@@ -143,6 +137,27 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
         for node in nodes:
             await node.ready()
         yield LiveRooms(talk, platform, nodes, server, folder, url)
+
+
+async def make_queue(server: RabbitMQ) -> None:
+    """Where messages arrive, empty."""
+    make = [sys.executable, str(EXAMPLE / "check.py"), "--make-queue", "--amqp", _amqp(server)]
+    assert await (await asyncio.create_subprocess_exec(*make)).wait() == 0
+
+
+def platform_of(folder: Path, port: int, talk: Talk) -> Process:
+    """The platform, which writes what it says into `sent.jsonl`."""
+    told = [item for name, value in vars(talk).items() for item in (f"--{name}", value)]
+    argv = [sys.executable, EXAMPLE / "live_platform.py", "--port", port, "--log", folder / "sent.jsonl", *told]
+    return Process(argv, folder / "platform.out")
+
+
+def where(port: int, server: RabbitMQ, window: int = WINDOW) -> dict[str, str]:
+    """What the app is told: where the platform is, and where messages go."""
+    return {
+        "LIVE_PLATFORM": f"ws://127.0.0.1:{port}/rooms",
+        "LIVE_SINK": f"{_amqp(server)}?exchange=live&window={window}",
+    }
 
 
 def _amqp(server: RabbitMQ) -> str:

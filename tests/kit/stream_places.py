@@ -1,11 +1,13 @@
 """Where the records of a trial stream come from, and where its rows go: real brokers, folders and databases."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
+from zlib import crc32
 
 import pyarrow.dataset
 from confluent_kafka import Producer
@@ -17,6 +19,15 @@ from tests.kit.sources import KafkaHarness, LogHarness, produce
 
 Row = tuple[int, int, int]
 """Partition, offset and number of a record that is in the output."""
+
+
+def sums(rows: Iterable[Row]) -> dict[int, tuple[int, int]]:
+    """Partition → how many rows, and their checksum."""
+    found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for part, at, number in rows:
+        count, total = found[part]
+        found[part] = count + 1, total + crc32(b"%d %d" % (at, number))
+    return dict(found)
 
 
 class TrialLog(LogHarness):

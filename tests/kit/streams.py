@@ -29,11 +29,7 @@ PARTITIONS = 4
 PAUSE = 0.05
 """Seconds between appends."""
 
-APP = """
-import rota
-
-app = rota.App("shop")
-
+STREAM = """
 
 @app.stream(source="{source}", sink="{sink}", start="earliest", {options})
 def clicks(batch):
@@ -42,6 +38,16 @@ def clicks(batch):
             raise ValueError("this one cannot be read")
         yield {{"part": record.partition, "at": record.offset, "number": int(record.value)}}
 """
+"""What follows an app: one stream, and where it comes from and goes to."""
+
+APP = (
+    """
+import rota
+
+app = rota.App("shop")
+"""
+    + STREAM
+)
 
 
 @dataclass(frozen=True)
