@@ -22,7 +22,6 @@ from rota.sources.open import open_source
 from rota.sources.port import NewRecord, Vanished
 from rota.store import Delete, Put, Store, open_store
 from rota.workloads.context import Batch
-from rota.workloads.streams import run
 from rota.workloads.streams.run import Assigned, Limits, StreamTask
 from rota.workloads.streams.transform import DeadLetter, Transform
 from tests.kit.waiting import eventually
@@ -75,6 +74,7 @@ class World:
     ) -> "asyncio.Task[str]":
         """Start a task of the group."""
         self.made += 1
+        limits = replace(limits or Limits(), tell=timedelta(milliseconds=50))  # or every test waits for figures
         await self.committer.begin({0: 0, 1: 0})
         assigned = Assigned(stream="s", group="g", slot=slot, epoch=Revision(self.made), node=NodeId("n"))
         transform = Transform(function, more.pop("most_errors", None))
@@ -126,8 +126,7 @@ def records(partition: int, count: int, first: int = 0) -> list[tuple[int, int]]
 
 
 @pytest.fixture
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(run, "TELL", 0.05)  # or every test waits for figures
+async def world() -> AsyncIterator[World]:
     async with open_store("memory://") as store:
         world = World(store)
         yield world
