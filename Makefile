@@ -12,9 +12,8 @@ help:            ## show this list
 setup:           ## make .venv with a working .venv/bin/rota
 	@scripts/setup.sh
 
-demo: setup      ## a fleet survives its leader's death, then an app its reloads (SQLite, about 25 s)
-	@$(PY) examples/01-survive-the-leader/demo.py
-	@$(PY) examples/03-new-code-without-a-pause/demo.py
+demo: setup      ## all four kinds of work on three nodes; the leader is killed, and nothing is lost (SQLite, about 40 s)
+	@$(PY) examples/demo.py
 
 test: setup      ## lint, types, imports, then every test on real servers
 	@$(MAKE) --no-print-directory check

@@ -75,7 +75,19 @@ PICTURES = ROOT / ".rota/show"
 JOBS = tuple(f"job-{number:02d}" for number in range(20))
 """Of each job a thousand runs are kept; these have fewer."""
 
-SCREENS = ("overview", "nodes", "placement", "resources", "services", "streams", "jobs", "runs", "events", "audit")
+SCREENS = (
+    "overview",
+    "nodes",
+    "placement",
+    "resources",
+    "services",
+    "streams",
+    "jobs",
+    "runs",
+    "events",
+    "hooks",
+    "audit",
+)
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 'q'"
 APP = """
 import asyncio

@@ -25,6 +25,7 @@ SCREENS = {
     "jobs": "rota jobs ls",
     "runs": "rota runs ls",
     "events": "rota events -f",
+    "hooks": "rota hooks ls",
     "audit": "rota audit ls",
 }
 

@@ -192,3 +192,43 @@ async def test_the_trail_tells_who_did_what_who_was_refused_and_that_it_is_whole
     await expect(made).to_have_count(0)
     await dashboard.button("Verify").click()
     await expect(dashboard.panel("Is the trail whole?")).to_contain_text("Nothing was changed or taken away")
+
+
+async def test_a_token_is_revoked(dashboard: Dashboard, shown: Shown) -> None:
+    ask(shown, "POST", "/v1/tokens", {"name": "leaver", "role": "view"})
+    await dashboard.go("audit")
+    row = dashboard.row("tokens", "leaver")
+    await expect(row).to_contain_text("good")
+    await row.get_by_role("button", name="Revoke").click()
+    await expect(dashboard.page.get_by_role("dialog")).to_contain_text("rota token revoke leaver")
+    await dashboard.answer("Revoke")
+    await expect(row).to_contain_text("revoked")
+    known = {each["name"]: each["is_good"] for each in ask(shown, "GET", "/v1/tokens")["tokens"]}
+    assert known["leaver"] is False
+
+
+# Hooks
+
+
+async def test_a_hook_is_added_tried_switched_and_deleted(dashboard: Dashboard, shown: Shown) -> None:
+    def hooks() -> dict[str, bool]:
+        return {each["name"]: each["enabled"] for each in ask(shown, "GET", "/v1/hooks")["hooks"]}
+
+    await dashboard.go("hooks")
+    await dashboard.button("Add hook").click()
+    await dashboard.answer("Add", name="pager", events="node.offline node.online", url="http://127.0.0.1:9/nobody")
+    row = dashboard.row("hooks", "pager")
+    await expect(row).to_contain_text("node.offline node.online")
+    assert hooks() == {"pager": True}
+    await row.get_by_role("button", name="Try").click()
+    await dashboard.answer("Try")
+    await expect(dashboard.toast("pager failed:")).to_be_visible(timeout=30_000)
+    await row.get_by_role("button", name="Disable").click()
+    await expect(row).to_contain_text("disabled")
+    assert hooks() == {"pager": False}
+    ask(shown, "PATCH", "/v1/hooks/pager", {"enabled": True})
+    await expect(row.get_by_role("button", name="Disable")).to_be_visible()
+    await row.get_by_role("button", name="Delete").click()
+    await dashboard.answer("Delete")
+    await expect(row).to_have_count(0)
+    assert hooks() == {}

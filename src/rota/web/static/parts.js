@@ -112,7 +112,7 @@ export const verb = (text, onclick, { kind = "", disabled = false } = {}) =>
   button(text, onclick, { kind, disabled: disabled || !mayChange(), title: mayChange() ? undefined : t("may only look") });
 
 // What there is to look at, in the order of the tabs.
-export const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events", "audit"];
+export const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events", "hooks", "audit"];
 
 // Links to the places of things.
 export const place = {

@@ -1,15 +1,18 @@
-// The audit trail: who changed what, from where, and who was turned away. Whether it is whole is asked for by hand.
+// The audit trail: who changed what, from where, and who was turned away. Whether it is whole is asked for by hand. And
+// the tokens by which people come in; what a token is, nobody can be told again.
 
-import { get } from "../api.js";
+import { get, part, post } from "../api.js";
+import { act, askFirst } from "../dialog.js";
 import { h } from "../dom.js";
-import { when, whole, word } from "../format.js";
+import { ago, until, when, whole, word } from "../format.js";
 import { source } from "../live.js";
-import { badge, button, empty, panel } from "../parts.js";
+import { badge, button, empty, panel, verb } from "../parts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
 
 const PAGE = 500;
 const trail = () => source(`/v1/audit?limit=${PAGE}${wanted.refused ? "&refused=true" : ""}`, [], { every: 2_000 });
+const tokens = source("/v1/tokens", []);
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
 
 let wanted = { refused: false, text: "" };
@@ -17,8 +20,8 @@ let verdict = null; // the last answer to "is it whole?"
 
 export default {
   command: () => `rota audit ls${wanted.refused ? " --refused" : ""}`,
-  sources: () => [trail()],
-  view: () => [panel(t("screen.audit"), trail(), all), wholeness()],
+  sources: () => [trail(), tokens],
+  view: () => [panel(t("screen.audit"), trail(), all), wholeness(), panel(t("tokens"), tokens, keysToTheDoor)],
 };
 
 function rows() {
@@ -71,4 +74,27 @@ function outcome() {
     h("p", null, badge("whole", "good"), " ", t("wholeness says", { links: whole(verdict.links), waiting: whole(verdict.waiting) })),
     h("p", { class: "hint" }, t("wholeness note"), " ", h("code", null, `rota audit verify --noted ${word(verdict.head)}`)),
   ];
+}
+
+function keysToTheDoor() {
+  const rows = tokens.value.tokens;
+  if (!rows.length) return empty(t("no tokens"), "rota token create NAME --role view");
+  return table({
+    name: "tokens", rows, key: (token) => token.name,
+    columns: [
+      [t("token"), (token) => token.name, "name"],
+      [t("state"), (token) => badge(token.is_good ? "good" : token.revoked ? "revoked" : "expired", token.is_good ? "good" : "idle")],
+      [t("may"), (token) => token.access],
+      [t("ends"), (token) => (token.expires ? until(token.expires) : t("never")), "num wide"],
+      [t("made"), (token) => `${ago(token.made)}${token.by ? ` · ${token.by}` : ""}`, "wide"],
+      ["", (token) => token.is_good && verb(t("revoke"), () => revoke(token), { kind: "danger" }), "act"],
+    ],
+  });
+}
+
+async function revoke(token) {
+  const given = await askFirst({ title: t("revoke q", { name: token.name }), will: t("revoke will"), verb: t("revoke"), kind: "danger", command: `rota token revoke ${word(token.name)}` });
+  if (!given) return;
+  await act(() => post(`/v1/tokens/${part(token.name)}/revoke`), t("revoke done", { name: token.name }));
+  tokens.nudge();
 }
