@@ -30,11 +30,11 @@ expect.set_options(timeout=PATIENCE)
 
 
 @asynccontextmanager
-async def open_browser() -> AsyncIterator[Browser]:
-    """A browser without a window."""
+async def open_browser(*more: str) -> AsyncIterator[Browser]:
+    """A browser without a window; `more` is what it is told besides."""
     program = obtain.BACKENDS["chromium"].find()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=program, args=[*ARGUMENTS, *more])
         try:
             yield browser
         finally:

@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
     confine(confinement)
     app = _imported(options.app, pipe)
-    if options.brief:
+    if options.brief is not None:
         _become(app, pipe, options, confinement)
     warnings = _warnings()
     streaming.preload(app)
@@ -79,7 +79,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
     parser.add_argument("--extra", type=int, action="append", default=[], help="with --brief: what else it needs")
-    parser.add_argument("--brief", help="become this worker instead of serving forks")
+    parser.add_argument("--brief", type=int, help="a file that says which worker to become, instead of serving forks")
     return parser.parse_args(argv)
 
 
@@ -131,7 +131,8 @@ def _is_ours(file: str) -> bool:
 def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    brief = msgspec.json.decode(options.brief, type=Brief)
+    with open(options.brief, "rb") as file:
+        brief = msgspec.json.decode(file.read(), type=Brief)
     if brief.attempt is not None:
         confine_attempt(confinement)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)

@@ -173,15 +173,16 @@ def start_process(
 ) -> tuple[kernel.Handle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
     theirs, ours = os.pipe()
+    told = None if brief is None else _written(brief)
     try:
         argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
-        if brief is not None:
-            argv += [f"--stacks={stacks}", f"--brief={msgspec.json.encode(brief).decode()}"]
+        if told is not None:
+            argv += [f"--stacks={stacks}", f"--brief={told}"]
         argv += [f"--extra={fd}" for fd in extras]
-        fds = [fd for fd in (control, theirs, stacks, *extras) if fd is not None]
+        fds = [fd for fd in (control, theirs, stacks, told, *extras) if fd is not None]
         own_session = brief is not None and brief.attempt is not None
         process = subprocess.Popen(
             argv,
@@ -196,8 +197,19 @@ def start_process(
         raise
     finally:
         os.close(theirs)
+        if told is not None:
+            os.close(told)
     process.returncode = 0  # the agent reaps all its children itself
     return kernel.Handle(process.pid), ours
+
+
+def _written(brief: Brief) -> int:
+    """A file with a brief. Not an argument: it may hold passwords of sinks and payloads, and everybody reads those."""
+    told = kernel.scratch_file("brief")
+    with open(told, "wb", closefd=False) as file:
+        file.write(msgspec.json.encode(brief))
+    os.lseek(told, 0, os.SEEK_SET)
+    return told
 
 
 def describe(status: int | None) -> str:
