@@ -139,7 +139,10 @@ _BODIES: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {"groups": {"type": "array", "items": {"type": "integer"}}},
     },
-    "reset_stream": {"type": "object", "properties": {"to": {"type": "string"}}},
+    "reset_stream": {
+        "type": "object",
+        "properties": {"to": {"type": "string"}, "backfill": {"type": "boolean"}},
+    },
     "reset_offsets": {
         "type": "object",
         "properties": {"offsets": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}}},

@@ -88,7 +88,11 @@ async def _hand_off(call: Call, request: pb.HandOffRequest) -> pb.Stream:
 
 async def _reset(call: Call, request: pb.ResetStreamRequest) -> pb.Stream:
     wait, to = call.wait(request), request.to or None
-    return to_stream(await stream_operations.reset_stream(call.store, request.name, by=call.by, to=to, wait=wait))
+    return to_stream(
+        await stream_operations.reset_stream(
+            call.store, request.name, by=call.by, to=to, backfill=request.backfill, wait=wait
+        )
+    )
 
 
 async def _reset_offsets(call: Call, request: pb.ResetOffsetsRequest) -> pb.Stream:
@@ -139,7 +143,13 @@ def to_detail(detail: StreamDetail) -> pb.StreamDetail:
 
 
 def _wanted(reset: Reset) -> pb.StreamReset:
-    return pb.StreamReset(to=reset.to, partitions=reset.partitions, by=reset.by, at=wire.to_time(reset.at))
+    return pb.StreamReset(
+        to=reset.to,
+        partitions=reset.partitions,
+        by=reset.by,
+        at=wire.to_time(reset.at),
+        backfill=reset.is_backfilled,
+    )
 
 
 def _group(group: GroupView) -> pb.StreamGroup:
@@ -187,7 +197,14 @@ def _skip(skip: SkipRecord) -> pb.StreamSkip:
 
 
 def _move(move: MoveRecord) -> pb.StreamMove:
-    return pb.StreamMove(before=move.before, after=move.after, by=move.by, why=move.why, at=wire.to_time(move.at))
+    return pb.StreamMove(
+        before=move.before,
+        after=move.after,
+        by=move.by,
+        why=move.why,
+        at=wire.to_time(move.at),
+        backfill=move.backfill,
+    )
 
 
 def _manifest(manifest: Manifest) -> pb.Published:

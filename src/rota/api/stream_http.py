@@ -74,8 +74,13 @@ async def _hand_off(call: Call) -> Response:
 
 
 async def _reset(call: Call) -> Response:
-    to, wait = (await calls.fields(call, "to")).get("to"), calls.duration(call.request, "wait")
-    return calls.json(await stream_operations.reset_stream(call.store, call.path["name"], by=call.by, to=to, wait=wait))
+    fields, wait = await calls.fields(call, "to", "backfill"), calls.duration(call.request, "wait")
+    to, backfill = fields.get("to"), fields.get("backfill", False)
+    return calls.json(
+        await stream_operations.reset_stream(
+            call.store, call.path["name"], by=call.by, to=to, backfill=backfill, wait=wait
+        )
+    )
 
 
 async def _reset_offsets(call: Call) -> Response:

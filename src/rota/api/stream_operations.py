@@ -21,6 +21,7 @@ from rota.api.stream_schema import (
     StreamView,
     group_view,
     lags,
+    read_backfill,
     read_groups,
     read_offsets,
     read_place,
@@ -42,6 +43,7 @@ from rota.model.stream import (
     StreamStatus,
     StreamTaskStatus,
     StreamWishes,
+    origin,
 )
 from rota.store.follow import follow
 from rota.store.port import Entry, Store
@@ -111,8 +113,8 @@ async def list_published(store: Store, name: str, *, limit: int = PAGE, token: s
     """What was published of a stream whose output is files, a manifest each; the oldest first."""
     check_limit(limit)
     await _declared(store, name)
-    after = keys.manifest(name, token) if token else None
-    page = await store.scan(keys.manifests(name), after=after, limit=limit)
+    after = keys.manifest(origin(name), token) if token else None
+    page = await store.scan(keys.manifests(origin(name)), after=after, limit=limit)
     found = tuple(codec.decode(Manifest, entry.value) for entry in page.entries)
     return PublishedPage(published=found, next=found[-1].id if page.more else None)
 
@@ -170,16 +172,18 @@ async def hand_off_groups(
 
 @needs(Access.OPERATE)
 async def reset_stream(
-    store: Store, name: str, *, by: str, to: object = None, wait: timedelta | None = None
+    store: Store, name: str, *, by: str, to: object = None, backfill: object = False, wait: timedelta | None = None
 ) -> StreamView:
     """Have all partitions go on at `earliest`, `latest` or a time; where a new stream would begin unless that is said.
 
-    What is left out is never published, and what is read again is published again.
+    What is left out is never published, unless with `backfill` another stream reads it; what is read again is published
+    again.
     """
+    is_backfilled = read_backfill(name, backfill)
     check_wait(wait)
     view = await get_stream(store, name)
     place = read_place(name, view.spec["start"] if to is None else to)
-    await verbs.reset(store, name, by, to=place)
+    await verbs.reset(store, name, by, to=place, is_backfilled=is_backfilled)
     return await _awaited(store, name, wait, lambda view: view.reset is None)
 
 

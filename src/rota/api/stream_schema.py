@@ -24,6 +24,7 @@ from rota.model.stream import (
     StreamTaskStatus,
     StreamWishes,
     TaskState,
+    origin,
 )
 from rota.workloads.streams.spec import StreamSpec, spec_of
 from rota.workloads.streams.where import where
@@ -224,7 +225,7 @@ def stream_view(
 
 def spec_in(view: StreamView) -> StreamSpec:
     """The declaration of a stream that is shown."""
-    return msgspec.convert(view.spec, type=StreamSpec)
+    return msgspec.convert(view.spec, type=StreamSpec, str_keys=True)
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
@@ -287,6 +288,15 @@ def read_place(name: str, told: object) -> str:
     """Where all partitions are to go on."""
     if not isinstance(told, str) or isinstance(where(told), int):
         raise Invalid(f'stream "{name}": to is {told}; it must be earliest, latest or a time like 2026-01-31T12:00Z')
+    return told
+
+
+def read_backfill(name: str, told: object) -> bool:
+    """Is what is left out to be read by another stream?"""
+    if not isinstance(told, bool):
+        raise Invalid(f'stream "{name}": backfill is {told}; it must be true or false')
+    if told and origin(name) != name:
+        raise Invalid(f'stream "{name}" fills a gap itself; reset it without a backfill')
     return told
 
 

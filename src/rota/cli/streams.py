@@ -227,23 +227,25 @@ def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timede
 @command.command()
 @stream_argument
 @click.option("--to", metavar="PLACE", help="earliest, latest or 2026-01-31T12:00Z.  [default: as a new one begins]")
+@click.option("--backfill", is_flag=True, help="Have another stream read what is left out, into the same output.")
 @yes_option
 @no_wait_option
 @timeout_option
 @options.store
 @options.output
-def reset(stream: str, to: str | None, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def reset(
+    stream: str, to: str | None, backfill: bool, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str
+) -> None:
     """Have all partitions go on elsewhere.
 
     What lies between is left out, or read and published again. What is read and not published yet is given up.
 
-    Example: rota streams reset clicks --to latest --yes
+    Example: rota streams reset clicks --to latest --backfill --yes
     """
     _ask(yes, f"set all offsets of stream {stream} to {to or 'where a new stream would begin'}?")
     wait = None if no_wait else timeout
-    view = on_store(
-        store, lambda open: operations.reset_stream(open, stream, by=me(), to=to, wait=wait), f"resetting {stream}"
-    )
+    ask = partial(operations.reset_stream, name=stream, by=me(), to=to, backfill=backfill, wait=wait)
+    view = on_store(store, ask, f"resetting {stream}")
     _told(view, output, wait, is_done=view.reset is None)
 
 
@@ -530,7 +532,8 @@ def _skip_line(skip: SkipRecord) -> str:
 
 def _move_line(move: MoveRecord) -> str:
     changed = ", ".join(f"{each} from {move.before[each]} to {at}" for each, at in sorted(move.after.items()))
-    return f"{move.at:%Y-%m-%d %H:%M:%S} {changed}: {f'by {move.by}' if move.by else move.why}"
+    filled = f"; {move.backfill} reads what lies between" if move.backfill else ""
+    return f"{move.at:%Y-%m-%d %H:%M:%S} {changed}: {f'by {move.by}' if move.by else move.why}{filled}"
 
 
 def _offsets(offsets: dict[int, int]) -> str:

@@ -2,6 +2,9 @@
 
 For outputs that have no transactions of their own. The commit that writes a manifest expects the offsets as they were
 read, so of two that publish the same range one wins, and the other finds out why.
+
+A stream that fills a gap of another has offsets of its own, and its manifests are among the other one's: the output is
+one.
 """
 
 import secrets
@@ -12,6 +15,7 @@ from rota.committers.verdict import Turn, Verdict, judge
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.manifest import CommittedOffset, Manifest, Offsets, Range
+from rota.model.stream import origin
 from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
 
 PAGE = 500
@@ -21,7 +25,7 @@ class Catalogue:
     """What of a stream is published."""
 
     def __init__(self, store: Store, stream: str) -> None:
-        self._store, self._stream = store, stream
+        self._store, self._stream, self._output = store, stream, origin(stream)
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         """The committed offsets, after partitions without one were given that of `offsets`."""
@@ -72,12 +76,12 @@ class Catalogue:
 
     async def published(self, draft: str) -> Manifest | None:
         """What a draft became; None if it is not published."""
-        entry = await self._store.get(keys.manifest(self._stream, draft))
+        entry = await self._store.get(keys.manifest(self._output, draft))
         return codec.decode(Manifest, entry.value) if entry else None
 
     async def manifests(self) -> list[Manifest]:
         """Every publish, the oldest first."""
-        prefix, after = keys.manifests(self._stream), None
+        prefix, after = keys.manifests(self._output), None
         found: list[Manifest] = []
         while True:
             page = await self._store.scan(prefix, after=after, limit=PAGE)
@@ -88,7 +92,7 @@ class Catalogue:
 
     def _writes(self, manifest: Manifest) -> Sequence[Write]:
         moved = [_put(self._stream, each, manifest.id) for each in manifest.ranges]
-        return (Put(keys.manifest(self._stream, manifest.id), codec.encode(manifest)), *moved)
+        return (Put(keys.manifest(self._output, manifest.id), codec.encode(manifest)), *moved)
 
     async def _entries(self) -> dict[int, Entry]:
         prefix = keys.stream_offsets(self._stream)

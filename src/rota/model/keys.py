@@ -10,6 +10,7 @@ it lasts. Who expects that key at its revision writes into this incarnation or n
 from datetime import UTC, datetime
 
 from rota.model.ids import Key, NodeId
+from rota.model.stream import origin
 
 _MIRROR = str.maketrans("0123456789", "9876543210")
 
@@ -285,8 +286,9 @@ def assignments(node_id: NodeId) -> Key:
 
 
 def stream_prefixes(stream: str) -> tuple[Key, ...]:
-    """What the tasks of a stream read and write in the store."""
-    return tuple(f"{each}{stream}/" for each in (STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_SKIPS, MANIFESTS))
+    """What the tasks of a stream read and write in the store; one that fills a gap publishes with the other."""
+    own = (f"{each}{stream}/" for each in (STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_SKIPS))
+    return (*own, manifests(origin(stream)))
 
 
 def stream_declaration(stream: str, at: datetime) -> Key:

@@ -6,7 +6,7 @@ are all there is: a new leader goes on from them, wherever the one before it sto
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -16,9 +16,23 @@ KIND = "stream:"
 """How the kinds of resources begin that stand for streams: each group is a resource of its stream's kind."""
 
 
+BACKFILL = "~"
+"""Stands in the name of a stream that fills a gap of another, behind that one's; no app can declare such a name."""
+
+
 def kind_of(stream: str) -> str:
-    """The kind whose resources are the groups of a stream."""
-    return KIND + stream
+    """The kind whose resources are the groups of a stream, and of those that fill its gaps."""
+    return KIND + origin(stream)
+
+
+def origin(stream: str) -> str:
+    """The stream whose function and output this one has: itself, unless it fills a gap of another."""
+    return stream.partition(BACKFILL)[0]
+
+
+def backfill_of(stream: str, at: datetime) -> str:
+    """What the stream is called that fills the gap which was asked for at that time."""
+    return f"{stream}{BACKFILL}{at.astimezone(UTC):%Y%m%dT%H%M%S}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +68,9 @@ class Reset:
 
     partitions: dict[int, str] = field(default_factory=dict)
     """Partition → where it goes on: an offset, `earliest`, `latest` or a time."""
+
+    is_backfilled: bool = False
+    """Is what it leaves out to be read by another stream, into the same output?"""
 
     before: dict[int, int] = field(default_factory=dict)
     after: dict[int, int] = field(default_factory=dict)
@@ -182,6 +199,8 @@ class MoveRecord:
 
     why: str
     at: datetime
+    backfill: str = ""
+    """The stream that reads what was left out; empty: nobody does."""
 
 
 class Phase(StrEnum):

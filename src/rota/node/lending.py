@@ -5,8 +5,7 @@ from typing import Any
 
 from rota.model import keys
 from rota.model.ids import LeaseId
-from rota.model.stream import KIND
-from rota.node.pipes import AskStore, StoreSaid
+from rota.node.pipes import AskStore, StoreSaid, stream_of
 from rota.node.workers import Worker
 from rota.store.lent import Lender
 from rota.store.port import Store
@@ -47,7 +46,7 @@ class Lending:
 
     def _lender(self, worker: Worker) -> Lender:
         assert worker.brief.order is not None
-        stream = worker.brief.order.kind.removeprefix(KIND)
+        stream = stream_of(worker.brief.order)
         return Lender(
             lambda: self.store,
             lambda: self.lease,

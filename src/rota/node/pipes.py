@@ -24,6 +24,7 @@ import msgspec
 from rota.kit import frames
 from rota.kit.decoding import UNREADABLE
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally
+from rota.model.stream import KIND
 from rota.workloads.services.figures import Figures
 from rota.workloads.services.table import Table
 from rota.workloads.summary import AppSummary
@@ -55,6 +56,11 @@ class Order(msgspec.Struct, frozen=True):
     """What the task before it saved, as JSON."""
 
     is_exclusive: bool = False
+
+
+def stream_of(order: Order) -> str:
+    """The stream whose group a task is of."""
+    return str(msgspec.json.decode(order.spec).get("stream") or order.kind.removeprefix(KIND))
 
 
 class Deadline(Message, frozen=True):

@@ -25,7 +25,7 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
-from rota.model.stream import KIND, SkipRecord
+from rota.model.stream import SkipRecord, origin
 from rota.node.guard import Guard
 from rota.node.letters import Letters
 from rota.node.pipes import (
@@ -41,6 +41,7 @@ from rota.node.pipes import (
     TaskEnded,
     TaskSilent,
     TaskStarted,
+    stream_of,
 )
 from rota.sdk.app import App
 from rota.sdk.declared import Stream
@@ -75,7 +76,7 @@ class Streaming:
 
     def __init__(self, app: App, brief: Brief, order: Order) -> None:
         self._app, self._brief, self._order = app, brief, order
-        self._stream = order.kind.removeprefix(KIND)
+        self._stream = stream_of(order)
         self._store = LentStore(lambda frame: self._channel.send(AskStore(frame)))
         self._over = asyncio.Event()
         self._skips: set[asyncio.Task[None]] = set()
@@ -124,11 +125,12 @@ class Streaming:
 
     def _declared(self) -> Stream[..., object]:
         """The stream as this worker's app has it; Invalid if the group goes by another declaration."""
-        stream = self._app.streams.get(self._stream)
+        name = origin(self._stream)
+        stream = self._app.streams.get(name)
         if stream is None:
-            raise Invalid(f'this node\'s app has no stream "{self._stream}"; reload it')
+            raise Invalid(f'this node\'s app has no stream "{name}"; reload it')
         if msgspec.json.decode(self._order.spec).get("digest") != stream.spec.digest:
-            raise Invalid(f'this node\'s app declares stream "{self._stream}" otherwise than its group; reload it')
+            raise Invalid(f'this node\'s app declares stream "{name}" otherwise than its group; reload it')
         return stream
 
     async def _run(self, stream: Stream[..., object]) -> str:

@@ -82,7 +82,8 @@ async def put(store: Store, key: str, record: object) -> None:
 
 
 async def declare(store: Store, name: str) -> None:
-    spec = StreamSpec.parse(name=name, source="log:///data/in", sink="parquet:///data/out", tasks=2, is_async=False)
+    spec = StreamSpec.parse(name="s", source="log:///data/in", sink="parquet:///data/out", tasks=2, is_async=False)
+    spec = replace(spec, name=name)
     await put(store, keys.STREAMS + name, declared("shop", spec))
 
 
@@ -260,6 +261,17 @@ async def test_a_reset_goes_where_a_new_stream_would_begin_unless_it_says_where(
             await operations.reset_stream(store, "clicks", by="me", to=wrong)
 
 
+async def test_what_a_reset_leaves_out_is_read_by_another_stream_if_somebody_wants_it(store: Store) -> None:
+    view = await operations.reset_stream(store, "clicks", by="me", to="latest", backfill=True)
+    assert view.reset is not None
+    assert view.reset.is_backfilled
+    with pytest.raises(Invalid, match="backfill is yes; it must be true or false"):
+        await operations.reset_stream(store, "clicks", by="me", to="latest", backfill="yes")
+    await declare(store, "clicks~1")
+    with pytest.raises(Invalid, match="fills a gap itself"):
+        await operations.reset_stream(store, "clicks~1", by="me", to="latest", backfill=True)
+
+
 async def test_offsets_of_some_partitions_are_reset(store: Store) -> None:
     await operations.reset_offsets(store, "clicks", {"0": 12, 1: "earliest"}, by="me")
     found = (await wishes(store)).reset
@@ -326,6 +338,8 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
     moved = await ask("POST", "/v1/streams/clicks/reset-offsets", {"offsets": {"0": 12}})
     assert moved.json["reset"]["partitions"] == {"0": "12"}
     assert (await ask("POST", "/v1/streams/clicks/reset", {"to": "earliest"})).json["reset"]["to"] == "earliest"
+    filled = await ask("POST", "/v1/streams/clicks/reset", {"to": "latest", "backfill": True})
+    assert filled.json["reset"]["is_backfilled"] is True
     assert (await ask("POST", "/v1/streams/clicks/terminate", {})).json["terminated"] is True
 
 
@@ -352,7 +366,7 @@ async def test_what_is_refused_over_http(ask: Caller, status: int, path: str, co
 async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     await put(store, keys.manifest("clicks", MANIFEST.id), MANIFEST)
     skip = SkipRecord(stream="clicks", partition=0, first=3, last=9, offset=10, policy="earliest", why="gone", at=NOON)
-    move = MoveRecord(stream="clicks", before={0: 5}, after={0: 0}, by="me", why="so", at=NOON)
+    move = MoveRecord(stream="clicks", before={0: 5}, after={0: 0}, by="me", why="so", at=NOON, backfill="clicks~1")
     await put(store, keys.stream_skip("clicks", 0, 3), skip)
     await put(store, keys.stream_move("clicks", NOON), move)
     call = Call(store, behind, None)
@@ -367,7 +381,7 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     assert (stream.state, dict(stream.committed), stream.errors[0].why) == ("running", {0: 100, 1: 50}, "a blip")
     detail = await asked("Status", pb.StreamRequest(name="clicks"))
     assert (detail.groups[0].tasks[0].node, detail.groups[1].ends[1]) == ("n1", 40)
-    assert (detail.skips[0].last, detail.moves[0].before[0]) == (9, 5)
+    assert (detail.skips[0].last, detail.moves[0].before[0], detail.moves[0].backfill) == (9, 5, "clicks~1")
     assert (await asked("Lag", pb.StreamRequest(name="clicks"))).partitions[0].lag == 30
     published = (await asked("Published", pb.ListPublishedRequest(name="clicks"))).published[0]
     assert (published.ranges[0].end, published.files[0].path) == (100, "a-0.parquet")
@@ -383,6 +397,7 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     moved = await asked("ResetOffsets", pb.ResetOffsetsRequest(name="clicks", offsets={0: "12"}))
     assert dict(moved.reset.partitions) == {0: "12"}
     assert (await asked("Reset", pb.ResetStreamRequest(name="clicks", to="earliest"))).reset.to == "earliest"
+    assert (await asked("Reset", pb.ResetStreamRequest(name="clicks", to="latest", backfill=True))).reset.backfill
     assert (await asked("Terminate", pb.StreamVerb(name="clicks"))).terminated
     with pytest.raises(NotFound):
         await asked("Get", pb.StreamRequest(name="x"))

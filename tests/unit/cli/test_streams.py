@@ -11,10 +11,10 @@ from rota.cli.rows import CsvPaper
 from rota.cli.streams import command
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound, RotaError, Unknown
-from rota.model.stream import StreamState, StreamWishes
+from rota.model.stream import MoveRecord, StreamState, StreamWishes
 from rota.store import open_store
 from rota.workloads.streams.spec import declared
-from tests.unit.api.test_streams import STATUS, TASK, declare, group, put, remember, say
+from tests.unit.api.test_streams import NOON, STATUS, TASK, declare, group, put, remember, say
 from tests.unit.control.streams.test_verify import Written
 
 
@@ -216,3 +216,19 @@ def test_the_first_flaw_is_named_and_the_exit_code_is_1(published: str, tmp_path
     assert failed.value.exit_code == 1
     refused = streams(published, "verify", "clicks", "--by", "part")
     assert (refused.exit_code, "does not name two fields" in refused.output) == (2, True)
+
+
+def test_what_a_reset_leaves_out_is_filled_and_the_status_says_by_whom(url: str) -> None:
+    streams(url, "reset", "clicks", "--to", "latest", "--backfill", "--yes", "--no-wait")
+    asked = wishes(url).reset
+    assert asked is not None
+    assert (asked.to, asked.is_backfilled) == ("latest", True)
+
+    async def move() -> None:
+        moved = MoveRecord(stream="clicks", before={0: 5}, after={0: 9}, by="me", why="", at=NOON, backfill="clicks~1")
+        async with open_store(url) as store:
+            await put(store, keys.stream_move("clicks", NOON), moved)
+
+    asyncio.run(move())
+    shown = streams(url, "status", "clicks").output
+    assert "0 from 5 to 9: by me; clicks~1 reads what lies between" in shown

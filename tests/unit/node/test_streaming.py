@@ -71,13 +71,14 @@ class Agent:
             return [{"at": record.offset, "number": int(record.value)} for record in batch]
 
     async def say(self, group: Group = GROUP) -> None:
-        await self.store.commit(Put(keys.stream_group("s", "g"), codec.encode(group)))
+        await self.store.commit(Put(keys.stream_group(group.stream, "g"), codec.encode(group)))
 
-    async def start(self, digest: str | None = None) -> "asyncio.Task[None]":
+    async def start(self, digest: str | None = None, stream: str = "s") -> "asyncio.Task[None]":
         """The worker, as the loader would fork it."""
         lease = await self.store.grant(SESSION)
         self.lending.store, self.lending.lease = self.store, LeaseId(lease.id)
-        spec = {"digest": digest or (self.app.streams["s"].spec.digest if self.app.streams else "d")}
+        digest = digest or (self.app.streams["s"].spec.digest if self.app.streams else "d")
+        spec = {"digest": digest, "stream": stream}
         order = Order("stream:s/g#0", 7, "stream:s", "g", 0, json.dumps(spec).encode())
         brief = Brief(1, "stream", "task:stream:s/g#0", 0, 1, "n", 0.05, order=order, letters=str(self.folder))
         mine, theirs = pair()
@@ -222,6 +223,23 @@ async def test_a_worker_whose_agent_is_gone_ends(agent: Agent) -> None:
     with suppress(BaseExceptionGroup):
         await asyncio.wait_for(worker, 5)
     assert worker.done()
+
+
+async def test_who_fills_a_gap_runs_the_function_of_the_other_stream_and_publishes_with_it(agent: Agent) -> None:
+    agent.declare(start="earliest")
+    agent.topic.append(0, [NewRecord(value=b"%d" % number) for number in range(9)], 0)
+    await MemoryCommitter(agent.space, "s~1", agent.store, SYSTEM).begin({0: 2})
+    ends = {"phase": Phase.PUBLISHING, "sequences": ({0: 6},)}
+    await agent.say(Group(**{**vars(GROUP), "stream": "s~1", "starts": {0: 2}, **ends}))
+    worker = await agent.start(stream="s~1")
+
+    async def rows() -> list[int]:
+        return [row["number"] for row in await agent.output.read()]
+
+    assert await eventually(rows, within=10) == [2, 3, 4, 5]
+    assert await agent.output.committed() == {0: 0}, "the offsets of the other stream stay where they are"
+    agent.worker.send(Finish())
+    await worker
 
 
 async def test_a_worker_may_use_nothing_but_its_own_stream(agent: Agent) -> None:

@@ -12,7 +12,7 @@ from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.spec import HandlerSpec, ServiceSpec
-from rota.workloads.streams.spec import StreamSpec, declared, spec_of
+from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
 
 BAD_NAMES = ["", "a b", "-a", ".a", "ä", "a/b", "x" * 64, "a:b", "a\n", "_a"]
 GOOD_NAMES = ["a", "A9", "daily_report", "a.b-c", "x" * 63, "0"]
@@ -353,3 +353,15 @@ def test_a_streams_declaration_comes_back_from_the_store_as_it_was():
     assert spec_of(record) == spec
     with pytest.raises(Invalid, match="its declaration is not understood"):
         spec_of(replace(record, spec={"name": 1}))
+
+
+def test_a_stream_that_fills_a_gap_reads_its_ranges_and_takes_what_is_late():
+    spec = StreamSpec.parse(
+        name="s", source="log:///a", sink="parquet:///b", late="1h", early="1h", idle_after="5m", is_async=False
+    )
+    filling = backfill(spec, "s~1", {0: (5, 9)})
+    assert (filling.name, filling.late, filling.early, filling.idle_after) == ("s~1", None, None, None)
+    assert (filling.digest, filling.ends_as, spec.ends_as) == (spec.digest, "ranges", "")
+    assert spec_of(declared("shop", filling)) == filling
+    record = codec.decode(StreamRecord, codec.encode(declared("shop", filling)))
+    assert spec_of(record) == filling

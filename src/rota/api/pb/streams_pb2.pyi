@@ -90,7 +90,7 @@ class StreamError(_message.Message):
     def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class StreamReset(_message.Message):
-    __slots__ = ("to", "partitions", "by", "at")
+    __slots__ = ("to", "partitions", "by", "at", "backfill")
     class PartitionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -102,11 +102,13 @@ class StreamReset(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
     to: str
     partitions: _containers.ScalarMap[int, str]
     by: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    backfill: bool
+    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[bool] = ...) -> None: ...
 
 class StreamRequest(_message.Message):
     __slots__ = ("name",)
@@ -260,7 +262,7 @@ class StreamSkip(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StreamMove(_message.Message):
-    __slots__ = ("before", "after", "by", "why", "at")
+    __slots__ = ("before", "after", "by", "why", "at", "backfill")
     class BeforeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -280,12 +282,14 @@ class StreamMove(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
     before: _containers.ScalarMap[int, int]
     after: _containers.ScalarMap[int, int]
     by: str
     why: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    backfill: str
+    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ...) -> None: ...
 
 class StreamLag(_message.Message):
     __slots__ = ("partitions",)
@@ -400,14 +404,16 @@ class HandOffRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ResetStreamRequest(_message.Message):
-    __slots__ = ("name", "to", "wait")
+    __slots__ = ("name", "to", "wait", "backfill")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
     name: str
     to: str
     wait: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., to: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    backfill: bool
+    def __init__(self, name: _Optional[str] = ..., to: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., backfill: _Optional[bool] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
     __slots__ = ("name", "offsets", "wait")

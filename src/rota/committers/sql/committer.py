@@ -23,6 +23,7 @@ from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
 from rota.model.errors import Invalid, NotFound, RotaError
 from rota.model.manifest import Manifest, Offsets, Range
+from rota.model.stream import origin
 from rota.model.url import Options, Url
 
 OFFSETS = "rota_stream_offsets"
@@ -181,7 +182,7 @@ class SqlCommitter:
             "WHERE stream = ? ORDER BY at_ms, publish, part"
         )
         async with self._database.work() as work:
-            noted = await work.fetch(query, self._stream)
+            noted = await work.fetch(query, origin(self._stream))
         return [self._manifest(list(ranges)) for _, ranges in groupby(noted, itemgetter(0))]
 
     async def counted(self, manifest: Manifest) -> None:
@@ -219,7 +220,7 @@ class SqlCommitter:
         query, id = f"INSERT INTO {PUBLISHES} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new_draft(at)
         for each in sorted(ranges, key=lambda each: each.partition):
             span = each.partition, each.start, each.end
-            await work.execute(query, self._stream, id, *span, draft.rows, draft.task, milliseconds(at))
+            await work.execute(query, origin(self._stream), id, *span, draft.rows, draft.task, milliseconds(at))
 
     def _manifest(self, noted: Sequence[tuple[Any, ...]]) -> Manifest:
         """A publish, as it was listed."""

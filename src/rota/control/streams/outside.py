@@ -73,11 +73,17 @@ class Outside:
 
         Records that came between would be lost otherwise: a partition is only noticed some time after it was made.
         """
+        if spec.ranges:
+            return {partition: start for partition, (start, _) in spec.ranges.items() if partition not in committed}
         place = Edge.EARLIEST if committed else where(spec.start)
         return {
             partition: await self.offset(partition, place) for partition in self.bounds if partition not in committed
         }
 
-    async def ends(self, upto: str) -> dict[int, int]:
-        """Where partitions end for a stream that reads up to there."""
-        return {partition: await self.offset(partition, where(upto)) for partition in self.bounds}
+    async def ends(self, spec: StreamSpec) -> dict[int, int]:
+        """Where partitions end for a stream that ends somewhere; nothing for one that does not."""
+        if spec.ranges:
+            return {partition: end for partition, (_, end) in spec.ranges.items()}
+        if spec.upto is None:
+            return {}
+        return {partition: await self.offset(partition, where(spec.upto)) for partition in self.bounds}

@@ -41,12 +41,14 @@ from rota.model.stream import (
     StreamStatus,
     StreamTaskStatus,
     StreamWishes,
+    backfill_of,
     kind_of,
+    origin,
 )
 from rota.store.follow import follow, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
 from rota.store.records import understood
-from rota.workloads.streams.spec import StreamSpec, spec_of
+from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
 from rota.workloads.streams.where import targets
 
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class StreamKeeper:
         self._clock, self._tell = clock, tell
         self._outside = Outside(term.store)
         self._account = Account(name, self._outside)
-        self._bell = placements.bell(name)
+        self._bell = placements.bell(origin(name))
         self._groups: dict[str, Group] = {}
         self._placed_by: dict[str, int | None] = {}
         """Replicas of each group's resource, as they are written."""
@@ -208,12 +210,12 @@ class StreamKeeper:
     async def _begin(self, output: Committer, spec: StreamSpec, now: datetime) -> None:
         """Begin what is new, and begin anew what is another source."""
         account, bounds = self._account, self._outside.bounds
-        if bounds and account.upto_as != (spec.upto or ""):
-            account.upto, account.upto_as = await self._outside.ends(spec.upto) if spec.upto else {}, spec.upto or ""
+        if bounds and account.upto_as != spec.ends_as:
+            account.upto, account.upto_as = await self._outside.ends(spec), spec.ends_as
         if starts := await self._outside.starts(spec, account.committed):
             account.committed = await output.begin(starts)
         if self._wished.reset is not None and self._is_to_be_reset:
-            await self._reset(output, self._wished.reset, now)
+            await self._reset(output, spec, self._wished.reset, now)
         elif account.is_made_anew and spec.vanished != "halt":
             is_latest = spec.vanished == "latest"
             offsets = {each: bound.end if is_latest else bound.start for each, bound in bounds.items()}
@@ -226,10 +228,11 @@ class StreamKeeper:
         """Does somebody want other offsets, which can be set now?"""
         return self._wished.reset is not None and bool(self._outside.bounds)
 
-    async def _reset(self, output: Committer, reset: Reset, now: datetime) -> None:
+    async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
         """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
 
-        What is to be set is written first. If the leader dies then, the next one sees whether it was done.
+        What is to be set is written first. If the leader dies then, the next one sees whether it was done. A stream
+        that reads what is left out is declared in the commit that has the record of the move.
         """
         at = {partition: self._account.committed[partition] for partition in reset.after}
         if not reset.after or at not in (reset.before, reset.after):  # not looked at yet, or published on meanwhile
@@ -241,9 +244,20 @@ class StreamKeeper:
                 return
         if at == reset.before and not await self._set(output, reset.before, reset.after):
             return
-        why = "somebody asked for it"
-        if await self._note(reset.before, reset.after, [self._wishing(None)], why, now, by=reset.by):
+        why, filling = "somebody asked for it", self._backfill(spec, reset)
+        writes: list[Write] = [self._wishing(None)]
+        if filling is not None:
+            writes.append(Put(keys.STREAMS + filling.name, codec.encode(filling)))
+        named = filling.name if filling else ""
+        if await self._note(reset.before, reset.after, writes, why, now, by=reset.by, backfill=named):
             self._tell("stream.moved", self._name, why=why, by=reset.by)
+
+    def _backfill(self, spec: StreamSpec, reset: Reset) -> StreamRecord | None:
+        """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
+        ranges = {each: (reset.before[each], at) for each, at in reset.after.items() if at > reset.before[each]}
+        if not reset.is_backfilled or not ranges:
+            return None
+        return declared(self._record().app, backfill(spec, backfill_of(self._name, reset.at), ranges))
 
     def _wishing(self, reset: Reset | None) -> Put:
         """The wishes, with another reset or none."""
@@ -268,11 +282,12 @@ class StreamKeeper:
         now: datetime,
         *,
         by: str = "",
+        backfill: str = "",
     ) -> bool:
         """Put on record that offsets were set; if it was all of them, it is the source that is there from now on."""
         if after.keys() >= self._outside.bounds.keys():
             self._account.adopt_source(now)
-        move = MoveRecord(stream=self._name, before=before, after=after, by=by, why=why, at=now)
+        move = MoveRecord(stream=self._name, before=before, after=after, by=by, why=why, at=now, backfill=backfill)
         return await self._commit([*writes, Put(keys.stream_move(self._name, now), codec.encode(move))], now)
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
@@ -324,7 +339,7 @@ class StreamKeeper:
     def _members(self) -> dict[str, list[Member]]:
         """Each group's tasks, with what they say."""
         found: defaultdict[str, list[Member]] = defaultdict(list)
-        for each in self._placements.of(self._name):
+        for each in self._placements.of(origin(self._name)):
             status = self._tasks.get(keys.stream_task(self._name, each.group, each.slot, each.epoch))
             found[each.group].append(
                 Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=each.since, status=status)
@@ -403,7 +418,7 @@ class StreamKeeper:
             return
         self._swept = since
         await output.sweep()
-        here = {(each.group, each.slot, each.epoch) for each in self._placements.of(self._name)}
+        here = {(each.group, each.slot, each.epoch) for each in self._placements.of(origin(self._name))}
         old = [key for key, each in self._tasks.items() if (each.group, each.slot, each.epoch) not in here]
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))

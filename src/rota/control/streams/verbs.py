@@ -45,8 +45,18 @@ async def hand_off(store: Store, name: str, by: str, numbers: Collection[int]) -
     await _change(store, name, by, wanted)
 
 
-async def reset(store: Store, name: str, by: str, *, to: str = "", partitions: Mapping[int, str] | None = None) -> None:
+async def reset(
+    store: Store,
+    name: str,
+    by: str,
+    *,
+    to: str = "",
+    partitions: Mapping[int, str] | None = None,
+    is_backfilled: bool = False,
+) -> None:
     """Have the leader set offsets: all of them, or those of some partitions; what still waits to be set stays so.
+
+    `is_backfilled`: another stream reads what is left out.
 
     Conflict while the leader is setting others.
     """
@@ -56,7 +66,7 @@ async def reset(store: Store, name: str, by: str, *, to: str = "", partitions: M
             raise Conflict(f'stream "{name}": offsets are being set; try again in a moment')
         before = Reset(by=by, at=now) if to or wishes.reset is None else wishes.reset
         asked = replace(before, to=to or before.to, partitions={**before.partitions, **(partitions or {})})
-        return replace(wishes, reset=replace(asked, by=by, at=now))
+        return replace(wishes, reset=replace(asked, is_backfilled=is_backfilled, by=by, at=now))
 
     await _change(store, name, by, wanted)
 

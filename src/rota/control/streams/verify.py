@@ -13,7 +13,7 @@ from rota.decide.streams.proof import Flaw, Span, Walk
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.manifest import Manifest
-from rota.model.stream import MoveRecord
+from rota.model.stream import MoveRecord, origin
 from rota.sources.open import open_source
 from rota.sources.port import Bounds, Source
 from rota.store.port import Store
@@ -74,7 +74,9 @@ class Verified:
 
 
 async def verify(store: Store, spec: StreamSpec, extent: Extent, tell: Tell = lambda *_: None) -> Verified:
-    """Look at a stream's output and its source, and compare them."""
+    """Look at a stream's output and its source, and compare them. What others filled in is part of it."""
+    if spec.name != origin(spec.name):
+        raise Invalid(f'stream "{spec.name}" fills a gap of "{origin(spec.name)}"; verify that one, which has both')
     async with open_output(spec.sink, spec.name, store) as output, open_source(spec.source) as source:
         committed = await output.committed()
         listed, moves = await output.manifests(), await _moves(store, spec.name)
@@ -106,7 +108,9 @@ async def verify(store: Store, spec: StreamSpec, extent: Extent, tell: Tell = la
 
 async def _moves(store: Store, stream: str) -> list[MoveRecord]:
     entries = (await store.scan(f"{keys.STREAM_MOVES}{stream}/")).entries
-    return [codec.decode(MoveRecord, entry.value) for entry in entries]
+    found = [codec.decode(MoveRecord, entry.value) for entry in entries]
+    # Where another stream reads what was left out, the output has it in the end: nothing is left out.
+    return [move for move in found if not move.backfill]
 
 
 def _walk(

@@ -43,7 +43,7 @@ def resource_of(group: Group, replicas: int) -> ResourceRecord:
         id=group.id,
         created=group.created,
         origin=ORIGIN,
-        spec={"digest": group.spec},
+        spec={"digest": group.spec, "stream": group.stream},
         replicas=replicas,
     )
 

@@ -1,7 +1,7 @@
 """What a user declares of a stream: from where, to where, and by how many. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha1
 from typing import Self
@@ -81,6 +81,9 @@ class StreamSpec:
     upto: str | None = None
     """Where it ends: `latest`, which is where its source ended when it began, or a time; None: nowhere."""
 
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Partition → from which offset up to which one it is read; empty: all is. Of a stream that fills a gap."""
+
     tasks_most: int | None = None
     """Task groups that there may be while the lag is high; None: as many as `tasks`, always."""
 
@@ -90,6 +93,11 @@ class StreamSpec:
 
     scale_over: timedelta = timedelta(minutes=10)
     """For how long the lag is looked at before the number of groups changes."""
+
+    @property
+    def ends_as(self) -> str:
+        """How it was said where the stream ends; nothing if it does not."""
+        return "ranges" if self.ranges else self.upto or ""
 
     @property
     def digest(self) -> str:
@@ -177,15 +185,23 @@ def _place(check: Check, option: str, value: object, edges: Sequence[str]) -> st
     return str(check.choice(option, value, edges))
 
 
+def backfill(spec: StreamSpec, name: str, ranges: dict[int, tuple[int, int]]) -> StreamSpec:
+    """A stream of the same kind that reads these ranges, and ends.
+
+    It reads what is old by then, and is not to be stopped by it: records are taken however late they are.
+    """
+    return replace(spec, name=name, ranges=ranges, upto=None, late=None, early=None, idle_after=None, tasks_most=None)
+
+
 def declared(app: str, spec: StreamSpec) -> StreamRecord:
     """A declaration as the store keeps it."""
-    return StreamRecord(name=spec.name, app=app, digest=spec.digest, spec=msgspec.to_builtins(spec))
+    return StreamRecord(name=spec.name, app=app, digest=spec.digest, spec=msgspec.to_builtins(spec, str_keys=True))
 
 
 def spec_of(record: StreamRecord) -> StreamSpec:
     """The declaration in a record; Invalid if a newer Rota wrote what nobody here understands."""
     try:
-        return msgspec.convert(record.spec, type=StreamSpec)
+        return msgspec.convert(record.spec, type=StreamSpec, str_keys=True)
     except msgspec.ValidationError as error:
         raise Invalid(
             f'stream "{record.name}": its declaration is not understood ({error}); update this node'

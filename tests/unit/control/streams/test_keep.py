@@ -8,9 +8,10 @@ import pytest
 from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
 from rota.committers.verdict import Verdict
+from rota.control.streams import verbs
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
-from rota.model.stream import Phase, StreamRecord, StreamState
+from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState
 from rota.sources.port import NewRecord
 from rota.store import Put, Store
 from tests.unit.control.streams.trial import Node, Trial
@@ -442,6 +443,72 @@ def test_groups_that_are_there_go_on_while_a_new_leader_waits() -> None:
         await asyncio.sleep(15)
         assert {group.id for group in before} >= {group.id for group in await trial.groups()} != set()
         await asyncio.sleep(60)
+        assert await trial.rows() == trial.appended()
+
+    run(story, is_led=False)
+
+
+async def backfills(trial: Trial) -> list[StreamRecord]:
+    """The streams that fill gaps."""
+    entries = (await trial.store.scan(f"{keys.STREAMS}{trial.name}~")).entries
+    return [codec.decode(StreamRecord, entry.value) for entry in entries]
+
+
+def test_what_a_reset_leaves_out_is_read_by_another_stream_and_everything_is_there_once() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(tasks=2, duration="40s")
+        trial.grow(0, 20)
+        await asyncio.sleep(50)
+        for partition in (0, 1):
+            trial.grow(partition, 500)
+        await asyncio.sleep(6)  # the leader has looked at the source since
+        await verbs.reset(trial.store, trial.name, "me", to="latest", is_backfilled=True)
+        await asyncio.sleep(8)
+        (filling,) = await backfills(trial)
+        assert filling.app == "shop"
+        assert filling.spec["ranges"] == {"0": [20, 520], "1": [0, 500]}
+        for partition in (0, 1):
+            trial.grow(partition, 7)
+        await asyncio.sleep(100)
+        assert await trial.rows() == trial.appended()
+        assert (await trial.status(filling.name)).state is StreamState.COMPLETED
+        assert (await trial.status()).committed == {0: 527, 1: 507}
+        (move,) = [codec.decode(MoveRecord, each.value) for each in (await trial.store.scan(keys.STREAM_MOVES)).entries]
+        assert (move.backfill, move.by) == (filling.name, "me")
+
+    run(story)
+
+
+def test_a_reset_that_leaves_nothing_out_is_not_filled() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 5)
+        await trial.declare(duration="5s")
+        await asyncio.sleep(30)
+        await verbs.reset(trial.store, trial.name, "me", to="earliest", is_backfilled=True)
+        await asyncio.sleep(30)
+        assert (await backfills(trial), (await trial.wishes()).reset) == ([], None)
+        assert await trial.rows() == sorted(trial.appended() * 2)
+
+    run(story)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gap_is_filled_once_whoever_leads_when_it_is_made(seed: int) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        nodes = {name: node(name, trial.lead) for name in "abcd"}
+        await trial.declare(duration="20s")
+        await asyncio.sleep(10)
+        trial.grow(0, 300)
+        await asyncio.sleep(5.5)
+        await verbs.reset(trial.store, trial.name, "me", to="latest", is_backfilled=True)
+        for _ in range(3):
+            await asyncio.sleep(0.03 * seed)
+            if (first := await leader(trial.store)) in nodes:
+                nodes.pop(first).cancel()
+            trial.grow(1, 5)
+            await asyncio.sleep(12)
+        await asyncio.sleep(60)
+        assert [each.spec["ranges"]["0"] for each in await backfills(trial)] == [[0, 300]]
         assert await trial.rows() == trial.appended()
 
     run(story, is_led=False)

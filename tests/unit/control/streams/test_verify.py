@@ -38,20 +38,28 @@ class Written:
         with open_log(f"log://{self.folder}/log?fsync=never") as log:
             log.append([NewRecord(value=b"x", time_ms=int(NOON.timestamp() * 1000))] * count, partition)
 
-    async def publish(self, partition: int, start: int, end: int, rows: Iterable[int] | None = None) -> None:
+    async def publish(
+        self, partition: int, start: int, end: int, rows: Iterable[int] | None = None, by: str = "clicks"
+    ) -> None:
         """Publish a range, with a row for each record unless it is said which have one."""
-        async with open_committer(self.spec.sink, "clicks", self.store) as committer:
+        async with open_committer(self.spec.sink, by, self.store) as committer:
             await committer.begin({partition: start})
             draft = committer.draft("t", {partition: start})
             if made := [{"part": partition, "at": at} for at in (range(start, end) if rows is None else rows)]:
                 draft.append(made)
             await committer.publish(draft, [Range(partition=partition, start=start, end=end)])
 
-    async def move(self, partition: int, before: int, after: int) -> None:
+    async def move(self, partition: int, before: int, after: int, backfill: str = "") -> None:
         async with open_committer(self.spec.sink, "clicks", self.store) as committer:
             await committer.move({partition: after}, {partition: before})
         move = MoveRecord(
-            stream="clicks", before={partition: before}, after={partition: after}, by="me", why="so", at=NOON
+            stream="clicks",
+            before={partition: before},
+            after={partition: after},
+            by="me",
+            why="so",
+            at=NOON,
+            backfill=backfill,
         )
         await self.store.commit(Put(keys.stream_move("clicks", NOON), codec.encode(move)))
 
@@ -165,6 +173,20 @@ async def test_a_stream_that_has_published_nothing_has_no_flaw(written: Written)
     assert (part.start, part.end, part.flaws) == (10, 10, ())
 
 
+async def test_what_another_stream_filled_in_is_part_of_the_output(written: Written) -> None:
+    written.append(0, 30)
+    await written.publish(0, 0, 10)
+    await written.move(0, 10, 25, backfill="clicks~1")
+    await written.publish(0, 25, 30)
+    assert (await written.verify()).flaws[0] == "partition 0: records 10 to 24 are not in the output"
+    await written.publish(0, 10, 25, by="clicks~1")
+    found = await written.verify()
+    assert (found.flaws, found.publishes, found.rows) == ((), 3, 30)
+    written.spec = replace(written.spec, name="clicks~1")
+    with pytest.raises(Invalid, match='fills a gap of "clicks"; verify that one'):
+        await written.verify()
+
+
 @pytest.fixture
 def table(written: Written) -> Written:
     """A stream into a table."""
@@ -205,3 +227,12 @@ async def test_a_table_that_lists_no_publishes_is_proved_by_its_rows_alone(table
         await table.verify(Extent())
     assert (await table.verify()).flaws == ("partition 0: record 7 is not in the output",)
     assert (await table.verify(replace(BY, start=8))).flaws == ()
+
+
+async def test_what_another_stream_filled_into_a_table_is_part_of_it(table: Written) -> None:
+    await table.publish(0, 0, 5)
+    await table.move(0, 5, 15, backfill="clicks~1")
+    await table.publish(0, 15, 20)
+    assert (await table.verify(Extent())).flaws == ("partition 0: records 5 to 14 are not in the output",)
+    await table.publish(0, 5, 15, by="clicks~1")
+    assert (await table.verify(Extent())).flaws == (await table.verify()).flaws == ()

@@ -82,9 +82,9 @@ class Trial:
         assert entry is not None
         return codec.decode(StreamWishes, entry.value)
 
-    async def status(self) -> StreamStatus:
-        """What the leader says of it."""
-        entry = await self.store.get(keys.STREAM_STATUS + self.name)
+    async def status(self, name: str = "") -> StreamStatus:
+        """What the leader says of it, or of another one."""
+        entry = await self.store.get(keys.STREAM_STATUS + (name or self.name))
         assert entry is not None, "the leader has said nothing of it"
         return codec.decode(StreamStatus, entry.value)
 
@@ -135,7 +135,8 @@ class Trial:
         group, _, slot = name.partition("#")
         assignment = Assignment(kind=f"stream:{self.name}", resource=group, slot=int(slot))
         epoch = await self.store.commit(Put(self._key(name), codec.encode(assignment)))
-        self.running[name] = asyncio.create_task(self._live(group, int(slot), epoch, run), name=name)
+        stream = next(each.spec["stream"] for each in await self.resources() if each.id == group)
+        self.running[name] = asyncio.create_task(self._live(stream, group, int(slot), epoch, run), name=name)
 
     async def end(self, name: str) -> None:
         """Kill a task."""
@@ -147,12 +148,13 @@ class Trial:
     def _key(self, name: str) -> str:
         return keys.assignment(NodeId(f"n{name[-1]}"), f"stream:{self.name}/{name}")
 
-    async def _live(self, group: str, slot: int, epoch: Revision, run: Callable[..., Any]) -> str:
-        assigned = Assigned(stream=self.name, group=group, slot=slot, epoch=epoch, node=NodeId(f"n{slot}"))
+    async def _live(self, stream: str, group: str, slot: int, epoch: Revision, run: Callable[..., Any]) -> str:
+        assigned = Assigned(stream=stream, group=group, slot=slot, epoch=epoch, node=NodeId(f"n{slot}"))
+        output = MemoryCommitter(self.space, stream, self.store, CLOCK)
         limits = Limits(time=self.spec.checkpoint_every, batch=self.spec.batch)
         while True:
             with suppress(RotaError):
                 async with open_source(self.spec.source) as source:
-                    task = StreamTask(assigned, Transform(run), self.store, source, self.output, CLOCK, limits=limits)
+                    task = StreamTask(assigned, Transform(run), self.store, source, output, CLOCK, limits=limits)
                     return await task.run()
             await asyncio.sleep(1)
