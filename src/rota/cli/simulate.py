@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from rota.cli import tryout
 from rota.cli.progress import Progress
 from rota.sim import election as election_scenario
 from rota.sim import fleet as fleet_scenario
@@ -21,13 +22,29 @@ from rota.sim import streams as streams_scenario
 from rota.sim.run import Verdict, run_seed, run_seeds
 
 
-@click.group()
+class _Scenarios(click.Group):
+    """Scenarios by name; a file is a fleet that somebody has drawn."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0].endswith(".toml"):
+            args = ["try", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Scenarios)
 def command() -> None:
-    """Run a fleet in virtual time, with faults, from seed numbers.
+    """Run a fleet in virtual time, with faults, from seed numbers; or one of your own, drawn in a file.
 
     The same seed tells the same story each time, on any machine.
+
+    Example: rota simulate fleet.toml --kill n1,n2
     """
     logging.getLogger("rota").setLevel(logging.CRITICAL)  # thousands of nodes die in here, on purpose
+
+
+command.add_command(tryout.command)
 
 
 def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -77,11 +77,11 @@ def run_seeds(
     """Many seeds, in order, in so many processes at a time; as many as there are cores, if nobody says."""
     # Spawned, not forked: whoever calls us may have threads.
     count = processes or os.cpu_count()
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_be_quiet) as pool:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=be_quiet) as pool:
         yield from pool.map(partial(run_seed, scenario=scenario, broken=broken), seeds, chunksize=8)
 
 
-def _be_quiet() -> None:
+def be_quiet() -> None:
     """Say nothing of nodes that die: here they do it by the thousand, and on purpose."""
     logging.getLogger("rota").setLevel(logging.CRITICAL)
 
