@@ -4,11 +4,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from time import perf_counter
+from typing import Any
 
 import click
 
+from rota.cli import tryout
 from rota.cli.progress import Progress
 from rota.sim import election as election_scenario
+from rota.sim import fleet as fleet_scenario
 from rota.sim import jobs as jobs_scenario
 from rota.sim import peers as peers_scenario
 from rota.sim import placement as placement_scenario
@@ -19,13 +22,29 @@ from rota.sim import streams as streams_scenario
 from rota.sim.run import Verdict, run_seed, run_seeds
 
 
-@click.group()
+class _Scenarios(click.Group):
+    """Scenarios by name; a file is a fleet that somebody has drawn."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0].endswith(".toml"):
+            args = ["try", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Scenarios)
 def command() -> None:
-    """Run a fleet in virtual time, with faults, from seed numbers.
+    """Run a fleet in virtual time, with faults, from seed numbers; or one of your own, drawn in a file.
 
     The same seed tells the same story each time, on any machine.
+
+    Example: rota simulate fleet.toml --kill n1,n2
     """
     logging.getLogger("rota").setLevel(logging.CRITICAL)  # thousands of nodes die in here, on purpose
+
+
+command.add_command(tryout.command)
 
 
 def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -39,6 +58,11 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                 ),
                 click.option("--first", type=int, default=0, show_default=True, help="The first of them."),
                 click.option("--seed", type=int, help="Run this one seed and tell its story."),
+                click.option(
+                    "--jobs",
+                    type=click.IntRange(min=1),
+                    help="Seeds at a time, each in a process; default: one a core.",
+                ),
                 click.option(
                     "--break",
                     "broken",
@@ -55,104 +79,116 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
 
 @command.command()
 @_scenario(election_scenario.BROKEN)
-def election(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def election(**asked: Any) -> None:
     """Contenders for leadership under crashes, pauses, cuts, losses and clock steps.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate election --seeds 1000
     """
-    _run("election", seeds, first, seed, broken)
+    _run("election", **asked)
+
+
+@command.command()
+@_scenario(fleet_scenario.BROKEN)
+def fleet(**asked: Any) -> None:
+    """A whole fleet with all four kinds of work, ten minutes of it, with everything that can go wrong.
+
+    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
+
+    Example: rota simulate fleet --seeds 2000
+    """
+    _run("fleet", **asked)
 
 
 @command.command()
 @_scenario(resources_scenario.BROKEN)
-def resources(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def resources(**asked: Any) -> None:
     """A fleet that keeps resources covered, under the same faults.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate resources --seeds 1000
     """
-    _run("resources", seeds, first, seed, broken)
+    _run("resources", **asked)
 
 
 @command.command()
 @_scenario(services_scenario.BROKEN)
-def services(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def services(**asked: Any) -> None:
     """A service under load: crashes, hangs, vanishing clients and reloads.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate services --seeds 1000
     """
-    _run("services", seeds, first, seed, broken)
+    _run("services", **asked)
 
 
 @command.command()
 @_scenario(jobs_scenario.BROKEN)
-def jobs(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def jobs(**asked: Any) -> None:
     """Equal peers that run jobs: wrong clocks, crashes, pauses, lost starts, outages of the store.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate jobs --seeds 1000
     """
-    _run("jobs", seeds, first, seed, broken)
+    _run("jobs", **asked)
 
 
 @command.command()
 @_scenario(placement_scenario.BROKEN)
-def placement(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def placement(**asked: Any) -> None:
     """Fleets of up to 1,000 nodes in zones: joins, deaths, drains, other slots, balancing.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate placement --seeds 1000
     """
-    _run("placement", seeds, first, seed, broken)
+    _run("placement", **asked)
 
 
 @command.command()
 @_scenario(peers_scenario.BROKEN)
-def peers(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def peers(**asked: Any) -> None:
     """Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate peers --seeds 1000
     """
-    _run("peers", seeds, first, seed, broken)
+    _run("peers", **asked)
 
 
 @command.command()
 @_scenario(relay_scenario.BROKEN)
-def relay(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def relay(**asked: Any) -> None:
     """Messages from replicas to a sink, while hosts, relays, disks and brokers fail.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate relay --seeds 1000
     """
-    _run("relay", seeds, first, seed, broken)
+    _run("relay", **asked)
 
 
 @command.command()
 @_scenario(streams_scenario.BROKEN)
-def streams(seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def streams(**asked: Any) -> None:
     """A stream whose nodes die at every step of checkpoint, agreement and publish, while groups and offsets change.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
     Example: rota simulate streams --seeds 1000
     """
-    _run("streams", seeds, first, seed, broken)
+    _run("streams", **asked)
 
 
-def _run(scenario: str, seeds: int, first: int, seed: int | None, broken: str | None) -> None:
+def _run(scenario: str, seeds: int, first: int, seed: int | None, jobs: int | None, broken: str | None) -> None:
     started = perf_counter()
     if seed is None:
-        verdicts: Iterable[Verdict] = run_seeds(range(first, first + seeds), scenario, broken)
+        verdicts: Iterable[Verdict] = run_seeds(range(first, first + seeds), scenario, broken, processes=jobs)
     else:
         verdicts = [run_seed(seed, scenario, broken)]
         click.echo("\n".join(verdicts[0].story))

@@ -70,13 +70,13 @@ PLANTED: Mapping[str, Mapping[str, str]] = {
     "cas": {"jobs": "cursor"},
     "offset": {"streams": "resume"},
     "requeue": {"relay": "requeue"},
-    "duplicate": {"relay": "fate"},
+    "duplicate": {"relay": "batches"},
 }
 """A mistake of each class → the part it is in, and what that part calls it.
 
 A leader's writes without its fence; a commit that does not expect what it was decided by; a task that resumes one
-record too late; messages that are not queued again when a link breaks; and a duplicate that is acked although nobody
-knows what becomes of the first copy.
+record too late; messages that are not queued again when a link breaks; and messages that are taken for duplicates,
+acked and thrown away.
 """
 
 BROKEN = tuple(PLANTED)

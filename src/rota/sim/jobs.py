@@ -85,9 +85,9 @@ JOBS = [
 class SimRuns:
     """What runs on a machine, in one life of its program."""
 
-    def __init__(self, scenario: "Jobs", machine: Machine) -> None:
+    def __init__(self, scenario: "Jobs", machine: Machine, executors: int) -> None:
         self._scenario, self._machine, self._random = scenario, machine, scenario.world.random
-        self.executors = EXECUTORS
+        self.executors = executors
         self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -117,11 +117,9 @@ class SimRuns:
             task.cancel()
 
     async def _execute(self, order: RunOrder, ended: Callable[[Outcome], None]) -> None:
-        took, state = self._random.choice((0.01, 0.05, 0.5, 3.0, self._random.uniform(0, 15))), RunState.SUCCEEDED
+        took, state = self._scenario.lasts(order)
         try:
             await asyncio.sleep(took)
-            if self._random.random() < 0.1:
-                state = RunState.FAILED
         except asyncio.CancelledError:
             state = RunState.INTERRUPTED
         finally:
@@ -150,14 +148,14 @@ class Wires:
 class Answers:
     """A node's end of the link: it takes starts."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, executors: int) -> None:
+        self._machine, self._executors = machine, executors
         self.part: JobsPart | None = None
 
     def presence(self) -> Presence:
         if self.part is None:
             raise Unavailable(f"node {self._machine.name} is in no session")
-        load = Load(score=0.0, slots=0, slots_used=0, executors=EXECUTORS, executors_used=0)
+        load = Load(score=0.0, slots=0, slots_used=0, executors=self._executors, executors_used=0)
         me = self.part.me
         return Presence(node=me.id, session=me.session, wall=self._machine.clock.wall(), load=load)
 
@@ -203,10 +201,20 @@ class Jobs:
     """One run of the scenario."""
 
     def __init__(
-        self, world: World, broken: str | None, *, jobs: Sequence[WantedJob] = JOBS, pace: float = 1.0
+        self,
+        world: World,
+        broken: str | None,
+        *,
+        jobs: Sequence[WantedJob] = JOBS,
+        pace: float = 1.0,
+        lasts: Callable[[RunOrder], float] | None = None,
     ) -> None:
-        """`pace`: by how much longer than here it takes people from one thing to the next."""
+        """`pace`: by how much longer than here it takes people from one thing to the next.
+
+        `lasts` says how long a run takes; without it that is chance, and so is what comes of it.
+        """
         self.world, self._writer, self._jobs, self._pace = world, WRITERS[broken], jobs, pace
+        self._lasts = lasts
         self._mesh = Mesh(Wires(world.network, world.random))
         self._executions: Counter[tuple[str, int]] = Counter()
         self._live: dict[str, RunRecord] = {}
@@ -266,10 +274,27 @@ class Jobs:
         )
         await in_session(machine.store, identity, machine.clock, body, self.world.random.random)
 
-    def on(self, machine: Machine) -> Callable[[Session], Coroutine[Any, Any, None]]:
+    @property
+    def waiting(self) -> int:
+        """Runs that are due and have no node."""
+        return sum(not run.is_bound for run in self._live.values())
+
+    def over(self) -> list[RunRecord]:
+        """Runs that have ended."""
+        return list(self._over.values())
+
+    def lasts(self, order: RunOrder) -> tuple[float, RunState]:
+        """How long a run takes, and what comes of it."""
+        if self._lasts is not None:
+            return self._lasts(order), RunState.SUCCEEDED
+        random = self.world.random
+        took = random.choice((0.01, 0.05, 0.5, 3.0, random.uniform(0, 15)))
+        return took, RunState.FAILED if random.random() < 0.1 else RunState.SUCCEEDED
+
+    def on(self, machine: Machine, executors: int = EXECUTORS) -> Callable[[Session], Coroutine[Any, Any, None]]:
         """What the present process of a machine does in each of its sessions."""
         jitter = self.world.random.random
-        runs, outcomes, answers = SimRuns(self, machine), Outcomes(), Answers(machine)
+        runs, outcomes, answers = SimRuns(self, machine, executors), Outcomes(), Answers(machine, executors)
         self._mesh.remove(machine.name)
         self._mesh.serve(machine.name, answers)
 

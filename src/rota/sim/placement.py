@@ -20,19 +20,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from rota.control.leader import Candidate
-from rota.control.supervisor import supervise
-from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
-from rota.model.node import Node, NodeStatus, Role, Roster
+from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import Affinity, Drain, KindRecord, Relief, ResourceRecord, ResourceStatus, SlotsSet
-from rota.node.session import Identity, Session, in_session
+from rota.sim.leading import supervising
 from rota.sim.network import SimStore
-from rota.sim.world import EPOCH, Machine, World
+from rota.sim.world import EPOCH, World
 from rota.store.port import At, Delete, Expect, Put, Write
 
 TTL = timedelta(seconds=10)
@@ -167,7 +164,7 @@ class PlacementScenario:
         for _ in range(LARGE if is_large else world.random.choice(SIZES)):
             await self._join()
         await self._add(len(self._hands.nodes) * 3)
-        world.start("leader", self._lead)
+        world.start("leader", supervising(world, CONFIG))
         working = asyncio.create_task(self._hands.work())
         await asyncio.sleep(20.0)
         world.network.weather.conflict = 0.02
@@ -184,27 +181,6 @@ class PlacementScenario:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         await world.end()
-
-    async def _lead(self, machine: Machine) -> None:
-        async def body(session: Session) -> None:
-            node = session.node
-
-            async def lead(term: Term) -> None:
-                await supervise(term, node.session, Roster(nodes={}), CONFIG, machine.clock, _nobody)
-
-            await Candidate(
-                machine.store,
-                session.keeper,
-                session.incarnation,
-                node.id,
-                node.session,
-                machine.clock,
-                lead,
-                self._world.random.random,
-            ).run()
-
-        identity = Identity(node=NodeId("leader"), home="leader", role=Role.SUPERVISE, lease_ttl=TTL, slots=0)
-        await in_session(machine.store, identity, machine.clock, body, self._world.random.random)
 
     # What changes
 
@@ -371,7 +347,3 @@ class PlacementScenario:
                 self._world.violate(f"{name} was removed and still has tasks")
         if self._entries(keys.RELIEFS):
             self._world.violate("what nodes said of reliefs was left lying")
-
-
-def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""

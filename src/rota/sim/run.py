@@ -71,14 +71,17 @@ def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -
         gc.enable()
 
 
-def run_seeds(seeds: Iterable[int], scenario: str = "election", broken: str | None = None) -> Iterator[Verdict]:
-    """Many seeds, in order, on all cores."""
+def run_seeds(
+    seeds: Iterable[int], scenario: str = "election", broken: str | None = None, *, processes: int | None = None
+) -> Iterator[Verdict]:
+    """Many seeds, in order, in so many processes at a time; as many as there are cores, if nobody says."""
     # Spawned, not forked: whoever calls us may have threads.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=_be_quiet) as pool:
+    count = processes or os.cpu_count()
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=be_quiet) as pool:
         yield from pool.map(partial(run_seed, scenario=scenario, broken=broken), seeds, chunksize=8)
 
 
-def _be_quiet() -> None:
+def be_quiet() -> None:
     """Say nothing of nodes that die: here they do it by the thousand, and on purpose."""
     logging.getLogger("rota").setLevel(logging.CRITICAL)
 

@@ -4,6 +4,7 @@ They reach into the relay's insides, because what they leave out is not meant to
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -101,6 +102,19 @@ class _Requeue(Safeguards):
             super().peer_broke(peer)
 
 
+class _Batches(Safeguards):
+    """Takes what a host sends after it came back for what it has had before: it counts batches anew."""
+
+    class relay(Relay):  # noqa: N801
+        def took(
+            self, line: Line, sequence: int, emissions: Sequence[Emission], age: float | None, now: Instant
+        ) -> None:
+            had = vars(self).setdefault("had", Counter())
+            is_known = sequence <= had[line.sender]
+            had[line.sender] = max(sequence, had[line.sender])
+            super().took(line, sequence, () if is_known else emissions, age, now)
+
+
 UNGUARDED: Mapping[str, Safeguards] = {
     "confirm": _Confirm(),
     "fsync": _Fsync(),
@@ -111,4 +125,5 @@ UNGUARDED: Mapping[str, Safeguards] = {
     "queueing": _Queueing(),
     "epoch": _Epoch(),
     "requeue": _Requeue(),
+    "batches": _Batches(),
 }

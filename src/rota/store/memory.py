@@ -10,7 +10,7 @@ in the simulator a lease must end even though its holder, whose context froze, d
 
 import asyncio
 import contextvars
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime, timedelta
 from itertools import count
@@ -68,7 +68,9 @@ class Universe:
         self.revision = Revision(0)
         self._compacted = Revision(0)
         self._entries: dict[Key, Entry] = {}
-        self._order: list[Key] = []
+        self._order: list[Key] | None = None
+        """The keys, sorted when somebody scans: a million of them are written sooner than each is put in its place."""
+
         self._history: list[_Step] = []
         self._leases: dict[LeaseId, _Granted] = {}
         self._lease_numbers = count(1)
@@ -86,9 +88,10 @@ class Universe:
         if revision > self.revision:
             raise Invalid(f"revision {revision} is in the future; the newest is {self.revision}")
         entries = self._at(revision) if revision < self.revision else self._entries
-        order = self._order if entries is self._entries else sorted(entries)
+        order = self._sorted() if entries is self._entries else sorted(entries)
         found = []
-        for key in order[bisect_left(order, max(prefix, after or prefix)) :]:
+        for place in range(bisect_left(order, max(prefix, after or prefix)), len(order)):
+            key = order[place]
             if not key.startswith(prefix):
                 break
             if key != after:
@@ -202,13 +205,18 @@ class Universe:
             self._leases[old.lease].keys.discard(key)
         if new is None:
             del self._entries[key]
-            del self._order[bisect_left(self._order, key)]
+            self._order = None
             return
         if old is None:
-            insort(self._order, key)
+            self._order = None
         self._entries[key] = new
         if new.lease is not None:
             self._leases[new.lease].keys.add(key)
+
+    def _sorted(self) -> list[Key]:
+        if self._order is None:
+            self._order = sorted(self._entries)
+        return self._order
 
     def _at(self, revision: Revision) -> dict[Key, Entry]:
         """The state at an earlier revision: the present one with the later steps undone."""

@@ -14,6 +14,8 @@ FOUND = {
     "horizon": "was delivered at",
     "queueing": "was delivered at",
     "epoch": "was delivered at",
+    "requeue": "without an ack",
+    "batches": "was acked and is lost",
 }
 """What is left out → the words of the rule that finds it."""
 
