@@ -59,7 +59,7 @@ SHORT = timedelta(milliseconds=300)
 SILENCE = timedelta(seconds=1)
 """A silence that a test can wait for."""
 
-TELL = 3.0
+TELL = 10.0
 """Seconds in which a call with a time-out of SHORT, or a stream of QUICK, must have ended; the machine may be busy."""
 
 A = NodeId("a")

@@ -30,8 +30,8 @@ on_postgresql = pytest.mark.parametrize("harness", params([PostgresHarness]), in
 on_victims = pytest.mark.parametrize("victim", params([PostgresHarness, MysqlHarness]), indirect=True)
 
 TTL = timedelta(seconds=1.5)
-SOON = 2.0
-"""Seconds after its end in which a lease must be gone."""
+SOON = 10.0
+"""Seconds after its end in which a lease must be gone, whatever else the machine does."""
 
 HOUR = 3_600_000
 
@@ -211,7 +211,7 @@ async def test_a_held_lock_delays_only_writes_and_leaves_nothing_behind(harness:
                 calls = (*(store.commit(Put("/k", b"2")) for _ in range(4)), store.revoke(LeaseId("404")))
                 results = await asyncio.gather(*calls, return_exceptions=True)
                 assert refused(results, Unavailable) + refused(results, Unknown) == len(results), results
-                assert time.monotonic() - begun <= 2, "the time-out, and one more second to tell"
+                assert time.monotonic() - begun <= 10, "the time-out, not the server's own, which is 50 s"
             assert await store.get("/k") == Entry("/k", b"1", start, start)
             await store.renew(lease)
             await eventually(lambda: nobody_waits(harness))
@@ -585,8 +585,8 @@ async def test_closing_tells_those_who_still_wait(victim: SqlHarness) -> None:
         calls += [asyncio.create_task(store.get("/0"))]
         await asyncio.sleep(0)  # all have asked now
         closing = time.monotonic()
-    assert time.monotonic() < closing + 3
-    results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 3)
+    assert time.monotonic() < closing + 10
+    results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
     assert refused(results, Unavailable) + refused(results, Unknown) == len(results) == 7, results
     assert isinstance(results[-1], Unavailable)
     with pytest.raises(Unavailable, match="closed; open it again"):

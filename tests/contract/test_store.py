@@ -32,11 +32,14 @@ from tests.kit.story import Story
 from tests.kit.waiting import Recorder, eventually, renewed
 
 TTL = timedelta(seconds=2)
-SOON = 2.0
-"""Seconds after its end in which a lease must be gone."""
+SOON = 10.0
+"""Seconds after its end in which a lease must be gone, whatever else the machine does."""
 
 TIMEOUT = 1.0
-"""Seconds a call may take in the tests of law 9, and one more to tell."""
+"""Seconds a call may take in the tests of law 9."""
+
+TO_TELL = 5.0
+"""Seconds more until that is told: one, and what a busy machine takes."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -487,7 +490,7 @@ async def test_law_4_an_unrenewed_lease_ends_with_its_keys_after_its_ttl(store: 
     with pytest.raises(LeaseLost):
         await store.commit(Put("/l/late", b"", lease.id))
     assert keys(await store.scan("/l/")) == ["/l/free"]
-    await eventually(lambda: time.monotonic() > keyless.deadline + SOON)
+    await eventually(lambda: time.monotonic() > keyless.deadline + 2)
     with pytest.raises(LeaseLost):
         await store.renew(keyless)
 
@@ -1072,7 +1075,7 @@ async def told(call: Awaitable[object]) -> RotaError:
     begun = time.monotonic()
     with pytest.raises((Unavailable, Unknown)) as error:
         await asyncio.wait_for(call, TIMEOUT + 10)
-    assert time.monotonic() - begun <= TIMEOUT + 1
+    assert time.monotonic() - begun <= TIMEOUT + TO_TELL
     return error.value
 
 

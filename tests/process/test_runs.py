@@ -379,7 +379,7 @@ async def test_output_without_end_is_bounded_and_the_middle_is_counted(tmp_path:
         while not runs.is_over("flood"):
             before = time.monotonic()
             await runs.ask("figures")
-            assert time.monotonic() - before < 2.0
+            assert time.monotonic() - before < 10, "nobody waits until the flood is over"
         outcome = await runs.outcome("flood")
         assert outcome.state == RunState.SUCCEEDED
         log = await runs.log("flood")
