@@ -5,10 +5,11 @@ POST and has taken the event when it answers 2xx; redirects are not followed. A 
 and has taken the event when it exits with 0.
 
 Whoever reaps the agent's children may be faster than we are, so a command's exit code comes from the shell around it,
-not from the kernel. The URL's path and query never show in an error: there may be a secret in them.
+not from the kernel. The URL's path and query never show in an error or in the log: there may be a secret in them.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -49,6 +50,7 @@ async def send(hook: Hook, delivery: Delivery) -> str | None:
 async def _call(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
     import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets with hooks need
 
+    logging.getLogger(httpx2.__name__).setLevel(logging.WARNING)  # below that it writes down whole URLs
     headers = {
         "content-type": "application/json",
         "user-agent": f"rota/{__version__}",

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,6 +51,12 @@ async def test_another_answer_than_2xx_is_a_failure_that_keeps_the_path_secret(s
     assert why is not None
     assert why.endswith(f"answered {status}")
     assert "secret" not in why
+
+
+async def test_the_log_has_no_path_either(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), webhook() as called:
+        assert await send(hook(url=f"{called.url}?key=secret"), delivery()) is None
+    assert "secret" not in caplog.text
 
 
 async def test_a_url_that_nobody_answers() -> None:
