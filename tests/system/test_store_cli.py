@@ -12,7 +12,7 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.ids import Revision
 from rota.model.node import Incarnation
-from rota.store import Put, backup, dumpfile, incarnation, open_store
+from rota.store import Put, audit, backup, dumpfile, incarnation, open_store
 from tests.conftest import ServerPool
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.harness import HARNESSES, StoreHarness, params
@@ -58,8 +58,14 @@ def dump(source: str, tmp_path: Path) -> Path:
 
 
 def lines(file: Path) -> list[bytes]:
-    """The entries of a dump."""
-    return file.read_bytes().splitlines()[1:-1]
+    """The entries of a dump, but for those that say who loaded it."""
+    return [line for line in file.read_bytes().splitlines()[1:-1] if keys.AUDIT_OPEN.encode() not in line]
+
+
+async def trail(url: str) -> list[str]:
+    """What the audit trail says was done."""
+    async with open_store(url) as store:
+        return [entry.what for entry in await audit.unsealed(store)]
 
 
 def refusal(answer: Answer) -> tuple[int, str]:
@@ -170,6 +176,8 @@ async def test_a_store_in_use_is_refused_until_forced(source: str, dump: Path, t
     assert answer.code == 0
     assert "in place of 1 key;" in answer.out
     assert "/old" not in await keys_in(url)
+    (told,) = await trail(url)
+    assert told.startswith("rota store load revision ")
 
 
 async def test_a_store_with_nodes_is_refused_and_they_are_named(dump: Path, tmp_path: Path) -> None:
@@ -213,9 +221,8 @@ async def test_a_killed_load_can_be_repeated(dump: Path, tmp_path: Path) -> None
                     break
     assert rota("store", "load", url, dump, "--force", cwd=tmp_path).code == 0
     async with open_store(url) as store:
-        assert {
-            entry.key: entry.value async for entry in backup.entries(store) if dumpfile.is_restored(entry.key)
-        } == ENTRIES
+        kept = [entry async for entry in backup.entries(store) if dumpfile.is_restored(entry.key)]
+        assert {each.key: each.value for each in kept if not each.key.startswith(keys.AUDIT_OPEN)} == ENTRIES
 
 
 # Check
@@ -230,7 +237,7 @@ def test_check_of_a_healthy_store(source: str, place: StoreHarness, dump: Path, 
     assert (seen["ok"], seen["store"]) == (True, place.shown)
     probes = {probe.pop("probe"): probe for probe in seen["probes"]}
     assert {name for name, probe in probes.items() if not probe["ok"]} == set()
-    assert probes["keys"]["keys"] == len(ENTRIES) + 2
+    assert probes["keys"]["keys"] == len(ENTRIES) + 3
     assert 0 < probes["commit"]["median_ms"] <= probes["commit"]["worst_ms"]
     assert probes["lease"]["ttl_s"] >= 2
     assert abs(probes["clock"]["skew_s"]) < 2
@@ -280,8 +287,9 @@ async def test_compact_says_from_where_to_where(source: str, tmp_path: Path) -> 
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.endswith("started at revision 0, and starts at 3 now\n")
     answer = rota("store", "compact", source, "--keep", "100ms", cwd=tmp_path)
-    assert answer.out.endswith(f"started at revision 3, and starts at {newest} now\n")
-    assert f"revision {newest} is the present; it will be compacted in 100ms" in answer.err
+    assert answer.out.endswith(f"started at revision 3, and starts at {newest + 1} now\n")
+    assert f"revision {newest + 1} is the present; it will be compacted in 100ms" in answer.err
+    assert await trail(source) == [f"rota store compact before revision {number}" for number in (3, newest + 1)]
 
 
 def test_compact_takes_one_limit(source: str, tmp_path: Path) -> None:

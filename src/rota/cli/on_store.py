@@ -10,8 +10,9 @@ import click
 from rota.cli.progress import Progress
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
-from rota.store import Store, open_store
-from rota.store.audit import AuditedStore
+from rota.model import codec, keys
+from rota.store import Put, Store, open_store
+from rota.store.audit import AuditedStore, make
 
 T = TypeVar("T")
 
@@ -35,6 +36,19 @@ def on_store(url: str, work: Callable[[Store], Awaitable[T]], doing: str = "") -
 
 def audited(store: Store) -> Store:
     """The store, for a command: what it changes says who did."""
+    return AuditedStore(store, SYSTEM, by=me(), origin=_origin(), what=_what())
+
+
+def note(more: str) -> Put:
+    """An entry of the audit trail for a command that changes the store as a whole, and no key by its name."""
+    entry = make(SYSTEM.wall(), by=me(), origin=_origin(), what=f"{_what()} {more}")
+    return Put(keys.audit_open(entry.id), codec.encode(entry))
+
+
+def _what() -> str:
     context = click.get_current_context(silent=True)
-    what = context.command_path if context else "rota"
-    return AuditedStore(store, SYSTEM, by=me(), origin=f"command {platform.node()}", what=what)
+    return context.command_path if context else "rota"
+
+
+def _origin() -> str:
+    return f"command {platform.node()}"

@@ -15,11 +15,12 @@ import click
 import msgspec
 
 from rota.cli import options
+from rota.cli.on_store import note
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError
 from rota.model.ids import Revision
-from rota.store import backup, dumpfile, history, open_store, probe
+from rota.store import Store, backup, dumpfile, history, open_store, probe
 from rota.store import url as urls
 
 STORE_VARIABLE = "ROTA_STORE"
@@ -137,7 +138,8 @@ def load(url: str, file: str | None, force: bool) -> None:
 
 async def _load(url: str, whole: dumpfile.Dump, *, force: bool) -> backup.Loaded:
     async with open_store(url) as store:
-        return await backup.load(store, whole, SYSTEM, force=force)
+        told = f"revision {whole.header.revision} of {whole.header.at:%Y-%m-%d %H:%M:%S}"
+        return await backup.load(store, whole, SYSTEM, force=force, note=note(told))
 
 
 def _source(file: str) -> BinaryIO:
@@ -178,12 +180,17 @@ def compact(url: str, keep: timedelta | None, before: int | None) -> None:
 async def _compact(url: str, keep: timedelta, before: int | None) -> tuple[Revision, Revision]:
     async with open_store(url, create=False) as store:
         if before is not None:
-            return await history.compact(store, Revision(before))
+            return await _forget(store, Revision(before))
         present = await store.revision()
         if keep:
             click.echo(f"revision {present} is the present; it will be compacted in {durations.render(keep)}", err=True)
         await asyncio.sleep(keep.total_seconds())
-        return await history.compact(store, present)
+        return await _forget(store, present)
+
+
+async def _forget(store: Store, before: Revision) -> tuple[Revision, Revision]:
+    await store.commit(note(f"before revision {before}"))  # first of all, so that nothing goes without a word
+    return await history.compact(store, before)
 
 
 def _sorted_out(url: str, file: str | None) -> tuple[str, str]:

@@ -72,8 +72,8 @@ class Loaded:
     incarnation: str
 
 
-async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False) -> Loaded:
-    """Make the store what was dumped, in a new incarnation.
+async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False, note: Put | None = None) -> Loaded:
+    """Make the store what was dumped, in a new incarnation; `note` says in its audit trail who did.
 
     Conflict if nodes are on it; Invalid if it has keys, unless they may go (`force`) or are those of half a load.
     """
@@ -89,6 +89,8 @@ async def load(store: Store, source: Dump, clock: Clock, *, force: bool = False)
             await _refuse_late_nodes(store, new, mark)
         removed = await _clear(store, mark) if force or is_half_loaded else 0
         restored = await _restore(store, source, mark)
+        if note is not None:
+            await store.commit(note, expect=[mark])
         await incarnation.begin(store, new, mark)
     except (Unavailable, Unknown) as error:
         raise type(error)(f"{error}; the store may be half loaded now, so load it again") from error
