@@ -98,6 +98,7 @@ class NodeUnderTest(Process):
         app: str = APP,
         environ: Mapping[str, str] | None = None,
         store: str = "",
+        by_flag: bool = True,
     ) -> None:
         # A name of its own, so that its processes are known among all others of the machine.
         self.name = f"{name}-{os.getpid()}-{re.sub('[^a-z0-9]', '', folder.name.lower())[-20:]}"
@@ -109,7 +110,8 @@ class NodeUnderTest(Process):
         self.store = store or f"sqlite:///{folder}/rota.db"
         # Nobody leads unless the test says so: what it assigns by hand is not a leader's to take away.
         usual = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--role", "work")
-        argv = [ROTA, "node", "--store", self.store, "--id", self.name, "--data", self.data, *usual, *flags, self.app]
+        told = ("--store", self.store) if by_flag else ()  # or else by the environment
+        argv = [ROTA, "node", *told, "--id", self.name, "--data", self.data, *usual, *flags, self.app]
         super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})
 
     @property
