@@ -63,7 +63,7 @@ def parse(text: str, what: str, example: str) -> Url:
     """The parts of `text`; Invalid says how to write a URL, with an example."""
     scheme, colon, rest = text.partition("://")
     if not colon or not scheme:
-        shown = f"{text[:10]}…" if "@" in text else text  # there may be a password in it
+        shown = f"…@{text.rpartition('@')[2]}" if "@" in text else text  # before it there may be a password
         raise Invalid(f'{what} "{shown}" is not a URL; write one like {example}')
     _check_password(f"{what} {scheme}", rest)
     rest, _, query = rest.partition("?")

@@ -127,7 +127,7 @@ class Check:
             self.fail(f"{option} is {_show(value)}; it must be a URL, like {schemes[0]}://…")
         scheme, colon, _ = value.partition("://")
         if not colon:
-            shown = f"{value[:10]}…" if "@" in value else value
+            shown = f"…@{value.rpartition('@')[2]}" if "@" in value else value  # before it there may be a password
             self.fail(f'{option} "{shown}" is not a URL; write one like {schemes[0]}://…')
         if scheme not in schemes and scheme not in (others := sorted(adapters.offered(group)) if group else ()):
             schemes = [*schemes, *others]

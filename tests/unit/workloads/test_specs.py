@@ -193,7 +193,7 @@ def test_what_is_right(make, options, field, value):
             'stdout:// or memory://; did you mean "amqp"?',
         ),
         (resource, {"sink": "stdout"}, 'resource "room": sink "stdout" is not a URL; write one like amqp://…'),
-        (resource, {"sink": "u:secret@host"}, 'resource "room": sink "u:secret@h…" is not a URL; write one like'),
+        (resource, {"sink": "u:secret@host"}, 'resource "room": sink "…@host" is not a URL; write one like'),
         (
             resource,
             {"sink": "amqp://h?exchange"},
