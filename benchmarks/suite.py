@@ -12,6 +12,7 @@ from benchmarks import (
     jobs_bench,
     placement_bench,
     relay_bench,
+    safety_bench,
     scale_bench,
     services_bench,
     sink_bench,
@@ -31,7 +32,7 @@ from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
 USUAL = (
     *("store", "watch", "wheel", "placement", "start", "services"),
-    *("sink", "relay", "emit", "source", "stream", "jobs"),
+    *("sink", "relay", "emit", "source", "stream", "jobs", "safety"),
 )
 """What is measured unless told otherwise: filling large stores takes its time."""
 PARTS = (*USUAL, "scale")
@@ -52,6 +53,7 @@ ALONE = {
     "source": source_bench.rows,
     "stream": stream_bench.rows,
     "jobs": jobs_bench.rows,
+    "safety": safety_bench.rows,
 }
 """What needs no store."""
 NEEDS = {"sink": ("rabbitmq",), "emit": ("rabbitmq",), "jobs": ("rabbitmq", "postgresql")}

@@ -1,29 +1,32 @@
-"""`make show-safety [MINUTES=10]`: what safety must show. Takes the six fuzzers' minutes, and three more."""
+"""`make show-safety [MINUTES=10]`: what safety must show. Takes the nine fuzzers' minutes, and five more."""
 
 import asyncio
 import json
 import os
-import ssl
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
-import grpc
+import psutil
+from playwright.async_api import Browser, expect
 
+from benchmarks import safety_bench
 from rota.api.entry import FREE
 from rota.decide.access import Access
 from shows.report import Line, show
-from tests.kit.certificates import Authority
+from tests.kit.browser import open_browser, open_dashboard
+from tests.kit.canaries import PLANTED, aviary
 from tests.kit.cli import rota
-from tests.kit.doors import Door
+from tests.kit.doors import Door, large
 from tests.kit.fuzz import Tally
 from tests.kit.fuzzed import GROWTH, fuzz_logs, fuzz_spools, fuzzed_node
 from tests.kit.node import NodeUnderTest
+from tests.kit.servers import Postgres
+from tests.kit.strangers import another_site, framed, rebound, stolen, visit
 from tests.unit.api import test_every_door as table
 from tests.unit.api.test_resources_http import Caller
 
@@ -33,7 +36,26 @@ SECONDS = 60 * float(os.environ.get("MINUTES", "0.5"))
 BOUND = 5.0
 """Seconds until a revocation must count everywhere."""
 
-CALLS = 300
+SEEN = ("seen", "open", "run")
+"""How an attempt of a page begins to tell that it came to something."""
+
+MARKUP = "<img src=x onerror=alert(1)>"
+HOSTILE = """
+import rota
+
+app = rota.App("hostile")
+
+
+@app.resource()
+async def room(task: rota.Task) -> None:
+    await task.stopping.wait()
+
+
+@app.job()
+def hostile(run: rota.Run) -> None:
+    print("<img src=x onerror=alert(1)><script>alert(2)</script>")
+    print("\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\x1b[2Jplain")
+"""
 
 
 @contextmanager
@@ -124,53 +146,83 @@ def _told(name: str, tally: Tally) -> Line:
     return Line(not tally.broken, f"{name}, for {SECONDS:.0f} s: nothing breaks", f"{tally.sent:,}: {common}{broken}")
 
 
-def a_page_of_another_site_gets_nowhere() -> Iterator[Line]:
-    """Against a real node, as a browser would send it."""
-    with folder() as place, NodeUnderTest(place / "n") as node:
+def what_strangers_send_is_refused_or_harmless() -> Iterator[Line]:
+    """Against a real node, as somebody could write it by hand."""
+    with folder() as place, NodeUnderTest(place / "n", "--role", "both", app=HOSTILE) as node:
         asyncio.run(node.ready())
         door = asyncio.run(Door.of(node))
-        session = json.loads(door.http("POST", "/v1/session", {"token": door.token})[1])
-        cookie = {"cookie": f"rota_session={door.token}"}
-        without = door.showing("")
-        page = {"origin": f"http://{door.address}", "x-rota-csrf": session["csrf"]}
-        wanted = {"kind": "room", "id": "1"}
-        tries: dict[str, tuple[str, str, object, dict[str, str], tuple[int, ...]]] = {
-            "our own page changes something": ("POST", "/v1/resources", wanted, {**cookie, **page}, (201,)),
-            "a foreign POST": ("POST", "/v1/resources", wanted, {**cookie, "origin": "https://evil.example"}, (403,)),
-            "a POST without the word": ("POST", "/v1/resources", wanted, {**cookie, "origin": page["origin"]}, (403,)),
-            "a foreign event stream": (
-                "GET",
-                "/v1/events/watch",
-                None,
-                {**cookie, "origin": "https://x.example"},
-                (403,),
-            ),
-            "a rebound Host": ("GET", "/v1/nodes", None, {**cookie, "host": "evil.example"}, (421,)),
-            "a path that climbs": ("GET", "/v1/runs/..%2f..%2fetc/passwd/log", None, cookie, (404, 422)),
-            "a name with HTML": ("GET", "/v1/resources/room/%3Cscript%3E", None, cookie, (404, 422)),
-        }
-        for what, (method, path, body, headers, expected) in tries.items():
-            status, _ = without.http(method, path, body, headers)
-            yield Line(status in expected, what, str(status))
-        yield Line(_large(door) in (413, 0), "a body of 1 GB is refused before it is there", str(_large(door)))
-        deep = _raw(door, b"[" * 500_000)
-        yield Line(deep == 400, "JSON nested 500,000 deep", str(deep))
+        yield from _by_hand(door)
+        yield from _too_much(node, door)
+        yield from asyncio.run(_in_chromium(door))
 
 
-def _large(door: Door) -> int:
-    """The status for a body that says it has 1 GB; 0 if the door just closes."""
-    connection = HTTPConnection(door.address, timeout=15)
-    told = {"authorization": f"Bearer {door.token}", "content-type": "application/json", "content-length": str(2**30)}
-    try:
-        connection.putrequest("POST", "/v1/resources")
-        for name, value in told.items():
-            connection.putheader(name, value)
-        connection.endheaders(b"{")
-        return connection.getresponse().status
-    except OSError:
-        return 0
-    finally:
-        connection.close()
+def _by_hand(door: Door) -> Iterator[Line]:
+    session = json.loads(door.http("POST", "/v1/session", {"token": door.token})[1])
+    cookie, without = {"cookie": f"rota_session={door.token}"}, door.showing("")
+    own = f"http://{door.address}"
+    page, foreign = {"origin": own, "x-rota-csrf": session["csrf"]}, {"origin": "https://evil.example"}
+    wanted = {"kind": "room", "id": "1"}
+    tries: dict[str, tuple[str, str, object, dict[str, str], tuple[int, ...]]] = {
+        "our own page changes something": ("POST", "/v1/resources", wanted, page, (201,)),
+        "a foreign POST": ("POST", "/v1/resources", wanted, foreign, (403,)),
+        "a POST without the word": ("POST", "/v1/resources", wanted, {"origin": own}, (403,)),
+        "a foreign event stream": ("GET", "/v1/events/watch", None, foreign, (403,)),
+        "a rebound Host": ("GET", "/v1/nodes", None, {"host": "evil.example"}, (421,)),
+        "a log path that climbs": ("GET", "/v1/runs/..%2f..%2fetc/passwd/log", None, {}, (404, 422)),
+        "a name that climbs": ("POST", "/v1/resources", {"kind": "room", "id": "../../x"}, page, (422,)),
+        "a page's path that climbs": ("GET", "/static/..%2f..%2fpyproject.toml", None, {}, (404,)),
+        "a name with HTML": ("GET", "/v1/resources/room/%3Cscript%3E", None, {}, (404, 422)),
+    }
+    for what, (method, path, body, headers, expected) in tries.items():
+        status, _ = without.http(method, path, body, {**cookie, **headers})
+        yield Line(status in expected, what, str(status))
+
+
+def _too_much(node: NodeUnderTest, door: Door) -> Iterator[Line]:
+    before = psutil.Process(node.pid).memory_info().rss
+    told, endless, deep = large(door), large(door, is_told=False), _raw(door, b"[" * 500_000)
+    grew = (psutil.Process(node.pid).memory_info().rss - before) / 2**20
+    yield Line(told in (413, 0), "a body that says it has 1 GB is refused before it is there", str(told))
+    yield Line(endless in (413, 0), "a body of 1 GB that does not say so is cut", str(endless))
+    yield Line(deep == 400, "JSON nested 500,000 deep", str(deep))
+    yield Line(grew < 32, "and the node is no larger for it", f"{grew:+.0f} MiB")
+
+
+async def _in_chromium(door: Door) -> list[Line]:
+    lines = []
+    async with open_browser() as browser:
+        with another_site() as port:
+            for host in ("localhost", "127.0.0.1"):
+                tried = await visit(browser, door, f"{host}:{port}")
+                statuses = ", ".join(map(str, sorted(set(tried.statuses))))
+                what = f"Chromium at a page of {host}, another {'site' if host == 'localhost' else 'origin'}"
+                lines += [
+                    Line(not outcome.startswith(SEEN), f"{what}: {attempt}", outcome)
+                    for attempt, outcome in tried.outcomes.items()
+                ]
+                lines.append(Line(tried.got_through == [], f"{what}: all that the node said", statuses))
+            frame = await framed(browser, door, f"127.0.0.1:{port}")
+            lines.append(Line(frame.startswith("chrome-error"), "Chromium: the dashboard in a foreign frame", frame))
+        lines.append(Line(stolen(door) == [], "nothing was made by all that", str(len(stolen(door)))))
+        lines.append(await _markup(browser, door))
+    status = await rebound(door)
+    lines.append(Line(status == 421, "Chromium at a name that was rebound to the node", str(status)))
+    return lines
+
+
+async def _markup(browser: Browser, door: Door) -> Line:
+    """A name with HTML and output with HTML and ANSI, on the dashboard."""
+    door.http("POST", "/v1/resources", {"kind": "room", "id": MARKUP})
+    run = json.loads(door.http("POST", "/v1/jobs/hostile/run", {})[1])["id"]
+    async with open_dashboard(browser, door.address, door.token) as dashboard:
+        await dashboard.go("resources")
+        await expect(dashboard.page.locator("main")).to_contain_text(MARKUP)
+        await dashboard.go("runs", *run.split("/", 1))
+        await expect(dashboard.page.locator("main")).to_contain_text("<script>alert(2)</script>")
+        errors = dashboard.errors
+    return Line(
+        errors == [], "Chromium: HTML and ANSI in names and output are text", "; ".join(errors) or "no script ran"
+    )
 
 
 def _raw(door: Door, body: bytes) -> int:
@@ -183,68 +235,40 @@ def _raw(door: Door, body: bytes) -> int:
         return error.code
 
 
+def no_secret_is_seen_anywhere() -> Iterator[Line]:
+    """A canary in every place that takes a secret, and a look at all that anybody can see."""
+    with folder() as place, Postgres(place) as server:
+        yield from asyncio.run(_canaries(place, server))
+
+
+async def _canaries(place: Path, server: Postgres) -> list[Line]:
+    async with aviary(place, server, "canaries") as found:
+        seen = await found.seen()
+        leaks, files = found.leaks(seen), found.open_files()
+    planted = len(PLANTED) + 1
+    return [
+        Line(
+            leaks == [], f"{planted} canaries, {len(seen)} logs, processes, answers, commands", "; ".join(leaks) or "0"
+        ),
+        Line(files == [], "no file with one of them is open to others", "; ".join(files) or "0"),
+    ]
+
+
 # The price
 
 
 def tls_and_tokens_have_their_price() -> Iterator[Line]:
-    """Calls one after the other on one connection, of the same node with TLS and without."""
-    with folder() as place:
-        plain = asyncio.run(_rates(place / "plain", None))
-        secured = asyncio.run(_rates(place / "secured", Authority(place / "tls")))
-    for what in plain:
-        figure = f"{plain[what]:,.0f} a second without TLS, {secured[what]:,.0f} with it"
-        yield Line(secured[what] > plain[what] / 3, f"the price of TLS: {what}", figure)
-
-
-async def _rates(place: Path, authority: Authority | None) -> dict[str, float]:
-    name = NodeUnderTest(place, name="n").name
-    certificates = authority.issue(name) if authority else None
-    flags = ("--tls", certificates) if certificates else ()
-    with NodeUnderTest(place, *flags, name="n") as node:
-        await node.ready()
-        door = await Door.of(node)
-        context = ssl.create_default_context(cafile=str(certificates / "ca.pem")) if certificates else None
-        rates = {
-            "health, without a token": _rate(door, context, "/livez", {}),
-            "the node, with a token": _rate(door, context, "/v1/node", {"authorization": f"Bearer {door.token}"}),
-        }
-        rates["gRPC health"] = await _grpc_rate(door, certificates)
-    return rates
-
-
-def _rate(door: Door, context: ssl.SSLContext | None, path: str, headers: dict[str, str]) -> float:
-    connection = (
-        HTTPSConnection(door.address, timeout=15, context=context)
-        if context
-        else HTTPConnection(door.address, timeout=15)
-    )
-    began = time.monotonic()
-    for _ in range(CALLS):
-        connection.request("GET", path, headers=headers)
-        connection.getresponse().read()
-    connection.close()
-    return CALLS / (time.monotonic() - began)
-
-
-async def _grpc_rate(door: Door, certificates: Path | None) -> float:
-    if certificates is None:
-        channel = grpc.aio.insecure_channel(door.grpc)
-    else:
-        files = [(certificates / name).read_bytes() for name in ("ca.pem", "key.pem", "cert.pem")]
-        channel = grpc.aio.secure_channel(door.grpc, grpc.ssl_channel_credentials(*files))
-    async with channel:
-        ask = channel.unary_unary("/grpc.health.v1.Health/Check")
-        await ask(b"", timeout=10)
-        began = time.monotonic()
-        for _ in range(CALLS):
-            await ask(b"", timeout=10)
-        return CALLS / (time.monotonic() - began)
+    """The part of the bench, once."""
+    for row in safety_bench.rows(1):
+        beside = f", {row.bare:,.0f} {row.against} ({row.ratio:.2f}×)" if row.bare and row.ratio else ""
+        yield Line(row.ours > 0, f"the price of safety: {row.name}", f"{row.ours:,.0f} {row.unit}{beside}")
 
 
 PARTS = [
     every_route_and_method_refuses_who_may_not,
     a_revocation_counts_everywhere_in_time,
-    a_page_of_another_site_gets_nowhere,
+    no_secret_is_seen_anywhere,
+    what_strangers_send_is_refused_or_harmless,
     nothing_falls_over_what_nobody_should_send,
     tls_and_tokens_have_their_price,
 ]
