@@ -211,7 +211,11 @@ class KafkaSource:
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
         cursor = KafkaCursor(self._settings, self._place, self._bounds)
-        await self._ask(cursor.connect)
+        try:
+            await self._ask(cursor.connect)
+        except RotaError:
+            await asyncio.to_thread(cursor.close)
+            raise
         return await ThreadedReader.opened(cursor, self._settings.shown, REST, offsets)
 
     async def close(self) -> None:
