@@ -337,7 +337,7 @@ def _task(status: StreamTaskStatus) -> StreamTaskView:
 
 
 def _partition(view: StreamView, told: object) -> int:
-    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 10 else told
+    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) < 17 else told
     if not isinstance(number, int) or isinstance(number, bool) or number not in view.committed:
         known = ", ".join(map(str, sorted(view.committed)))
         there = f"there are {known}" if known else "the leader has not looked at its source yet"

@@ -211,6 +211,11 @@ class KafkaSource:
     async def reader(self, offsets: Mapping[int, int]) -> ThreadedReader:
         await self._known(offsets)
         cursor = KafkaCursor(self._settings, self._place, self._bounds)
+        try:
+            await self._ask(cursor.connect)
+        except RotaError:
+            await asyncio.to_thread(cursor.close)
+            raise
         return await ThreadedReader.opened(cursor, self._settings.shown, REST, offsets)
 
     async def close(self) -> None:
@@ -315,6 +320,14 @@ class KafkaCursor:
         self._heard = SYSTEM.monotonic()
         self._consumer: Consumer = _made(Consumer, settings, {**settings.consumer(), "error_cb": self._complained})
 
+    def connect(self) -> None:
+        """Have the client ask where the topic's partitions are: left alone it does so a second after it should read."""
+        topic, patience = self._settings.topic, self._settings.timeout.total_seconds()
+        if topics.is_pattern(topic):
+            self._consumer.list_topics(timeout=patience)
+        else:
+            self._consumer.list_topics(topic, timeout=patience)
+
     def move(self, offsets: Mapping[int, int], dropped: Iterable[int]) -> None:
         leaving = [number for number in (*offsets, *dropped) if number in self._positions]
         if leaving:
@@ -357,10 +370,10 @@ class KafkaCursor:
         """What has come, by partition; if nothing has, what comes in a moment."""
         records: dict[int, list[Record]] = {}
         ends: dict[int, int] = {}
-        wait = POLL
-        while most > 0 and (fetched := self._consumer.consume(min(most, TOGETHER), timeout=wait)):
+        wait, size = POLL, 1  # who asks for more waits for all of them, or for as long as it may
+        while most > 0 and (fetched := self._consumer.consume(min(most, size), timeout=wait)):
             self._sort(fetched, records, ends)
-            most, wait = most - len(fetched), 0
+            most, wait, size = most - len(fetched), 0, TOGETHER
         found = [self._batch(number, records.get(number, []), ends) for number in sorted(records.keys() | ends.keys())]
         return [batch for batch in found if batch is not None]
 
