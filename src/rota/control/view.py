@@ -151,6 +151,8 @@ class FleetView:
         """
         evicted: set[Key] = set()
         for node_id in self.nodes:
+            if self.used[node_id] <= self.slots(node_id):
+                continue  # so it is with nearly all of them, and their tasks need no look
             staying = [hold for hold in self.on_node[node_id].values() if not hold.assignment.stopping]
             surplus = sum(hold.assignment.cost for hold in staying) - self.slots(node_id)
             step = min(surplus, max(EVICTED, surplus // 10))

@@ -257,7 +257,7 @@ class FleetScenario:
             async with asyncio.TaskGroup() as duties:
                 duties.create_task(supervise(term, node.session, roster, CONFIG, clock, _nobody))
                 duties.create_task(keep_roster(term, _nobody))
-                duties.create_task(keep_streams(self._streams.careless(term), clock, _nobody))
+                duties.create_task(keep_streams(self._streams.careless(term), clock, _nobody, tick=LOOK))
                 duties.create_task(self._election.lead(machine.process, term, term.commit))
 
         jitter = self._world.random.random

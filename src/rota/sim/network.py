@@ -173,13 +173,14 @@ class SimStore:
         """There is nothing to let go of."""
 
     async def _ask(self, operation: Callable[[], T], unsure: type[Unavailable] | type[Unknown] = Unavailable) -> T:
-        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[T] = loop.create_future()
         self._network.request(self._node, operation, reply)
+        late = loop.call_later(TIMEOUT, _settle, reply, None, unsure("store sim://: no answer in time"))
         try:
-            async with asyncio.timeout(TIMEOUT):
-                return await reply
-        except TimeoutError:
-            raise unsure("store sim://: no answer in time") from None
+            return await reply
+        finally:
+            late.cancel()
 
     def _commit(self, writes: tuple[Write, ...], expect: tuple[Expect, ...]) -> Revision:
         contested = [expectation.key for expectation in expect if not expectation.key.startswith(NEVER_REWRITTEN)]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import random
 
 from rota.control.streams.placed import Placements
-from rota.control.streams.stream import StreamKeeper
+from rota.control.streams.stream import TICK, StreamKeeper
 from rota.control.term import Term
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
@@ -25,15 +25,17 @@ AGAIN = timedelta(seconds=1), timedelta(seconds=30)
 """Shortest and longest wait until a loop that failed begins anew."""
 
 
-async def keep_streams(term: Term, clock: Clock, tell: Callable[..., None]) -> None:
-    """Keep the declared streams going until the term ends."""
+async def keep_streams(term: Term, clock: Clock, tell: Callable[..., None], *, tick: float = TICK) -> None:
+    """Keep the declared streams going until the term ends; each is looked at every `tick` seconds, and at news."""
     async with asyncio.TaskGroup() as parts:
-        await _Streams(term, clock, tell, parts).run()
+        await _Streams(term, clock, tell, parts, tick).run()
 
 
 class _Streams:
-    def __init__(self, term: Term, clock: Clock, tell: Callable[..., None], parts: asyncio.TaskGroup) -> None:
-        self._term, self._clock, self._tell, self._parts = term, clock, tell, parts
+    def __init__(
+        self, term: Term, clock: Clock, tell: Callable[..., None], parts: asyncio.TaskGroup, tick: float
+    ) -> None:
+        self._term, self._clock, self._tell, self._parts, self._tick = term, clock, tell, parts, tick
         self._records: dict[str, StreamRecord] = {}
         self._loops: dict[str, asyncio.Task[None]] = {}
         self._placements: Placements | None = None
@@ -63,7 +65,7 @@ class _Streams:
         waits = delays(*AGAIN, random)
         while True:
             keeper = StreamKeeper(
-                self._term, name, lambda: self._records[name], self._placed(), self._clock, self._tell
+                self._term, name, lambda: self._records[name], self._placed(), self._clock, self._tell, self._tick
             )
             try:
                 await keeper.run()

@@ -82,9 +82,10 @@ class StreamKeeper:
         placements: Placements,
         clock: Clock,
         tell: Tell,
+        tick: float = TICK,
     ) -> None:
         self._term, self._name, self._record, self._placements = term, name, record, placements
-        self._clock, self._tell = clock, tell
+        self._clock, self._tell, self._tick = clock, tell, tick
         self._outside = Outside(term.store)
         self._account = Account(name, self._outside)
         self._bell = placements.bell(origin(name))
@@ -118,7 +119,7 @@ class StreamKeeper:
                     await self._turn(self._clock.wall())
                     is_paused = any(group.phase is Phase.PAUSING for group in self._groups.values())
                     await asyncio.sleep(HURRY if is_paused else SPACING)
-                    await self._bell.wait(heard, TICK)
+                    await self._bell.wait(heard, self._tick)
         finally:
             await self._outside.close()
 
@@ -188,7 +189,7 @@ class StreamKeeper:
         except RotaError as error:
             self._account.looked(is_good=False)
             self._account.failed(str(error), now)
-        if self._clock.monotonic() - self._told >= TICK:
+        if self._clock.monotonic() - self._told >= self._tick:
             await self._commit([], now)
 
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
