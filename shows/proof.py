@@ -3,7 +3,6 @@
 MINUTES=n makes the chaos shorter, SEEDS=n the simulation.
 """
 
-import asyncio
 import logging
 import os
 import time
@@ -15,6 +14,7 @@ from rota.sim.run import run_seed, run_seeds
 from rota.sim.scale import Cost, measure
 from shows import chaos
 from shows.report import Line, show
+from tests.kit.chaos import grounds
 
 SEEDS = int(os.environ.get("SEEDS", "2000"))
 MINUTES = float(os.environ.get("MINUTES", "30"))
@@ -53,7 +53,7 @@ def mistakes_are_found() -> Iterator[Line]:
 
 def chaos_is_clean() -> Iterator[Line]:
     """Real processes and servers, and the ledger."""
-    yield from chaos.lines(asyncio.run(chaos.chaos(MINUTES, seed=int(time.time()))))
+    yield from chaos.everything_holds(MINUTES, seed=int(time.time()))
 
 
 def a_million_tasks() -> Iterator[Line]:
@@ -74,5 +74,6 @@ def figure(cost: Cost) -> str:
 
 
 if __name__ == "__main__":
+    grounds.enter()
     logging.getLogger("rota").setLevel(logging.CRITICAL)  # thousands of nodes die in here, on purpose
     show([seeds_are_clean, mistakes_are_found, a_million_tasks, chaos_is_clean])

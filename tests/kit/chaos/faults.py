@@ -224,7 +224,10 @@ async def _harm_server(server: Server, fault: Fault) -> None:
     is_killed = fault.harm is Harm.KILL_SERVER
     await asyncio.to_thread(server.kill if is_killed else server.freeze)
     await asyncio.sleep(fault.seconds)
-    await asyncio.to_thread(server.start if is_killed else server.thaw)
+    try:
+        await asyncio.to_thread(server.start if is_killed else server.thaw)
+    except TimeoutError:  # it looks through what it wrote, with all nodes knocking: that may take twice as long
+        await asyncio.to_thread(server.wait_ready)
 
 
 def impossible() -> frozenset[Harm]:
