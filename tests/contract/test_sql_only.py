@@ -214,7 +214,7 @@ async def test_a_held_lock_delays_only_writes_and_leaves_nothing_behind(harness:
                 assert time.monotonic() - begun <= 10, "the time-out, not the server's own, which is 50 s"
             assert await store.get("/k") == Entry("/k", b"1", start, start)
             await store.renew(lease)
-            await eventually(lambda: nobody_waits(harness))
+            await eventually(lambda: nobody_waits(harness), within=30)
             await run("ROLLBACK")
             last = await eventually(lambda: store.commit(Put("/k", b"3")), despite=(Unavailable,))
             await seen.reach(last)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LONGEST = 100
+ROOM = 50
+"""Bytes for what comes below the folder: a folder of our own, a link in it, and the socket."""
 
 
 @contextlib.contextmanager
@@ -17,7 +19,13 @@ def short(path: Path) -> Iterator[Path]:
     if len(os.fsencode(absolute)) <= LONGEST:
         yield absolute
         return
-    with tempfile.TemporaryDirectory(prefix="rota-") as base:
+    with tempfile.TemporaryDirectory(prefix="rota-", dir=_short_folder()) as base:
         link = Path(base) / hashlib.blake2b(os.fsencode(absolute.parent), digest_size=4).hexdigest()
         link.symlink_to(absolute.parent)
         yield link / absolute.name
+
+
+def _short_folder() -> str:
+    """Where links are made: the folder of temporary files, unless its own name is too long."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= LONGEST - ROOM else "/tmp"
