@@ -115,7 +115,7 @@ class FleetScenario:
         mistakes = PLANTED[broken] if broken else {}
         self._world = world
         self._is_unfenced = "term" in mistakes
-        self._election = Election(world, None, pace=self._pace(8))
+        self._election = Election(world, None, pace=5)
         self._resources = Resources(world, None, names=6, pace=self._pace(8))
         self._jobs = Jobs(world, mistakes.get("jobs"), jobs=JOBS, pace=self._pace(8))
         self._streams = Streams(world, mistakes.get("streams"), pace=self._pace(8))
