@@ -33,7 +33,7 @@ bench: setup     ## measure everything beside bare drivers and peers, into .rota
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m benchmarks --everything --report $(or $(REPORT),.rota/bench.md) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-simulate: setup  ## deep run of the simulator, SEEDS=n of every scenario (default 500; the fleet takes 2,000 in a quarter of an hour)
+simulate: setup  ## deep run of the simulator, SEEDS=n of every scenario (default 500)
 	@for scenario in fleet election resources placement services peers relay jobs streams; do \
 	  .venv/bin/rota simulate $$scenario --seeds $(or $(SEEDS),500) || exit 1; done
 

@@ -82,6 +82,9 @@ class Streams:
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next."""
         self.world, self._broken, self._pace = world, broken, pace
+        self._tell_every = min(pace, 10.0)
+        """Seconds between the statuses of a task; what waits for them does not wait for ever."""
+
         self._name = f"sim-{world.seed}"
         self._topic = topic(self._name)
         self.perils = Perils(world)
@@ -128,8 +131,8 @@ class Streams:
             start="earliest",
             tasks=2,
             replicas=2,
-            duration=f"{8 * self._pace:g}s",
-            checkpoint_every=f"{2 * self._pace:g}s",
+            duration=f"{8 * self._tell_every:g}s",
+            checkpoint_every=f"{2 * self._tell_every:g}s",
             completion_timeout="20s",
             is_async=False,
         )
@@ -147,7 +150,7 @@ class Streams:
     def work(self, machine: Machine, store: SimStore, lease: Callable[[], LeaseId | None]) -> SimStreams:
         """The stream tasks of the present process of a machine."""
         work = self._work[machine.process] = SimStreams(
-            machine, store, self._spec, self._broken, lease, tell_every=self._pace
+            machine, store, self._spec, self._broken, lease, tell_every=self._tell_every
         )
         return work
 

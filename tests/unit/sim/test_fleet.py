@@ -3,7 +3,7 @@
 import pytest
 
 from rota.sim.fleet import PLANTED
-from rota.sim.run import run_seed, run_seeds
+from rota.sim.run import run_seed
 
 FOUND = {
     "fence": "was accepted in term",
@@ -14,23 +14,20 @@ FOUND = {
 }
 """The planted mistake → the words of the rule that finds it."""
 
-KNOWN = {"fence": 0, "cas": 0, "offset": 0, "requeue": 0, "duplicate": 0}
-"""A seed near which each is found; `make show-proof` looks from 0."""
-
 
 def test_all_kinds_get_along_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(4), "fleet"))
+    verdicts = [run_seed(seed, "fleet") for seed in range(3)]
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
     for what, least in {
-        "terms": 10,
-        "commits of assignments": 50,
-        "runs": 100,
-        "publishes": 20,
-        "requests": 200,
+        "terms": 5,
+        "commits of assignments": 30,
+        "runs": 60,
+        "publishes": 10,
+        "requests": 40,
     }.items():
         assert counts[what] > least, f"too few {what} to prove anything"
-    assert counts["messages delivered"] > 500
+    assert counts["messages delivered"] > 150
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
@@ -39,6 +36,5 @@ def test_the_same_seed_tells_the_same_story() -> None:
 
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
-    seeds = range(KNOWN[mistake], KNOWN[mistake] + 20)
-    found = (violation for seed in seeds for violation in run_seed(seed, "fleet", mistake).violations)
+    found = (violation for seed in range(20) for violation in run_seed(seed, "fleet", mistake).violations)
     assert any(FOUND[mistake] in violation for violation in found)

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from rota.decide.streams.group import Member, reading_since
 from rota.decide.streams.plan import Aims, numbered, plan
-from rota.model.stream import Group, Phase
+from rota.model.ids import NodeId, Revision
+from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
 from tests.unit.decide.streams.small_fleet import NOON, TUNING, SmallFleet
 
 
@@ -92,3 +94,29 @@ def test_scaling_leaves_groups_alone_whose_partitions_stay() -> None:
 def test_a_stopping_stream_makes_nothing_new() -> None:
     assert planned(replace(AIMS, is_stopping=True), committed=dict.fromkeys(range(4), 0)) == []
     assert planned(replace(AIMS, is_idle=True), committed=dict.fromkeys(range(4), 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("off", "age"),
+    [
+        pytest.param(timedelta(), 5, id="clocks agree"),
+        pytest.param(timedelta(days=-1), 9, id="the task's clock is behind: no older than the group"),
+        pytest.param(timedelta(days=1), 9, id="the task's clock is ahead: it has begun all the same"),
+    ],
+)
+def test_a_wrong_clock_makes_a_group_neither_old_nor_young(off: timedelta, age: int) -> None:
+    """Found by the fleet's simulator: a stream rolled over four times a second while clocks were a day apart."""
+    [group] = planned(replace(AIMS, tasks=1, partitions=[0]), committed={0: 0})
+    now = NOON + timedelta(seconds=9)
+    status = StreamTaskStatus(
+        stream="s",
+        group=group.id,
+        slot=0,
+        node=NodeId("n"),
+        epoch=Revision(1),
+        state=TaskState.READING,
+        started=NOON + timedelta(seconds=4) + off,
+        at=now,
+    )
+    since = reading_since(group, [Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)], now)
+    assert since == now - timedelta(seconds=age)
