@@ -84,6 +84,8 @@ class Machine:
 
     def crash(self) -> None:
         """kill −9."""
+        if self._world.is_over:
+            return  # or its last life would never be done with ending
         self._world.tell(f"{self.name} crashes")
         self.process.is_dead = True
         self.process.group.freeze()
@@ -95,6 +97,8 @@ class Machine:
 
     def freeze(self) -> None:
         """SIGSTOP."""
+        if self._world.is_over:
+            return
         self._world.tell(f"{self.name} freezes")
         self.process.group.freeze()
 

@@ -34,6 +34,10 @@ def test_the_same_seed_tells_the_same_story() -> None:
     assert run_seed(3, "fleet").digest == run_seed(3, "fleet").digest
 
 
+def test_seed_10_ends_though_a_machine_was_to_die_when_all_was_over() -> None:
+    assert run_seed(10, "fleet").violations == ()
+
+
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
     found = (violation for seed in range(20) for violation in run_seed(seed, "fleet", mistake).violations)
