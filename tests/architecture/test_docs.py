@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -77,9 +78,22 @@ def test_no_page_names_a_path_of_one_machine(page: Path) -> None:
 
 
 def test_the_two_commands_of_the_readme_are_two() -> None:
-    first = FENCED.search((ROOT / "README.md").read_text())
+    first = FENCED.search((ROOT / "README.md").read_text().partition("## Two commands")[2])
     assert first is not None
     assert first[0].splitlines()[1:-1] == ["make demo", "make test"]
+
+
+def test_the_app_of_the_readme_can_be_loaded() -> None:
+    first = FENCED.search((ROOT / "README.md").read_text())
+    assert first is not None
+    module: dict[str, Any] = {}
+    exec("\n".join(first[0].splitlines()[1:-1]), module)
+    declared = module["app"].summary()
+    assert [each.name for each in (*declared.jobs, *declared.resources, *declared.services)] == [
+        "report",
+        "room",
+        "till",
+    ]
 
 
 def test_every_page_is_in_the_index() -> None:
