@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from rota.model.errors import Unavailable
-from rota.sinks import open_sink
+from rota.sinks import Message, open_sink
+from rota.sinks.kafka import Client
 from tests.kit.servers import free_port
 from tests.kit.sinks import KafkaHarness, Told, is_in_order, last_copies, message, messages, numbers, without_repeats
 
@@ -63,6 +65,28 @@ async def test_a_producer_that_gave_up_is_made_anew_and_nothing_is_lost(
     assert told.twice == []
     (trouble,) = {record.why for record in caplog.records if record.message == "sink in trouble"}
     assert "check the user, its password and its permissions" in trouble
+
+
+async def test_a_producer_that_gave_up_before_we_heard_of_it_costs_no_message(
+    place: KafkaHarness, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It then refuses whatever it is handed, and that says nothing of the message."""
+    produce, refusals = Client.produce, iter([KafkaError(KafkaError._FATAL, "it gave up")])
+
+    def refuse_once(client: Client, number: int, topic: str, message: Message) -> None:
+        if number > 3 and (refusal := next(refusals, None)):
+            raise KafkaException(refusal)
+        produce(client, number, topic, message)
+
+    monkeypatch.setattr(Client, "produce", refuse_once)
+    sent = messages(10)
+    async with open_sink(place.url(), told) as sink:
+        await sink.publish(sent)
+        await told.until_confirmed(10)
+    assert told.rejected_ones == []
+    assert told.twice == []
+    arrived = await asyncio.to_thread(place.arrived)
+    assert sorted(numbers(without_repeats(arrived))) == numbers(sent)
 
 
 async def test_nobody_there_is_unavailable() -> None:

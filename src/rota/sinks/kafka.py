@@ -196,6 +196,10 @@ def _headers(message: Message) -> list[tuple[str, str | bytes | None]]:
     return [(name, text.encode()) for name, text in texts.items()]
 
 
+class _GaveUp(Exception):
+    """A producer takes nothing any more, whatever it is."""
+
+
 class KafkaSink:
     """Kafka; one window, for partitions keep the order themselves."""
 
@@ -304,6 +308,9 @@ class KafkaSink:
                 self._produce(self._sending[0])
             except BufferError:
                 return  # the next delivery makes room
+            except _GaveUp as error:
+                self._break(self._translated(error.args[0]))
+                return  # it goes with the next producer
             self._sending.popleft()
             self._next += 1
 
@@ -313,6 +320,8 @@ class KafkaSink:
             topic = message.to or self._settings.topic(message)
             self._client.produce(self._next, topic, message)
         except (KafkaException, ValueError) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._FATAL:
+                raise _GaveUp(error.args[0]) from None  # of which we have not heard yet; the message is as good as any
             why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self._window.reject(self._next)
             self._intake.rejected(message, why)

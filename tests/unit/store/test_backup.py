@@ -7,6 +7,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -115,10 +116,10 @@ async def test_a_dump_is_of_one_revision_although_somebody_writes(store: Store) 
     await store.commit(*(Put(f"/k/{number:03}", b"1") for number in range(100)))
 
     universe = store._universe  # type: ignore[attr-defined]
-    scan = universe.scan
+    scan, numbers = universe.scan, count(100)
 
     def scan_and_write(*arguments: object) -> object:
-        universe.commit([Put("/k/000", b"2"), Put(f"/k/{len(universe._order)}", b"2"), Delete("/k/099")], [])
+        universe.commit([Put("/k/000", b"2"), Put(f"/k/{next(numbers)}", b"2"), Delete("/k/099")], [])
         return scan(*arguments)
 
     universe.scan = scan_and_write
