@@ -67,11 +67,12 @@ async def test_a_producer_that_gave_up_is_made_anew_and_nothing_is_lost(
     assert "check the user, its password and its permissions" in trouble
 
 
+@pytest.mark.parametrize("code", [KafkaError._FATAL, KafkaError.TOPIC_AUTHORIZATION_FAILED])
 async def test_a_producer_that_gave_up_before_we_heard_of_it_costs_no_message(
-    place: KafkaHarness, told: Told, monkeypatch: pytest.MonkeyPatch
+    place: KafkaHarness, told: Told, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """It then refuses whatever it is handed, and that says nothing of the message."""
-    produce, refusals = Client.produce, iter([KafkaError(KafkaError._FATAL, "it gave up")])
+    produce, refusals = Client.produce, iter([KafkaError(code, "it gave up")])
 
     def refuse_once(client: Client, number: int, topic: str, message: Message) -> None:
         if number > 3 and (refusal := next(refusals, None)):

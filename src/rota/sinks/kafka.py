@@ -45,6 +45,9 @@ POLL = 0.1
 LOOKS = 4
 """How often, in the time of one time-out, we look whether anything gets through."""
 
+OF_THE_MESSAGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG}
+"""Why the client takes one message not, and would take another: its size, its topic's name, its headers."""
+
 BATCH = 256 * 1024
 """About how many bytes are handed to the client in one go."""
 
@@ -197,7 +200,7 @@ def _headers(message: Message) -> list[tuple[str, str | bytes | None]]:
 
 
 class _GaveUp(Exception):
-    """A producer takes nothing any more, whatever it is."""
+    """A producer takes nothing any more, or nothing for this topic, whatever it is."""
 
 
 class KafkaSink:
@@ -320,8 +323,8 @@ class KafkaSink:
             topic = message.to or self._settings.topic(message)
             self._client.produce(self._next, topic, message)
         except (KafkaException, ValueError) as error:
-            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._FATAL:
-                raise _GaveUp(error.args[0]) from None  # of which we have not heard yet; the message is as good as any
+            if isinstance(error, KafkaException) and error.args[0].code() not in OF_THE_MESSAGE:
+                raise _GaveUp(error.args[0]) from None  # we have not heard of it yet; the message is as good as any
             why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self._window.reject(self._next)
             self._intake.rejected(message, why)
