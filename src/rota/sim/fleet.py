@@ -27,7 +27,7 @@ from rota.control.term import Term
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
 from rota.model.job import WantedJob
-from rota.model.node import NodeStatus, Role
+from rota.model.node import Role
 from rota.node.assignments import Work, follow_assignments
 from rota.node.pipes import Order
 from rota.node.session import Identity, Session, in_session
@@ -43,7 +43,7 @@ from rota.sim.resources import InSession, Resources
 from rota.sim.services import Services
 from rota.sim.stream_node import PerilousStore
 from rota.sim.streams import Streams
-from rota.sim.world import Machine, World
+from rota.sim.world import Machine, World, status_of
 from rota.store.port import Write
 
 NODES = 3
@@ -231,7 +231,7 @@ class FleetScenario:
                 async with asyncio.TaskGroup() as parts:
                     for part in (
                         follow_assignments(store, session.node.id, work, machine.clock, jitter, look=LOOK),
-                        publish_status(store, session, _status, pace=LOOK),
+                        publish_status(store, session, lambda: status_of("sim", KINDS), pace=LOOK),
                         publish_kinds(store, session, lambda: KINDS, pace=LOOK),
                         publish_streams(store, session, lambda: [self._streams.record], pace=LOOK),
                         self._candidate(machine, store, session).run(),
@@ -269,19 +269,6 @@ class FleetScenario:
 
         jitter = self._world.random.random
         return Candidate(store, session.keeper, session.incarnation, node.id, node.session, clock, lead, jitter)
-
-
-def _status() -> NodeStatus:
-    return NodeStatus(
-        app="sim",
-        generation=1,
-        previous=None,
-        reloading=None,
-        pools=[],
-        tasks_ordered=0,
-        tasks_running=0,
-        kinds=[kind.name for kind in KINDS],
-    )
 
 
 async def _ended(tasks: Collection[asyncio.Task[None]]) -> None:

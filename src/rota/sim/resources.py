@@ -36,7 +36,7 @@ from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.faults import rage
 from rota.sim.network import SimStore
-from rota.sim.world import Machine, Process, World
+from rota.sim.world import Machine, Process, World, status_of
 from rota.store.keeper import Keeper
 from rota.store.port import Delete, Put, Write
 
@@ -134,17 +134,7 @@ class SimWork:
 
     def status(self) -> NodeStatus:
         """As a node tells it."""
-        kinds = [kind.name for kind in KINDS]
-        return NodeStatus(
-            app="sim",
-            generation=1,
-            previous=None,
-            reloading=None,
-            pools=[],
-            tasks_ordered=0,
-            tasks_running=0,
-            kinds=kinds,
-        )
+        return status_of("sim", KINDS)
 
 
 class Resources:

@@ -34,7 +34,7 @@ from rota.sim.jobs import Jobs
 from rota.sim.network import SimStore
 from rota.sim.resources import InSession, SimWork
 from rota.sim.sketch import NodeGroup, Sketch
-from rota.sim.world import EPOCH, Machine, Process, World
+from rota.sim.world import EPOCH, Machine, Process, World, status_of
 from rota.store.port import Put, Write
 
 SETTLES = 30.0
@@ -284,16 +284,7 @@ class Tryout:
             parts.create_task(in_session(machine.store, identity, machine.clock, body, jitter))
 
     def _status(self) -> NodeStatus:
-        return NodeStatus(
-            app="sketch",
-            generation=1,
-            previous=None,
-            reloading=None,
-            pools=[],
-            tasks_ordered=0,
-            tasks_running=0,
-            kinds=[kind.name for kind in self._kinds],
-        )
+        return status_of("sketch", self._kinds)
 
 
 def _kinds(sketch: Sketch) -> list[KindRecord]:

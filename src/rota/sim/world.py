@@ -9,12 +9,14 @@ kill −9, and neither lets it clean up.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.kit.instant import Instant
 from rota.kit.virtual import Group
+from rota.model.node import NodeStatus
+from rota.model.resource import KindRecord
 from rota.sim.network import Network, SimStore
 from rota.store.memory import Universe
 
@@ -166,3 +168,17 @@ class World:
                 life.task.cancel()
                 tasks.append(life.task)
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def status_of(app: str, kinds: Iterable[KindRecord]) -> NodeStatus:
+    """What a simulated node tells of itself: which kinds it has, and no processes."""
+    return NodeStatus(
+        app=app,
+        generation=1,
+        previous=None,
+        reloading=None,
+        pools=[],
+        tasks_ordered=0,
+        tasks_running=0,
+        kinds=[kind.name for kind in kinds],
+    )

@@ -65,6 +65,10 @@ FIXED = {
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "the hosts of the URL say it"),
     **dict.fromkeys(("security.protocol", "sasl.mechanism", "sasl.mechanisms"), "write sasl= or tls="),
     **dict.fromkeys(("sasl.username", "sasl.password"), "write the user into the URL, with password_file="),
+    **dict.fromkeys(
+        ("ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"),
+        "a URL is no place for a secret",
+    ),
     **dict.fromkeys(("group.id", "group.protocol", "group.instance.id"), "no group is ever joined"),
     **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store"), "offsets are committed with the output"),
     "auto.offset.reset": "the stream's vanished= says it",

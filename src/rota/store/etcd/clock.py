@@ -109,11 +109,16 @@ class AgreedClock:
 
     async def now(self) -> datetime:
         """The agreed time; Unavailable if it is time to ask and no member answers."""
-        async with self._asking:
-            if self._good_until is None or self._clock.monotonic() >= self._good_until:
-                await self._agree()
-                self._narrow_down()
+        if not self._is_good:  # else nobody waits for a member that does not answer while bounds are narrowed down
+            async with self._asking:
+                if not self._is_good:
+                    await self._agree()
+                    self._narrow_down()
         return datetime.fromtimestamp(self._offset + self._clock.monotonic(), UTC)
+
+    @property
+    def _is_good(self) -> bool:
+        return self._good_until is not None and self._clock.monotonic() < self._good_until
 
     async def close(self) -> None:
         """Ask no more."""

@@ -177,6 +177,22 @@ async def test_after_the_first_answer_it_asks_at_ticks_and_is_never_ahead() -> N
     await clock.close()
 
 
+async def test_nobody_waits_for_a_member_that_does_not_answer_while_it_asks_at_ticks() -> None:
+    members, is_silent = Members(HandClock(), a=EPOCH), asyncio.Event()
+
+    async def ask(member: Endpoint) -> Reading:
+        if members.asked:
+            is_silent.set()
+            await asyncio.Event().wait()
+        return await members.ask(member)
+
+    clock = AgreedClock("etcd://a", (A,), members.clock, ask, sleep=lambda _: asyncio.sleep(0))
+    first = await clock.now()
+    await asyncio.wait_for(is_silent.wait(), 10)
+    assert await asyncio.wait_for(clock.now(), 10) == first
+    await clock.close()
+
+
 async def test_members_that_fall_silent_while_it_asks_at_ticks_are_told_to_who_asks_next() -> None:
     members = Members(HandClock(), a=EPOCH)
     clock = AgreedClock("etcd://a", (A,), members.clock, members.ask, sleep=lambda _: asyncio.sleep(0))
