@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.frames import BOX, Layout, wire
+from tests.kit.listening import settled
 from tests.kit.servers import free_port
 
 LIMIT = 1 << 24
@@ -86,10 +87,11 @@ class BoxServer:
             return
         self._tcp.close()
         self._udp.abort()
+        await settled()
         self.hang_up()
         await self._tcp.wait_closed()
         self._tcp = self._udp = None
-        await asyncio.sleep(0)  # the UDP socket is closed by now
+        await settled()
 
     def hang_up(self) -> None:
         """Close every connection."""

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
+from tests.kit.listening import settled
 from tests.kit.servers import free_port
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -55,9 +56,11 @@ class FaultProxy:
 
     async def __aexit__(self, *_: object) -> None:
         await self.refuse()
+        await settled()  # every link has begun: one that is cancelled before would close nothing
         for link in self._links:
             link.cancel()
         await asyncio.gather(*self._links, return_exceptions=True)
+        await settled()
 
     def cut(self) -> None:
         """Reset every connection; new ones are welcome."""

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.load import Ledger, Load, NoCompiler, Running, build, run
 from rota.workloads.services.codes import Ret
 from tests.kit.box_server import BoxServer, Cmd, Visit
+from tests.kit.listening import listening
 from tests.kit.waiting import eventually
 
 
@@ -213,9 +214,8 @@ class Greeter(asyncio.Protocol):
 
 @pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"], ids=["keep-alive", "close"])
 async def test_http_answers_are_counted_too(more: bytes) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: Greeter(more), "127.0.0.1", 0)
-    ledger = await ask(Load(port=server.sockets[0].getsockname()[1], http=True, connections=4, seconds=0.3))
-    server.close()
+    async with listening(lambda: Greeter(more)) as port:
+        ledger = await ask(Load(port=port, http=True, connections=4, seconds=0.3))
     assert ledger.faults == {}
     assert ledger.rets == {0: ledger.answered}
     assert (ledger.reconnects >= ledger.answered - 4) is bool(more)

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import socket
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -14,6 +13,7 @@ from rota import MAPLE_TASK
 from rota.client import Answer, AsyncServiceClient, Refused, ServiceClient, TimedOut
 from rota.model.errors import Invalid, Unavailable, Unknown
 from tests.kit.box_server import BoxServer, Cmd
+from tests.kit.listening import listening
 from tests.kit.waiting import eventually
 
 T = TypeVar("T")
@@ -307,11 +307,11 @@ async def test_a_request_too_long_for_a_datagram_is_invalid(server: BoxServer) -
         await asyncio.to_thread(client.call, Cmd.ECHO, bytes(70_000))
 
 
+class Mute(asyncio.Protocol):
+    """Says nothing."""
+
+
 async def test_ipv6_works() -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(asyncio.Protocol, "::1", 0, family=socket.AF_INET6)
-    port = server.sockets[0].getsockname()[1]
-    async with AsyncServiceClient(f"tcp://[::1]:{port}") as client:
+    async with listening(Mute, "::1") as port, AsyncServiceClient(f"tcp://[::1]:{port}") as client:
         with pytest.raises(TimedOut, match=rf"tcp://\[::1\]:{port}"):
             await client.call(1, timeout=SHORT)
-    server.close()

@@ -20,9 +20,11 @@ async def server(talk: Talk) -> AsyncIterator[str]:
     """Something that listens, and the URL of it."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly(8)
-        await talk(reader, writer)
-        writer.close()
+        try:
+            await reader.readexactly(8)
+            await talk(reader, writer)
+        finally:
+            writer.close()
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with listener:
