@@ -41,6 +41,8 @@ SEEN = ("seen", "open", "run")
 
 MARKUP = "<img src=x onerror=alert(1)>"
 HOSTILE = """
+import asyncio
+
 import rota
 
 app = rota.App("hostile")
@@ -48,7 +50,7 @@ app = rota.App("hostile")
 
 @app.resource()
 async def room(task: rota.Task) -> None:
-    await task.stopping.wait()
+    await asyncio.Event().wait()
 
 
 @app.job()

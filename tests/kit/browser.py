@@ -46,7 +46,9 @@ class Dashboard:
     """One page of the dashboard, and what went wrong in it."""
 
     page: Page
-    address: str
+    origin: str
+    """The node's `http://host:port`."""
+
     errors: list[str] = field(default_factory=list)
     """What scripts raised, and what the browser complained of; that something was refused is no complaint."""
 
@@ -62,7 +64,7 @@ class Dashboard:
 
     async def go(self, *path: str) -> None:
         """Show a screen, as a link would."""
-        await self.page.goto(f"http://{self.address}/#/{'/'.join(quote(part, safe='') for part in path)}")
+        await self.page.goto(f"{self.origin}/#/{'/'.join(quote(part, safe='') for part in path)}")
         await self.page.locator(f"#screen-{path[0]} h1").wait_for()
 
     def button(self, name: str) -> Locator:
@@ -96,17 +98,19 @@ async def _is_select(control: Locator) -> bool:
 
 @asynccontextmanager
 async def open_dashboard(
-    browser: Browser, address: str, token: str | None, size: tuple[int, int] = WIDE
+    browser: Browser, address: str, token: str | None, size: tuple[int, int] = WIDE, *, tls: bool = False
 ) -> AsyncIterator[Dashboard]:
-    """The dashboard of a node in a window of its own; with a token, somebody has come in."""
-    width, height = size
-    context = await browser.new_context(viewport={"width": width, "height": height}, locale="en-GB")
+    """The dashboard of a node in a window of its own; with a token, somebody has come in. No certificate is checked."""
+    (width, height), origin = size, f"{'https' if tls else 'http'}://{address}"
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, locale="en-GB", ignore_https_errors=tls
+    )
     context.set_default_timeout(PATIENCE)
     if token is not None:
-        await context.add_cookies([{"name": COOKIE, "value": token, "url": f"http://{address}"}])
+        await context.add_cookies([{"name": COOKIE, "value": token, "url": origin}])
         await context.add_init_script("localStorage.setItem('rota.session', 'yes')")
     page = await context.new_page()
-    shown = Dashboard(page, address)
+    shown = Dashboard(page, origin)
     page.on("pageerror", lambda error: shown.errors.append(str(error)))
     page.on("console", shown.note)
     page.on("dialog", shown.startle)

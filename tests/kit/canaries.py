@@ -11,18 +11,29 @@ import itertools
 import json
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
+import grpc.aio
 import psutil
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from playwright.async_api import expect
 
 from rota import App
+from rota.api.grpc import SERVICES, needed
 from rota.cli import settings
+from rota.decide.access import Access
 from rota.model.config import SECTIONS, TokenReference
+from rota.rpc.channel import open_channel
+from rota.rpc.settings import TlsFiles
 from rota.web.routes import BELOW
+from tests.kit.browser import open_browser, open_dashboard
 from tests.kit.certificates import Authority
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest
@@ -30,12 +41,12 @@ from tests.kit.servers import USER, Server
 from tests.kit.waiting import eventually
 from tests.unit.api.test_every_door import routes
 
-SEP = "-canary-"
+SEP, STRING = "-canary-", FieldDescriptor.TYPE_STRING
 NOWHERE = "127.0.0.1:1"
 """Where nobody listens, so that there is something to complain about."""
 
 PATIENCE = 2.0
-"""Seconds that are listened to an answer that goes on, from one word to the next."""
+"""Seconds that are listened to an answer that goes on."""
 
 HARMLESS = frozenset(
     {
@@ -104,13 +115,13 @@ app = rota.App("canaries")
 @app.resource(sink="amqp://ann:{canary("resource.sink")}@{NOWHERE}?exchange=x")
 async def room(task: rota.Task) -> None:
     await task.emit(b"x")
-    await task.stopping.wait()
+    await asyncio.Event().wait()
 
 
 @app.resource()
 async def plain(task: rota.Task) -> None:
     await task.emit(b"x")
-    await task.stopping.wait()
+    await asyncio.Event().wait()
 
 
 @app.resource()
@@ -153,6 +164,12 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """What stands for a part of a path."""
 
+SCREENS = (
+    ("overview",), ("nodes",), ("placement",), ("resources",), ("resources", "room", "1"), ("services",), ("streams",),
+    ("streams", "clicks"), ("jobs",), ("jobs", "failing"), ("runs",), ("events",), ("hooks",), ("audit",),
+)  # fmt: skip
+"""What is looked at in a browser."""
+
 COMMANDS = (
     "config view --origin", "config view -o json", "status -o json", "events -o json", "audit ls --changes -o json",
     "hooks ls -o json",
@@ -168,9 +185,16 @@ class Aviary:
     folder: Path
     environ: Mapping[str, str]
     context: ssl.SSLContext
+    certificates: Path
     address: str
+    grpc: str
     key: str
     """A line of its private key, which is a canary too."""
+
+    @property
+    def secret(self) -> str:
+        """What its operator shows at its doors."""
+        return canary("token")
 
     def get(self, path: str) -> tuple[int, str]:
         """The status and the body of an answer, or what came at first of one that goes on."""
@@ -187,7 +211,7 @@ class Aviary:
         await eventually(is_made, within=30)
 
     def _asked(self, method: str, path: str, content: str | None = None) -> tuple[int, str]:
-        shown = {"authorization": f"Bearer {canary('token')}", "content-type": "application/json"}
+        shown = {"authorization": f"Bearer {self.secret}", "content-type": "application/json"}
         with closing(HTTPSConnection(self.address, timeout=30, context=self.context)) as connection:
             connection.request(method, path, content, shown)
             answer = connection.getresponse()
@@ -200,8 +224,11 @@ class Aviary:
         """All that can be seen, by where."""
         return {
             **self._logs(),
+            **self._dumps(),
             **self._processes(),
             **await _gathered(self._answer(path) for path in self._paths()),
+            **await self._calls(),
+            **await self._screens(),
             **await _gathered(self._command(words) for words in COMMANDS),
         }
 
@@ -221,6 +248,11 @@ class Aviary:
 
     def _logs(self) -> dict[str, str]:
         return {"log": self.node.errors.read_text(), "output": self.node.output.read_text()}
+
+    def _dumps(self) -> dict[str, str]:
+        """What is written down of processes that fell, and what core files there are."""
+        places = (*self.node.data.glob("stacks/*"), *self.folder.rglob("core*"))
+        return {f"dump {each.name}": each.read_bytes().decode(errors="replace") for each in places if each.is_file()}
 
     def _processes(self) -> dict[str, str]:
         """Command lines of all processes, and variables of all but the agent, which was given them."""
@@ -258,6 +290,39 @@ class Aviary:
         assert status != 500, (path, said)
         return f"GET {path}", said
 
+    async def _calls(self) -> dict[str, str]:
+        """What every gRPC method says that only looks, with every name that fits."""
+        said = {}
+        place = self.certificates
+        tls = TlsFiles(cert=place / "cert.pem", key=place / "key.pem", ca=place / "ca.pem")
+        async with open_channel(self.grpc, tls) as channel:
+            for method, request in self._requests():
+                path = f"/{method.containing_service.full_name}/{method.name}"
+                with suppress(grpc.aio.AioRpcError):
+                    said[f"gRPC {path} {request}"] = await _told(channel, path, method, request, self.secret)
+        return said
+
+    def _requests(self) -> Iterator[tuple[MethodDescriptor, Message]]:
+        for method in (each for service in SERVICES for each in service.methods):
+            if needed(f"/{method.containing_service.full_name}/{method.name}") is Access.VIEW:
+                make, known = GetMessageClass(method.input_type), {**NAMES, "node": (self.node.name,)}
+                fields = [each.name for each in method.input_type.fields if each.name in known and each.type == STRING]
+                for values in itertools.product(*(known[name] for name in fields)):
+                    yield method, make(**dict(zip(fields, values, strict=True)))
+
+    async def _screens(self) -> dict[str, str]:
+        """What the dashboard has on its screens."""
+        said = {}
+        async with (
+            open_browser() as browser,
+            open_dashboard(browser, self.address, self.secret, tls=True) as dashboard,
+        ):
+            for screen in SCREENS:
+                await dashboard.go(*screen)
+                await expect(dashboard.page.locator("main .bones")).to_have_count(0)
+                said[f"screen {'/'.join(screen)}"] = await dashboard.page.content()
+        return said
+
     async def _command(self, words: str) -> tuple[str, str]:
         said = await asyncio.to_thread(rota, *words.split(), cwd=self.folder, environ=dict(self.environ), within=60)
         return f"rota {words}", said.out + said.err
@@ -284,7 +349,7 @@ async def aviary(folder: Path, server: Server, schema: str) -> AsyncIterator[Avi
         doors = (await node.ready())["doors"]
         context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
         key = (certificates / "key.pem").read_text().splitlines()[1]
-        found = Aviary(node, folder, environ, context, doors["http"], key)
+        found = Aviary(node, folder, environ, context, certificates, doors["http"], doors["grpc"], key)
         await _live(found)
         yield found
 
@@ -309,11 +374,26 @@ async def _live(aviary: Aviary) -> None:
 
 def _beginning(answer: Iterable[bytes]) -> str:
     """What comes at first of an answer that goes on."""
-    told = b""
+    told, end = b"", time.monotonic() + PATIENCE
     with suppress(OSError, HTTPException):  # nothing came for a while
         for line in answer:
             told += line
+            if time.monotonic() > end:
+                break
     return told.decode(errors="replace")
+
+
+async def _told(channel: grpc.aio.Channel, path: str, method: MethodDescriptor, request: Message, token: str) -> str:
+    """The answer to a call, or what came at first of one that goes on."""
+    shown, read = (("authorization", f"Bearer {token}"),), GetMessageClass(method.output_type).FromString
+    if not method.server_streaming:
+        return str(await channel.unary_unary(path, Message.SerializeToString, read)(request, metadata=shown))
+    told = ""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            async for each in channel.unary_stream(path, Message.SerializeToString, read)(request, metadata=shown):
+                told += str(each)
+    return told
 
 
 async def _gathered(asked: Iterable[Awaitable[tuple[str, str]]]) -> dict[str, str]:

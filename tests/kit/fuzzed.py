@@ -28,6 +28,8 @@ from tests.kit.servers import free_port
 from tests.kit.sinks import messages
 
 APP = """
+import asyncio
+
 import rota
 
 app = rota.App("fuzzed")
@@ -35,7 +37,7 @@ app = rota.App("fuzzed")
 
 @app.resource(sink="file:///dev/null")
 async def room(task: rota.Task) -> None:
-    await task.stopping.wait()
+    await asyncio.Event().wait()
 
 
 logic = app.service("logic", port=PORT, groups={1: 2}, admin=("127.0.0.1", ADMIN), admin_username="ann",

@@ -1,4 +1,6 @@
-"""Every place that takes a secret is known, and no refusal repeats one. `make show-safety` looks everywhere."""
+"""Every place that takes a secret is known, and no secret is seen anywhere but where it was put."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,8 +8,10 @@ from rota.cli import settings
 from rota.model import url as urls
 from rota.model.config import NodeConfig
 from rota.model.errors import Invalid
+from tests.conftest import ServerPool
 from tests.kit import canaries
-from tests.kit.canaries import DECLARED, SETTINGS, canary
+from tests.kit.canaries import DECLARED, SETTINGS, aviary, canary
+from tests.kit.servers import Postgres
 
 
 def test_every_place_that_takes_a_secret_has_its_canary() -> None:
@@ -27,3 +31,13 @@ def test_a_token_that_is_no_reference_is_not_repeated() -> None:
     with pytest.raises(Invalid) as refused:
         settings.resolve(NodeConfig, environ={"ROTA_STORE": "sqlite:///x", "ROTA_TOKEN": canary("token")})
     assert canary("token") not in str(refused.value)
+
+
+@pytest.mark.needs("postgresql")
+@pytest.mark.needs("chromium")
+async def test_no_secret_is_seen_anywhere(servers: ServerPool, tmp_path: Path) -> None:
+    async with aviary(tmp_path, servers.get(Postgres, "steady"), "canaries") as found:
+        seen = await found.seen()
+        assert len(seen) > 150
+        assert found.leaks(seen) == []
+        assert found.open_files() == []

@@ -49,6 +49,7 @@ from rota.store.follow import follow
 from rota.store.port import Entry, Store
 from rota.store.records import understood
 from rota.workloads.checks import did_you_mean
+from rota.workloads.streams.spec import StreamSpec, spec_of
 
 SHOWN = 100
 """Of what was left out or read again, how many are shown."""
@@ -74,6 +75,11 @@ async def list_streams(store: Store, *, prefix: str = "", limit: int = PAGE, tok
 async def get_stream(store: Store, name: str) -> StreamView:
     """A stream, what people want of it, and how it is; NotFound if no app has declared one."""
     return await _view(store, await _declared(store, name))
+
+
+async def stream_spec(store: Store, name: str) -> StreamSpec:
+    """How a stream is declared, passwords and all: for who opens its source or output itself, and for no door."""
+    return spec_of(codec.decode(StreamRecord, (await _declared(store, name)).value))
 
 
 @needs(Access.VIEW)

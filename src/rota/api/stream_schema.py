@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
@@ -26,7 +24,8 @@ from rota.model.stream import (
     TaskState,
     origin,
 )
-from rota.workloads.streams.spec import StreamSpec, spec_of
+from rota.model.url import without_passwords
+from rota.workloads.streams.spec import spec_of
 from rota.workloads.streams.where import where
 
 UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
@@ -194,9 +193,9 @@ def stream_view(
         name=record.name,
         version=version,
         app=record.app,
-        source=spec.source,
-        sink=spec.sink,
-        spec=record.spec,
+        source=without_passwords(spec.source),
+        sink=without_passwords(spec.sink),
+        spec=_shown(record.spec),
         tasks=wished.tasks or spec.tasks,
         replicas=spec.replicas,
         suspended=wished.is_suspended,
@@ -223,9 +222,9 @@ def stream_view(
     )
 
 
-def spec_in(view: StreamView) -> StreamSpec:
-    """The declaration of a stream that is shown."""
-    return msgspec.convert(view.spec, type=StreamSpec, str_keys=True)
+def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A declaration for the eyes of anybody: its URLs may have passwords in them."""
+    return {name: without_passwords(told) if isinstance(told, str) else told for name, told in spec.items()}
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:
@@ -251,7 +250,7 @@ def versions(declared: Sequence[Declaration]) -> tuple[StreamVersion, ...]:
             at=each.at,
             node=each.node,
             app=each.record.app,
-            spec=each.record.spec,
+            spec=_shown(each.record.spec),
             changed=_changed(before.record.spec, each.record.spec) if before else {},
         )
         for before, each in zip((None, *declared), declared, strict=False)
@@ -259,8 +258,9 @@ def versions(declared: Sequence[Declaration]) -> tuple[StreamVersion, ...]:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = dict.fromkeys((*before, *after))
-    return {name: (before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)}
+    was, became = _shown(before), _shown(after)
+    names = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return {name: (was.get(name), became.get(name)) for name in names}
 
 
 def lags(view: StreamView) -> tuple[PartitionLag, ...]:

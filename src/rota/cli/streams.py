@@ -12,7 +12,7 @@ import click
 
 from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
-from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags, spec_in
+from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.cli.progress import Progress
@@ -303,8 +303,8 @@ def read(stream: str, limit: int, form: str, columns: str | None, store: str) ->
     paper = CsvPaper(names) if form == "csv" else JsonPaper(names)
 
     async def show(open: Store) -> None:
-        view = await operations.get_stream(open, stream)
-        async with open_output(view.sink, stream, open) as output, aclosing(output.rows(limit or None)) as pieces:
+        spec = await operations.stream_spec(open, stream)
+        async with open_output(spec.sink, stream, open) as output, aclosing(output.rows(limit or None)) as pieces:
             async for piece in pieces:
                 paper.print(piece)
 
@@ -344,7 +344,7 @@ def verify(
     )
 
     async def prove(open: Store) -> Verified:
-        spec = spec_in(await operations.get_stream(open, stream))
+        spec = await operations.stream_spec(open, stream)
         with Progress(f"verifying {stream}") as progress:
             return await prove_stream(
                 open, spec, extent, lambda partition, at, end: progress.at(at, end, f"partition {partition}")

@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, unquote
 from rota.kit import durations
 from rota.model.errors import Invalid
 
-_PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/@\s\"]+@")
-"""The password in a URL, and what stands before it."""
+_PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/\s\"]+@")
+"""The password in a URL, and what stands before it; it goes up to the last @, as `parse` reads it."""
 
 
 def without_passwords(text: str) -> str:

@@ -7,6 +7,7 @@ another thread, and `call` carries a coroutine there and brings the answer back.
 Nothing here starts a thread or a loop, or knows where messages go.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,12 +62,25 @@ class Stopping:
 
     def wait(self, timeout: float | str | timedelta | None = None) -> bool:
         """Wait until it is asked to stop, or for `timeout` ("30s", a timedelta, seconds); was it asked?"""
+        _check_no_loop()
         with self._lock:
             if self._event is None:
                 self._event = threading.Event()
                 if self._is_set:
                     self._event.set()
         return self._event.wait(seconds(timeout))
+
+
+def _check_no_loop() -> None:
+    """Refuse to stop a loop, and all that runs on it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Invalid(
+        "stopping.wait would block the loop of an async function, and every task on it; async code is cancelled when "
+        "it is to stop: use asyncio.sleep, or await asyncio.Event().wait()"
+    )
 
 
 @dataclass(frozen=True, init=False)

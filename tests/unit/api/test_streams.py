@@ -317,6 +317,21 @@ async def test_the_history_of_a_stream_says_what_changed(store: Store) -> None:
         await operations.stream_history(store, "x")
 
 
+async def test_passwords_in_urls_are_shown_to_nobody_and_kept_for_who_opens_them(store: Store) -> None:
+    secret, sink = "pa@ss:wo%2Frd", "postgresql://ann:{}@db/shop?table=clicks"
+    options = {"source": f"kafka://ann:{secret}@broker/clicks?sasl=plain", "sink": sink.format(secret)}
+    given = {"name": "clicks", "source": "log:///data/in", "sink": "parquet:///data/out", "is_async": False}
+    await put(store, keys.STREAMS + "clicks", declared("shop", StreamSpec.parse(**{**given, **options})))
+    await remember(store, hours=0)
+    await remember(store, hours=1, **options)
+    await remember(store, hours=2, **{**options, "sink": sink.format("another")})
+    view, history = await operations.get_stream(store, "clicks"), await operations.stream_history(store, "clicks")
+    assert (view.source, view.sink) == ("kafka://ann:…@broker/clicks?sasl=plain", sink.format("…"))
+    assert history[-1].changed == {"sink": (sink.format("…"), sink.format("…"))}
+    assert not [each for each in ("pa@", "ss:", "wo%2Frd", "another") if each in f"{view} {history}"]
+    assert (await operations.stream_spec(store, "clicks")).sink == sink.format(secret)
+
+
 # Over HTTP
 
 

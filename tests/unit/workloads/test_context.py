@@ -197,6 +197,11 @@ def test_stopping_wakes_who_waits():
     assert woken == [True]
 
 
+async def test_who_waits_on_a_loop_is_told_what_to_do():
+    with pytest.raises(Invalid, match=r"await asyncio\.Event"):
+        Stopping().wait("30s")
+
+
 def test_a_bad_time_out_is_told():
     with pytest.raises(Invalid, match="is not a duration"):
         Stopping().wait("30")
