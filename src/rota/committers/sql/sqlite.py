@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 PATIENCE = 10.0
 """Seconds to wait for another process that is writing."""
+
+AGAIN = 0.1
+"""Seconds after which a thread is asked again to stop: asked between two statements, it does not hear it."""
 
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
@@ -63,7 +66,7 @@ class SqliteDatabase:
                 await self._commit()
             except BaseException:
                 if self._connection.in_transaction:
-                    await asyncio.to_thread(self._connection.rollback)
+                    await _in_thread(self._connection, self._connection.rollback)
                 raise
 
     async def columns(self, table: str) -> list[str]:
@@ -81,7 +84,7 @@ class SqliteDatabase:
 
     async def _in_thread(self, call: Callable[[], T], otherwise: type[RotaError]) -> T:
         try:
-            return await asyncio.to_thread(call)
+            return await _in_thread(self._connection, call)
         except sqlite3.Error as error:
             raise self._translated(error, otherwise) from error
 
@@ -110,9 +113,27 @@ class SqliteWork:
 
     async def _do(self, call: Callable[[], T]) -> T:
         try:
-            return await asyncio.to_thread(call)
+            return await _in_thread(self._connection, call)
         except sqlite3.Error as error:
             raise self._translated(error) from error
+
+
+async def _in_thread(connection: sqlite3.Connection, call: Callable[[], T]) -> T:
+    """What `call` returns. Who is cancelled waits until the thread has let go of the connection.
+
+    Whatever is done next with a connection that a thread still uses, above all closing it, may end the process.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            connection.interrupt()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working], timeout=AGAIN)
+        if not working.cancelled():
+            working.exception()  # nobody else asks for it
+        raise
 
 
 def _stored(row: tuple[Any, ...]) -> tuple[Any, ...]:
