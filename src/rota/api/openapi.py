@@ -203,7 +203,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "pending": {"type": "boolean"},
     "refused": {"type": "boolean"},
     "rebalance": {"type": "boolean"},
-    "add": {"type": "integer", "minimum": 0},
+    "add": {"type": "integer", "minimum": 0, "maximum": planning.MOST_ADDED},
     "count": {"type": "integer"},
     "attempt": {"type": "integer"},
     "offset": {"type": "integer"},

@@ -3,7 +3,9 @@
 It is worked out here, by the leader's own rules, from what the store has; nobody is asked, and nothing is written.
 """
 
+import asyncio
 from collections.abc import Collection
+from functools import partial
 
 from rota.api.operations import needs
 from rota.control.outlook import how_placed
@@ -11,7 +13,11 @@ from rota.control.preview import Preview, preview
 from rota.control.view import FleetView
 from rota.decide.access import Access
 from rota.kit.clock import Clock
+from rota.model.errors import Invalid
 from rota.store.port import Store
+
+MOST_ADDED = 1_000
+"""Nodes that a plan can suppose to be there: each costs memory and time, here."""
 
 
 @needs(Access.VIEW)
@@ -28,7 +34,10 @@ async def plan(
 
     With `rebalance` it balances the nodes too; `without` supposes nodes gone, `add` so many more, like another one.
     """
+    if not 0 <= add <= MOST_ADDED:
+        raise Invalid(f"add is {add}; a plan can suppose from 0 to {MOST_ADDED:,} more nodes")
     view = FleetView()
     await view.load(store)
     how = await how_placed(store)
-    return preview(view, how, clock.wall(), rebalance=rebalance, without=without, add=add, like=like)
+    work = partial(preview, view, how, clock.wall(), rebalance=rebalance, without=without, add=add, like=like)
+    return await asyncio.to_thread(work)  # a large fleet takes a while, and others are served meanwhile

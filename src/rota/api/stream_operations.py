@@ -77,6 +77,7 @@ async def get_stream(store: Store, name: str) -> StreamView:
     return await _view(store, await _declared(store, name))
 
 
+@needs(Access.ADMIN)
 async def stream_spec(store: Store, name: str) -> StreamSpec:
     """How a stream is declared, passwords and all: for who opens its source or output itself, and for no door."""
     return spec_of(codec.decode(StreamRecord, (await _declared(store, name)).value))

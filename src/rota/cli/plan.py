@@ -16,7 +16,11 @@ SHOWN = 20
 @click.option("--rebalance", is_flag=True, help="Balance the nodes too.")
 @click.option("--without", multiple=True, metavar="NODE", help="As if this node were gone; may be repeated.")
 @click.option(
-    "--add", type=click.IntRange(min=0), default=0, metavar="COUNT", help="As if so many more nodes were there."
+    "--add",
+    type=click.IntRange(0, planning.MOST_ADDED),
+    default=0,
+    metavar="COUNT",
+    help="As if so many more nodes were there.",
 )
 @click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
 @options.store

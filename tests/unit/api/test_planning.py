@@ -51,6 +51,12 @@ async def test_asking_changes_nothing(store: Store) -> None:
     assert await store.revision() == before
 
 
+@pytest.mark.parametrize("add", [-1, 1001, 10**9])
+async def test_no_more_nodes_are_supposed_than_can_be_thought_of(store: Store, add: int) -> None:
+    with pytest.raises(Invalid, match="from 0 to 1,000 more nodes"):
+        await plan(store, add=add)
+
+
 async def test_what_misses_a_task_would_be_started(store: Store) -> None:
     await create(store, "7")
     (move,) = (await plan(store)).moves
