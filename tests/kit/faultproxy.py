@@ -65,7 +65,8 @@ class FaultProxy:
     def cut(self) -> None:
         """Reset every connection; new ones are welcome."""
         for end in self._ends:
-            end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            with suppress(OSError):  # it has ended by itself
+                end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             end.transport.abort()
 
     async def refuse(self) -> None:

@@ -94,7 +94,10 @@ class Fuzzed:
 
     def is_well(self) -> bool:
         """Does it answer, and does it run as it did?"""
-        return self.node.is_running and self.door.http("GET", "/healthz")[0] == 200
+        try:
+            return self.node.is_running and self.door.http("GET", "/healthz")[0] == 200
+        except OSError:
+            return False
 
 
 @asynccontextmanager
