@@ -207,6 +207,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "count": {"type": "integer"},
     "attempt": {"type": "integer"},
     "offset": {"type": "integer"},
+    "first": {"type": "string", "format": "date-time"},
+    "last": {"type": "string", "format": "date-time"},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
 }
