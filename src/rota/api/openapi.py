@@ -200,6 +200,7 @@ _HEADERS: dict[str, tuple[str, ...]] = {
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
+    "all": {"type": "boolean"},
     "pending": {"type": "boolean"},
     "refused": {"type": "boolean"},
     "rebalance": {"type": "boolean"},

@@ -330,6 +330,9 @@ export const EN = {
   "delete run will": "The run and its output are forgotten.",
 
   "no streams": "There are no streams: no app declares one.",
+  "n completed": "Completed backfills that are not shown: {count}.",
+  "show completed": "Show them",
+  "hide completed": "Hide completed backfills",
   "lag": "Lag",
   "lag.title": "Records that are in the source and not in the output",
   "partitions": "Partitions",

@@ -330,6 +330,9 @@ export const ZH = {
   "delete run will": "该运行及其输出会被删除。",
 
   "no streams": "没有数据流：应用未声明。",
+  "n completed": "有 {count} 个已完成的回填未显示。",
+  "show completed": "显示",
+  "hide completed": "隐藏已完成的回填",
   "lag": "滞后",
   "lag.title": "已在来源但未在输出中的记录",
   "partitions": "分区",
