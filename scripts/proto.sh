@@ -15,6 +15,7 @@ generate proto/rota/v1/link.proto rota/rpc/pb
 generate proto/rota/v1/api.proto rota/api/pb
 generate proto/rota/v1/jobs.proto rota/api/pb
 generate proto/rota/v1/streams.proto rota/api/pb
+generate proto/rota/v1/services.proto rota/api/pb
 generate proto/rota/v1/safety.proto rota/api/pb
 generate proto/crawler.proto rota/api/pb
 generate proto/grpc/health.proto rota/api/pb

@@ -80,3 +80,18 @@ async def test_a_stream_is_reset_and_terminated(dashboard: Dashboard, shown: Sho
     await dashboard.answer("Terminate")
     await expect(dashboard.button("Resume")).to_be_visible()
     assert stream(shown)["terminated"] is True
+
+
+async def test_a_backfill_that_is_completed_shows_when_all_are_wanted(dashboard: Dashboard, shown: Shown) -> None:
+    ask(shown, "POST", "/v1/streams/clicks/resume", {})
+    ask(shown, "POST", "/v1/streams/clicks/reset-offsets?wait=20s", {"offsets": {"0": 0, "1": 0}})
+    ask(shown, "POST", "/v1/streams/clicks/reset?wait=20s", {"to": "latest", "backfill": True})
+    await eventually(lambda: ask(shown, "GET", "/v1/streams")["left_out"] == 1, within=60)
+    await dashboard.go("streams")
+    await expect(dashboard.panel("Streams")).to_contain_text("Completed backfills that are not shown: 1.")
+    await expect(dashboard.row("streams", "clicks")).to_have_count(1)
+    await dashboard.button("Show them").click()
+    await expect(dashboard.row("streams", "clicks~")).to_contain_text("completed")
+    await expect(dashboard.page.locator("main")).to_contain_text("rota streams ls --all")
+    await dashboard.button("Hide completed backfills").click()
+    await expect(dashboard.row("streams", "clicks~")).to_have_count(0)

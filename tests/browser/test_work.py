@@ -144,11 +144,34 @@ async def test_a_job_is_switched_off_and_on(dashboard: Dashboard, shown: Shown) 
 
 async def test_due_times_are_made_up_for(dashboard: Dashboard, shown: Shown) -> None:
     await dashboard.go("jobs", "yearly")
-    await dashboard.button("Backfill").click()
-    await dashboard.answer("Backfill", first="2024-12-31T00:00", last="2025-01-02T00:00")
-    await expect(dashboard.toast("1 runs were made.")).to_be_visible()
-    await expect(dashboard.row("history", "backfill")).to_have_count(1)
-    assert ask(shown, "GET", "/v1/runs?job=yearly")["runs"][0]["cause"] == "backfill"
+    dialog = dashboard.page.get_by_role("dialog")
+
+    async def look() -> None:
+        await dashboard.button("Backfill").click()
+        await expect(dialog).to_contain_text("Nothing is made yet.")
+        await dashboard.answer("Look", first="2023-12-31T00:00", last="2025-01-02T00:00")
+
+    await look()
+    await expect(dialog).to_contain_text("Runs that are made: 2.")
+    await expect(dialog).to_contain_text("rota jobs backfill yearly 2023-12-")
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert ask(shown, "GET", "/v1/runs?job=yearly")["runs"] == []
+    await look()
+    await dashboard.answer("Backfill")
+    await expect(dashboard.toast("2 runs were made.")).to_be_visible()
+    await expect(dashboard.row("history", "backfill")).to_have_count(2)
+    assert [run["cause"] for run in ask(shown, "GET", "/v1/runs?job=yearly")["runs"]] == ["backfill"] * 2
+    await look()
+    await expect(dashboard.toast("No due time between the two moments lacks a run.")).to_be_visible()
+
+
+async def test_a_backfill_that_cannot_be_says_why_in_chinese_too(dashboard: Dashboard, shown: Shown) -> None:
+    await dashboard.page.add_init_script("localStorage['rota.language'] = 'zh'")
+    await dashboard.go("jobs", "yearly")
+    await dashboard.button("补跑").click()
+    await expect(dashboard.page.get_by_role("dialog")).to_contain_text("现在还不会创建任何运行。")
+    await dashboard.answer("查看", first="2025-01-02T00:00", last="2024-12-31T00:00")
+    await expect(dashboard.toast("the end must not be before the beginning")).to_be_visible()
 
 
 async def test_a_job_that_was_added_is_deleted(dashboard: Dashboard, shown: Shown) -> None:

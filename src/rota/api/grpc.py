@@ -1,7 +1,7 @@
 """The operations over gRPC: each request is decoded, one operation is called, its answer is encoded.
 
 `handlers` gives what `rpc.open.serve_link` takes as `more`: the API has no port of its own, it shares the node link's.
-The contracts are `proto/rota/v1/api.proto` and, as seed 001 wrote it, `proto/crawler.proto`; which messages a method
+The contracts are those in `proto/rota/v1` and, as seed 001 wrote it, `proto/crawler.proto`; which messages a method
 takes is read from them, so `METHODS` says only which operation answers.
 
 A caller's deadline bounds how long we wait for the leader on its behalf: it is answered a moment before.
@@ -24,9 +24,11 @@ from rota.api import (
     introspection,
     job_grpc,
     operations,
+    overview,
     planning,
     relays,
     safety_grpc,
+    service_grpc,
     stream_grpc,
     watching,
     wire,
@@ -36,7 +38,7 @@ from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.methods import NOBODY, Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
-from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, streams_pb2
+from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, TurnedAway
@@ -99,8 +101,9 @@ def _handler(
         request, remaining = read(kind, content), context.time_remaining()
         left = None if remaining is None else timedelta(seconds=remaining)
         caller = _caller(doorkeeper, context)
-        store = behind.store_for(caller.name, f"grpc {caller_address(context.peer())}", method.operation)
-        return write(await method.answer(Call(store, behind, left, caller), request))
+        origin = f"grpc {caller_address(context.peer())}"
+        store = behind.store_for(caller.name, origin, method.operation)
+        return write(await method.answer(Call(store, behind, left, caller, origin), request))
 
     async def handle(content: bytes, context: Context) -> bytes:
         return await guarded(context, answer(content, context), method.conflict)
@@ -218,7 +221,11 @@ async def _why_source(call: Call, request: pb.WhySourceRequest) -> pb.WhyAnswer:
     return wire.to_why(await operations.why_source(call.store, request.kind))
 
 
-# Nodes, events
+# The fleet, nodes, events
+
+
+async def _overview(call: Call, _: pb.OverviewRequest) -> pb.OverviewAnswer:
+    return wire.to_overview(await overview.overview(call.store))
 
 
 async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
@@ -346,10 +353,12 @@ SERVICES: tuple[ServiceDescriptor, ...] = (
     *pb.DESCRIPTOR.services_by_name.values(),
     *jobs_pb2.DESCRIPTOR.services_by_name.values(),
     *streams_pb2.DESCRIPTOR.services_by_name.values(),
+    *services_pb2.DESCRIPTOR.services_by_name.values(),
     *safety_pb2.DESCRIPTOR.services_by_name.values(),
     *crawler_pb2.DESCRIPTOR.services_by_name.values(),
 )
 METHODS: dict[str, Method | Stream] = {
+    "rota.v1.Fleet.Overview": Method("overview", _overview),
     "rota.v1.Resources.Create": Method("create_resource", _create, conflict=grpc.StatusCode.ALREADY_EXISTS),
     "rota.v1.Resources.Get": Method("get_resource", _get),
     "rota.v1.Resources.List": Method("list_resources", _list),
@@ -379,6 +388,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Hooks.Test": Method("try_hook", _try_hook),
     **job_grpc.METHODS,
     **stream_grpc.METHODS,
+    **service_grpc.METHODS,
     **safety_grpc.METHODS,
     "CrawlerMaster.AddResource": Method("add_resource", _add),
     "CrawlerMaster.DeleteResource": Method("remove_resource", _remove),

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import datetime
 
 import msgspec
 from google.protobuf.message import Message
@@ -70,10 +71,19 @@ async def _preview(call: Call, request: pb.PreviewJobRequest) -> pb.DueTimes:
 
 
 async def _backfill(call: Call, request: pb.BackfillJobRequest) -> pb.RunIds:
+    first, last = _span(request)
+    return pb.RunIds(runs=await job_operations.backfill_job(call.store, request.name, first, last, by=call.by))
+
+
+async def _preview_backfill(call: Call, request: pb.BackfillJobRequest) -> pb.RunIds:
+    return pb.RunIds(runs=await job_operations.preview_backfill(call.store, request.name, *_span(request)))
+
+
+def _span(request: pb.BackfillJobRequest) -> tuple[datetime, datetime]:
     first, last = wire.from_time(request, "first"), wire.from_time(request, "last")
     if first is None or last is None:
         raise Invalid(f"{'first' if first is None else 'last'} is missing; say from when to when")
-    return pb.RunIds(runs=await job_operations.backfill_job(call.store, request.name, first, last, by=call.by))
+    return first, last
 
 
 # Runs
@@ -196,6 +206,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Jobs.Start": Method("run_job", _start),
     "rota.v1.Jobs.Preview": Method("preview_job", _preview),
     "rota.v1.Jobs.Backfill": Method("backfill_job", _backfill),
+    "rota.v1.Jobs.PreviewBackfill": Method("preview_backfill", _preview_backfill),
     "rota.v1.Runs.List": Method("list_runs", _runs),
     "rota.v1.Runs.Get": Method("get_run", _run),
     "rota.v1.Runs.Restart": Method("restart_run", _restart),

@@ -73,6 +73,12 @@ async def _backfill(call: Call) -> Response:
     return calls.json({"runs": made}, HTTPStatus.CREATED)
 
 
+async def _preview_backfill(call: Call) -> Response:
+    first, last = (calls.moment(name, call.request.query_params.get(name)) for name in ("first", "last"))
+    missing = await job_operations.preview_backfill(call.store, call.path["name"], first, last)
+    return calls.json({"runs": missing})
+
+
 # Runs
 
 
@@ -164,6 +170,7 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/jobs/{name}/disable", "disable_job", _disable),
     Endpoint("POST", "/v1/jobs/{name}/run", "run_job", _start, ("wait",)),
     Endpoint("GET", "/v1/jobs/{name}/preview", "preview_job", _preview, ("count", "after")),
+    Endpoint("GET", "/v1/jobs/{name}/backfill", "preview_backfill", _preview_backfill, ("first", "last")),
     Endpoint("POST", "/v1/jobs/{name}/backfill", "backfill_job", _backfill),
     Endpoint("GET", "/v1/runs", "list_runs", _runs, ("job", "state", "limit", "token")),
     Endpoint("GET", "/v1/runs/{job}/{moment}", "get_run", _run),

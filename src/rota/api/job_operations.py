@@ -135,10 +135,22 @@ async def preview_job(
 @needs(Access.OPERATE)
 async def backfill_job(store: Store, name: str, first: datetime, last: datetime, *, by: str) -> tuple[str, ...]:
     """Make the runs of due times between two moments that had none; their ids."""
-    if last < first:
-        raise Invalid(f"from {first.isoformat()} to {last.isoformat()}; the end must not be before the beginning")
+    _check_span(first, last)
     await _job(store, name)
     return tuple(await verbs.backfill(store, name, first, last, by))
+
+
+@needs(Access.VIEW)
+async def preview_backfill(store: Store, name: str, first: datetime, last: datetime) -> tuple[str, ...]:
+    """The runs that a backfill would make; nothing is changed."""
+    _check_span(first, last)
+    await _job(store, name)
+    return tuple(await verbs.preview_backfill(store, name, first, last))
+
+
+def _check_span(first: datetime, last: datetime) -> None:
+    if last < first:
+        raise Invalid(f"from {first.isoformat()} to {last.isoformat()}; the end must not be before the beginning")
 
 
 @needs(Access.OPERATE)

@@ -37,6 +37,8 @@ class Call:
     """How long the caller still waits; None: for ever."""
 
     caller: Admitted = NOBODY
+    origin: str = "grpc"
+    """Where the caller is."""
 
     @property
     def by(self) -> str:
@@ -52,6 +54,10 @@ class Call:
     def tallies(self) -> Tallies:
         """Asks relays."""
         return self.behind.tallies
+
+    def note(self, *what: str) -> None:
+        """Put on the audit trail what changes nothing in the store."""
+        self.behind.note(by=self.caller.name, origin=self.origin, what=" ".join(what))
 
     def bounded(self, wait: timedelta) -> timedelta:
         """A wait that ends in time for the caller."""

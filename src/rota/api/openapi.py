@@ -200,6 +200,7 @@ _HEADERS: dict[str, tuple[str, ...]] = {
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
     "after": {"type": "integer"},
+    "all": {"type": "boolean"},
     "pending": {"type": "boolean"},
     "refused": {"type": "boolean"},
     "rebalance": {"type": "boolean"},
@@ -207,6 +208,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "count": {"type": "integer"},
     "attempt": {"type": "integer"},
     "offset": {"type": "integer"},
+    "first": {"type": "string", "format": "date-time"},
+    "last": {"type": "string", "format": "date-time"},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
 }

@@ -14,9 +14,18 @@ from rota.model.stream import MoveRecord, Reset, SkipRecord
 async def _list(call: Call, request: pb.ListStreamsRequest) -> pb.StreamPage:
     limit = wire.given(request, "limit")
     page = await stream_operations.list_streams(
-        call.store, prefix=request.prefix, limit=PAGE if limit is None else limit, token=request.token or None
+        call.store,
+        prefix=request.prefix,
+        with_past=request.all,
+        limit=PAGE if limit is None else limit,
+        token=request.token or None,
     )
-    return pb.StreamPage(streams=map(to_stream, page.streams), next=page.next or "", not_understood=page.not_understood)
+    return pb.StreamPage(
+        streams=map(to_stream, page.streams),
+        next=page.next or "",
+        left_out=page.left_out,
+        not_understood=page.not_understood,
+    )
 
 
 async def _get(call: Call, request: pb.StreamRequest) -> pb.Stream:

@@ -12,7 +12,11 @@ async def _list(call: Call) -> Response:
     asked = call.request.query_params
     limit = calls.count(call.request, "limit", PAGE)
     page = await stream_operations.list_streams(
-        call.store, prefix=asked.get("prefix", ""), limit=limit, token=asked.get("token")
+        call.store,
+        prefix=asked.get("prefix", ""),
+        with_past=calls.flag(call.request, "all"),
+        limit=limit,
+        token=asked.get("token"),
     )
     return calls.json(page)
 
@@ -94,7 +98,7 @@ async def _reset_offsets(call: Call) -> Response:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/v1/streams", "list_streams", _list, ("prefix", "limit", "token")),
+    Endpoint("GET", "/v1/streams", "list_streams", _list, ("prefix", "all", "limit", "token")),
     Endpoint("GET", "/v1/streams/{name}", "get_stream", _get),
     Endpoint("GET", "/v1/streams/{name}/status", "stream_status", _status),
     Endpoint("GET", "/v1/streams/{name}/lag", "stream_lag", _lag),

@@ -56,19 +56,25 @@ SHOWN = 100
 
 
 @needs(Access.VIEW)
-async def list_streams(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> StreamPage:
-    """Streams in the order of the name; `token` is the `next` of the page before."""
+async def list_streams(
+    store: Store, *, prefix: str = "", with_past: bool = False, limit: int = PAGE, token: str | None = None
+) -> StreamPage:
+    """Streams in the order of the name; `token` is the `next` of the page before.
+
+    Backfills that are completed are left out and counted, unless it is `with_past`.
+    """
     check_limit(limit)
     after = keys.STREAMS + token if token else None
     page = await store.scan(keys.STREAMS + prefix, after=after, limit=limit)
-    streams, strange = [], {}
+    found, strange = list[StreamView](), {}
     for entry in page.entries:
         try:
-            streams.append(await _view(store, entry))
+            found.append(await _view(store, entry))
         except Invalid as error:
             strange[entry.key.removeprefix(keys.STREAMS)] = str(error)
     last = page.entries[-1].key.removeprefix(keys.STREAMS) if page.more else None
-    return StreamPage(streams=tuple(streams), next=last, not_understood=strange)
+    streams = tuple(view for view in found if with_past or not view.is_past)
+    return StreamPage(streams=streams, next=last, left_out=len(found) - len(streams), not_understood=strange)
 
 
 @needs(Access.VIEW)

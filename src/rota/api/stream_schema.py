@@ -79,6 +79,11 @@ class StreamView:
     """Who wished for something last, and when."""
 
     @property
+    def is_past(self) -> bool:
+        """Was it made to fill a gap, and is that filled? Nothing is left to see of it but that it was there."""
+        return origin(self.name) != self.name and self.state is StreamState.COMPLETED
+
+    @property
     def has_ended(self) -> bool:
         """Was it suspended or terminated, and is all that was read published?"""
         return self.state in (StreamState.SUSPENDED, StreamState.STOPPING) and not self.phases
@@ -95,6 +100,9 @@ class StreamPage:
 
     streams: tuple[StreamView, ...]
     next: str | None = None
+    left_out: int = 0
+    """Backfills on this page that are completed, and not told."""
+
     not_understood: dict[str, str] = field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api.hooks import HookView
+from rota.api.overview import LeaderView, Overview
 from rota.api.pb import api_pb2 as pb
 from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
@@ -258,6 +259,34 @@ def to_happened(one: Happened) -> pb.Happened:
     return pb.Happened(event=_event(one.event) if one.event else None, resume=one.resume)
 
 
+def to_overview(seen: Overview) -> pb.OverviewAnswer:
+    """The fleet at a glance."""
+    return pb.OverviewAnswer(
+        as_of=_timestamp(seen.as_of),
+        leader=_leader(seen.leader) if seen.leader else None,
+        nodes=seen.nodes,
+        nodes_up=seen.nodes_up,
+        slots=seen.slots,
+        used=seen.used,
+        tasks=seen.tasks,
+        tasks_running=seen.tasks_running,
+        resources=seen.resources,
+        pending=seen.pending,
+        jobs=seen.jobs,
+        runs=seen.runs,
+        streams=seen.streams,
+        lag=seen.lag,
+        published=seen.published,
+        spooled=seen.spooled,
+        insecure=seen.insecure,
+        concerns=[
+            pb.Concern(severity=each.severity, about=each.about, subject=each.subject, text=each.text)
+            for each in seen.concerns
+        ],
+        concerns_left_out=seen.concerns_left_out,
+    )
+
+
 def to_relays(listed: RelayList) -> pb.RelayList:
     """Every relay."""
     return pb.RelayList(
@@ -294,6 +323,10 @@ def from_tally(told: pb.ResourceTally) -> ResourceTally:
 def to_events(reading: Reading) -> pb.EventList:
     """What happened."""
     return pb.EventList(events=[_event(event) for event in reading.events], revision=reading.revision)
+
+
+def _leader(leader: LeaderView) -> pb.LeaderView:
+    return pb.LeaderView(node=leader.node, term=leader.term, since=_timestamp(leader.since), age_s=leader.age_s)
 
 
 def _status(status: ResourceStatus) -> pb.ResourceStatus:

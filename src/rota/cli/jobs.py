@@ -164,21 +164,26 @@ def preview(job: str, count: int, after: str | None, store: str, output: str) ->
 @job_argument
 @click.argument("first", metavar="FIRST")
 @click.argument("last", metavar="LAST")
+@click.option("--preview", "is_preview", is_flag=True, help="Show the runs that would be made, and make none.")
 @options.store
 @options.output
-def backfill(job: str, first: str, last: str, store: str, output: str) -> None:
+def backfill(job: str, first: str, last: str, is_preview: bool, store: str, output: str) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
     """
     start, end = moment("FIRST", first), moment("LAST", last)
-    made = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()), f"backfilling {job}")
+    if is_preview:
+        runs = on_store(store, lambda open: operations.preview_backfill(open, job, start, end))
+    else:
+        doing = f"backfilling {job}"
+        runs = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()), doing)
     if output == "json":
-        tables.show_json(made)
+        tables.show_json(runs)
         return
-    for run_id in made:
+    for run_id in runs:
         click.echo(run_id)
-    click.echo(f"{len(made)} {'run' if len(made) == 1 else 'runs'} made")
+    click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {'would be made' if is_preview else 'made'}")
 
 
 def moment(option: str, text: str) -> datetime:

@@ -44,14 +44,15 @@ def command() -> None:
 
 @command.command()
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
+@click.option("--all", "with_past", is_flag=True, help="Also backfills that are completed.")
 @options.store
 @options.output
-def ls(prefix: str, store: str, output: str) -> None:
+def ls(prefix: str, with_past: bool, store: str, output: str) -> None:
     """List the streams: how they are, and how far behind.
 
     Example: rota streams ls
     """
-    found = on_store(store, lambda open: _all(open, prefix))
+    found = on_store(store, lambda open: _all(open, prefix, with_past=with_past))
     if output == "json":
         tables.show_json(found)
         return
@@ -385,11 +386,12 @@ def _fields(text: str) -> tuple[str, str]:
     return partition, offset
 
 
-async def _all(store: Store, prefix: str = "") -> list[StreamView]:
+async def _all(store: Store, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
+    """Every stream; backfills that are completed only `with_past`."""
     found: list[StreamView] = []
     token: str | None = None
     while True:
-        page = await operations.list_streams(store, prefix=prefix, limit=MAX_PAGE, token=token)
+        page = await operations.list_streams(store, prefix=prefix, with_past=with_past, limit=MAX_PAGE, token=token)
         found += page.streams
         for name, why in page.not_understood.items():
             click.echo(f"rota: stream {name}: {why}", err=True)

@@ -20,6 +20,10 @@ _PASSWORD = re.compile(r"(://[^/@:\s\"]*:)[^/\s\"]+@")
 """The password in a URL, and what stands before it; it goes up to the last @, as `parse` reads it."""
 
 
+SECRETS = ("password", "secret", "passphrase", "key.pem")
+"""How names of options end that hold a secret itself; others name the file or the variable that does."""
+
+
 def without_passwords(text: str) -> str:
     """A text that may have URLs in it, for the eyes of anybody."""
     return _PASSWORD.sub(r"\1…@", text)
@@ -37,6 +41,11 @@ class Url:
     options: Mapping[str, str] = field(default_factory=dict)
     what: str = "store"
     """What it leads to, for messages."""
+
+    @property
+    def secret_option(self) -> str | None:
+        """The first option that holds a secret, which `without_passwords` would leave; None: none does."""
+        return next((name for name in self.options if name.endswith(SECRETS)), None)
 
     def host_and_port(self, default: int) -> tuple[str, int]:
         """The first host; an IPv6 address stands in brackets."""

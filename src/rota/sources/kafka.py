@@ -38,6 +38,7 @@ from rota.kit import librdkafka
 from rota.kit.clock import SYSTEM
 from rota.kit.epoch import milliseconds
 from rota.model.errors import Denied, Invalid, NotFound, RotaError, Unavailable
+from rota.model.url import SECRETS
 from rota.sources import topics
 from rota.sources.gaps import between, outside
 from rota.sources.port import Batch, Bounds, Record, Vanished
@@ -61,22 +62,23 @@ PROBE = 1.0
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What brokers that know no topic ids say."""
 
+NO_SECRET = "a URL is no place for a secret"
 FIXED = {
-    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "the hosts of the URL say it"),
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "write the hosts into the URL"),
     **dict.fromkeys(("security.protocol", "sasl.mechanism", "sasl.mechanisms"), "write sasl= or tls="),
     **dict.fromkeys(("sasl.username", "sasl.password"), "write the user into the URL, with password_file="),
+    **dict.fromkeys(("ssl.key.pem", "ssl.keystore.password"), f"{NO_SECRET}; name the files, cert= and key="),
+    "ssl.key.password": f"{NO_SECRET}; name a key that needs none, key=",
+    **dict.fromkeys(("group.id", "group.protocol", "group.instance.id"), "no group is ever joined; leave it out"),
     **dict.fromkeys(
-        ("ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"),
-        "a URL is no place for a secret",
+        ("enable.auto.commit", "enable.auto.offset.store"), "offsets are committed with the output; leave it out"
     ),
-    **dict.fromkeys(("group.id", "group.protocol", "group.instance.id"), "no group is ever joined"),
-    **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store"), "offsets are committed with the output"),
-    "auto.offset.reset": "the stream's vanished= says it",
-    "isolation.level": "only what is committed is read",
-    "enable.partition.eof": "gaps are found by it",
-    "allow.auto.create.topics": "reading makes nothing",
+    "auto.offset.reset": "write vanished= in the stream's declaration",
+    "isolation.level": "only what is committed is read; leave it out",
+    "enable.partition.eof": "gaps are found by it; leave it out",
+    "allow.auto.create.topics": "reading makes nothing; make the topic first",
 }
-"""Settings of librdkafka that nobody may change, and why."""
+"""Settings of librdkafka that nobody may change, and why, or what to do instead."""
 
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -170,8 +172,8 @@ def _more(options: Options) -> dict[str, str]:
     """Settings of librdkafka that the URL names; Invalid if one is not the user's to choose."""
     found = options.beginning("consumer.")
     for name in found:
-        if name in FIXED:
-            raise options.wrong(f"consumer.{name} cannot be set: {FIXED[name]}")
+        if why := FIXED.get(name) or (name.endswith(SECRETS) and f"{NO_SECRET}; log in with sasl= and password_file="):
+            raise options.wrong(f"consumer.{name} cannot be set: {why}")
     return found
 
 

@@ -141,6 +141,17 @@ class Check:
             self.fail(str(error))
         return value
 
+    def url_to_show(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str:
+        """A URL that everybody may see without its password: no option of it holds a secret."""
+        url = self.url(option, value, schemes, group)
+        if name := urls.parse(url, option, "").secret_option:
+            scheme = url.partition("://")[0]
+            self.fail(
+                f"{option} {scheme}://… has {name}= in it, and is shown to all who may look; leave it out, and say"
+                " where the password is: password_file=PATH or password_env=NAME"
+            )
+        return url
+
     def url_or_none(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str | None:
         """A URL, or None for none."""
         return None if value is None else self.url(option, value, schemes, group)

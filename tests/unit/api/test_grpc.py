@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rota.api import grpc as door
-from rota.api import introspection, methods, operations, refusals, wire
+from rota.api import introspection, methods, operations, overview, refusals, resources, wire
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
@@ -139,7 +140,10 @@ async def leader(store: Store, id: str, *nodes: str, **more: Any) -> AsyncIterat
 # The contracts
 
 
-@pytest.mark.parametrize("contract", ["rota/v1/api", "crawler", "grpc/health", "grpc/reflection"])
+CONTRACTS = ["rota/v1/api", *(f"rota/v1/{name}" for name in ("jobs", "safety", "services", "streams"))]
+
+
+@pytest.mark.parametrize("contract", [*CONTRACTS, "crawler", "grpc/health", "grpc/reflection"])
 def test_the_generated_code_is_that_of_the_contract(contract: str, tmp_path: Path) -> None:
     name = contract.rpartition("/")[2]
     source = f"rota/api/pb/{name}.proto"
@@ -156,9 +160,43 @@ def test_every_method_has_an_operation_that_says_what_it_needs() -> None:
     assert {method.operation for method in door.METHODS.values()} <= set(OPERATIONS)
 
 
+def test_whatever_is_asked_over_http_can_be_asked_over_grpc() -> None:
+    """All but the pulse, which is for pages in a browser; a program watches resources and events."""
+    over_http = {endpoint.operation for endpoint in resources.table()}
+    assert over_http - {method.operation for method in door.METHODS.values()} == {"watch_pulse"}
+
+
 def test_grpc_is_imported_by_nothing_but_its_door() -> None:
     lazily = "import rota, rota.compose.doors, rota.cli.main, sys; assert 'grpc' not in sys.modules"
     subprocess.run([sys.executable, "-c", lazily], check=True, cwd=ROOT, timeout=60)
+
+
+# The fleet
+
+
+async def test_the_fleet_at_a_glance_and_what_is_wrong_with_it(ask: Caller, store: Store) -> None:
+    await join(store, "a", kinds=("room",))
+    alone = await ask("rota.v1.Fleet.Overview", pb.OverviewRequest(), pb.OverviewAnswer)
+    assert not alone.HasField("leader")
+    assert (alone.concerns[0].severity, alone.concerns[0].about) == ("error", "fleet")
+    await lead(store, "a")
+    await status(store, "a")
+    await ask.create()
+    seen = await ask("rota.v1.Fleet.Overview", pb.OverviewRequest(), pb.OverviewAnswer)
+    expected = await overview.overview(store)
+    assert expected.leader is not None
+    assert (seen.leader.node, seen.leader.term) == ("a", expected.leader.term)
+    assert seen.leader.since.ToDatetime(tzinfo=UTC) == expected.leader.since
+    plain = {field.name for field in fields(expected)} - {"as_of", "leader", "concerns"}
+    for name in plain:
+        told, value = getattr(seen, name), getattr(expected, name)
+        assert (told if isinstance(value, int) else type(value)(told)) == value, name
+    assert [overview.Concern(**{name: getattr(each, name) for name in CONCERN}) for each in seen.concerns] == list(
+        expected.concerns
+    )
+
+
+CONCERN = [field.name for field in fields(overview.Concern)]
 
 
 # Relays
@@ -643,6 +681,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "grpc.reflection.v1.ServerReflection",
             "rota.v1.Audit",
             "rota.v1.Events",
+            "rota.v1.Fleet",
             "rota.v1.Hooks",
             "rota.v1.Jobs",
             "rota.v1.Nodes",
@@ -650,6 +689,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
             "rota.v1.Relays",
             "rota.v1.Resources",
             "rota.v1.Runs",
+            "rota.v1.Services",
             "rota.v1.Streams",
             "rota.v1.Tokens",
         ]

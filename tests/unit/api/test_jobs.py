@@ -284,10 +284,18 @@ async def test_runs_are_listed_by_state(store: Store) -> None:
 async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
     await add(store, cron="0 * * * *")
     await over(store, "backup", NOON - 2 * HOUR)
+    lacking = await job_operations.preview_backfill(store, "backup", NOON - 4 * HOUR, NOON - HOUR)
+    assert (await job_operations.list_runs(store, states=["pending"])).runs == ()
     made = await job_operations.backfill_job(store, "backup", NOON - 4 * HOUR, NOON - HOUR, by="me")
     assert list(made) == [run_id("backup", NOON - number * HOUR) for number in (4, 3, 1)]
+    assert lacking == made
+    assert await job_operations.preview_backfill(store, "backup", NOON - 4 * HOUR, NOON - HOUR) == ()
     with pytest.raises(Invalid, match="must not be before"):
         await job_operations.backfill_job(store, "backup", NOON, NOON - HOUR, by="me")
+    with pytest.raises(Invalid, match="must not be before"):
+        await job_operations.preview_backfill(store, "backup", NOON, NOON - HOUR)
+    with pytest.raises(NotFound, match='there is no job "z"'):
+        await job_operations.preview_backfill(store, "z", NOON, NOON)
 
 
 # Output
@@ -379,6 +387,7 @@ async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
         (404, "POST", "/v1/jobs/a/run", {}, 'there is no job "a"'),
         (404, "GET", "/v1/runs/a/b", None, "there is no run a/b"),
         (422, "POST", "/v1/jobs/a/backfill", {"first": "yesterday"}, "first is"),
+        (422, "GET", "/v1/jobs/a/backfill?first=2026-01-01T00:00Z", None, "last is missing"),
         (422, "GET", "/v1/runs?state=broken", None, "state is"),
         (422, "GET", "/v1/jobs?colour=red", None, "colour"),
     ],
@@ -419,8 +428,9 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     assert (await asked("Jobs.Delete", pb.JobRequest(name="backup"))).name == "backup"
     request = pb.BackfillJobRequest(name="backup")
     request.first.FromDatetime(NOON)
-    with pytest.raises(Invalid, match="last is missing"):
-        await asked("Jobs.Backfill", request)
+    for name in ("Backfill", "PreviewBackfill"):
+        with pytest.raises(Invalid, match="last is missing"):
+            await asked(f"Jobs.{name}", request)
     with pytest.raises(Invalid, match="spec_json must be an object"):
         await asked("Jobs.Put", pb.PutJobRequest(name="backup", spec_json="[]"))
 

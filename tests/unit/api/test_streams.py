@@ -154,6 +154,36 @@ async def test_streams_are_listed_by_name_a_page_at_a_time(store: Store) -> None
         await operations.list_streams(store, limit=0)
 
 
+async def test_a_backfill_that_is_completed_is_left_out_unless_all_are_asked_for(
+    store: Store, behind: Behind, ask: Caller
+) -> None:
+    for name, state in {
+        "clicks~20260116T120000": StreamState.COMPLETED,
+        "clicks~20260116T130000": StreamState.RUNNING,
+        "until-noon": StreamState.COMPLETED,
+    }.items():
+        await declare(store, name)
+        await say(store, replace(STATUS, stream=name, state=state))
+    everything = ["clicks", "clicks~20260116T120000", "clicks~20260116T130000", "until-noon"]
+    shown = [name for name in everything if name != "clicks~20260116T120000"]
+    page = await operations.list_streams(store)
+    assert ([view.name for view in page.streams], page.left_out) == (shown, 1)
+    page = await operations.list_streams(store, with_past=True)
+    assert ([view.name for view in page.streams], page.left_out) == (everything, 0)
+    first = await operations.list_streams(store, limit=2)
+    assert ([view.name for view in first.streams], first.left_out) == (["clicks"], 1)
+    assert [view.name for view in (await operations.list_streams(store, token=first.next)).streams] == shown[1:]
+    assert (await ask("GET", "/v1/streams")).json["left_out"] == 1
+    assert [each["name"] for each in (await ask("GET", "/v1/streams?all=true")).json["streams"]] == everything
+    assert (await ask("GET", "/v1/streams?all=yes")).status == 422
+    listed = stream_grpc.METHODS["rota.v1.Streams.List"]
+    assert isinstance(listed, Method)
+    for is_all, names in ((False, shown), (True, everything)):
+        found: Any = await listed.answer(Call(store, behind, None), pb.ListStreamsRequest(all=is_all))
+        assert ([each.name for each in found.streams], found.left_out) == (names, 0 if is_all else 1)
+    assert (await operations.get_stream(store, "clicks~20260116T120000")).is_past
+
+
 async def test_a_stream_is_shown_with_what_is_wanted_of_it(store: Store) -> None:
     await operations.scale_stream(store, "clicks", 3, by="me")
     view = await operations.get_stream(store, "clicks")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_streams_are_listed_for_people_and_for_programs(url: str) -> None:
     assert lines[1].split() == ["clicks", "running", "30", "2", "reading", "log:///data/in", "parquet:///data/out"]
     assert json.loads(streams(url, "ls", "-o", "json").output)[0]["lag"] == 30
     assert "no such streams" in streams(url, "ls", "--prefix", "x").output
+
+
+def test_a_backfill_that_is_completed_is_listed_if_all_are_asked_for(url: str) -> None:
+    past = "clicks~20260116T120000"
+
+    async def complete() -> None:
+        async with open_store(url) as store:
+            await declare(store, past)
+            await say(store, replace(STATUS, stream=past, state=StreamState.COMPLETED))
+
+    asyncio.run(complete())
+    assert past not in streams(url, "ls").output
+    assert past in streams(url, "ls", "--all").output
+    assert streams(url, "status", past).exit_code == 0
 
 
 def test_the_history_of_a_stream_is_shown(url: str) -> None:

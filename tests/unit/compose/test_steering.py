@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from contextlib import asynccontextmanager
+from dataclasses import fields, replace
 from typing import Any
 
+import grpc
 import pytest
 
+from rota.api import grpc as grpc_door
 from rota.api import resources, steering
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
@@ -14,6 +17,7 @@ from rota.api.health import Health
 from rota.api.http import door, serve
 from rota.api.listen import address_of, bind
 from rota.api.metrics import Figures, registry
+from rota.api.pb import services_pb2 as pb
 from rota.api.steer import Verb
 from rota.api.watches import Watches
 from rota.compose.service_verbs import service_verbs
@@ -24,15 +28,20 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId
 from rota.model.node import Node
+from rota.model.service import ServiceStat
 from rota.node.reload import Reloaded, ReloadFailed
+from rota.rpc import serve_link
 from rota.store import Put, Store, open_store
+from tests.kit.link_server import Desk
 from tests.kit.services import MemoryServices
+from tests.unit.api.test_grpc import Caller, Code, refused
 from tests.unit.api.test_operations import join
 from tests.unit.api.test_relays import count
 
 TOKEN = "rota_shared_by_all_nodes"
 GATE = Doorkeeper(Gate((known(TOKEN, Access.NODE),), "cat token"))
 A, B = NodeId("a"), NodeId("b")
+LISTENING = "tcp://127.0.0.1:9900"
 
 
 @pytest.fixture
@@ -147,3 +156,99 @@ async def test_the_list_has_every_node_with_services_and_the_reason_where_one_is
     assert "was not reached" in silent.error
     without = await steering.list_services(store, steering_of(store, "a"))
     assert [each.node for each in without.nodes] == [B]
+
+
+# Over gRPC
+
+
+@asynccontextmanager
+async def asked_over_grpc(steer: FleetSteering, store: Store, notes: list[dict[str, str]]) -> AsyncIterator[Caller]:
+    """Somebody at the gRPC door of a node that steers."""
+    behind = Behind(lambda: store, SYSTEM, Watches(), count, steer=steer, note=lambda **line: notes.append(line))
+
+    def more() -> list[grpc.GenericRpcHandler]:
+        return grpc_door.handlers(behind, Health(SYSTEM), asyncio.Event())
+
+    async with serve_link("grpc://127.0.0.1:0", Desk(), more=more) as server:
+        async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
+            yield Caller(channel, server.address)
+
+
+async def test_services_over_grpc_are_those_of_the_node_that_is_meant(
+    store: Store, services: MemoryServices, other: None
+) -> None:
+    services.enqueue("logic", 2, 3)
+    services.work("logic", 1, 4, ms=7)
+    async with asked_over_grpc(steering_of(store, "a", services), store, []) as ask:
+        listed = await ask("rota.v1.Services.List", pb.ListServicesRequest(), pb.ServiceList)
+        own, passed_on = listed.nodes
+        assert (own.node, passed_on.node, own.error, passed_on.error) == ("a", "b", "", "")
+        assert list(own.services) == list(passed_on.services)
+        for node in (own, passed_on):
+            assert node == await ask("rota.v1.Services.OfNode", pb.NodeServicesRequest(node=node.node), pb.NodeServices)
+        (row,) = own.services
+        assert (row.service, row.HasField("admin"), row.HasField("error")) == ("logic", False, False)
+        stat = row.stat
+        assert (stat.client_req, list(stat.listening), stat.HasField("not_listening")) == (7, [LISTENING], False)
+        assert (dict(stat.workers), dict(stat.pending_tasks)) == ({"1": 2, "2": 1}, {"1": 0, "2": 3})
+        assert (stat.groups["1"].count, sum(stat.tasks_time.values())) == (4, 4)
+
+
+def test_the_contract_has_every_figure_of_a_service() -> None:
+    assert [field.name for field in pb.ServiceStat.DESCRIPTOR.fields] == [field.name for field in fields(ServiceStat)]
+
+
+async def test_a_service_that_is_silent_is_told_over_grpc_with_the_reason(
+    store: Store, services: MemoryServices
+) -> None:
+    services.silent.add("logic")
+    async with asked_over_grpc(steering_of(store, "a", services), store, []) as ask:
+        found = await ask("rota.v1.Services.OfNode", pb.NodeServicesRequest(node="a"), pb.NodeServices)
+        (row,) = found.services
+        assert not row.HasField("stat")
+        assert "did not answer" in row.error
+        listed = await ask("rota.v1.Services.List", pb.ListServicesRequest(), pb.ServiceList)
+        assert [(node.node, len(node.services), bool(node.error)) for node in listed.nodes] == [
+            ("a", 1, False),
+            ("b", 0, True),
+        ]
+
+
+@pytest.mark.parametrize("node", ["a", "b"])
+async def test_services_are_steered_over_grpc_and_the_trail_says_who(
+    store: Store, services: MemoryServices, other: None, node: str
+) -> None:
+    notes: list[dict[str, str]] = []
+    services.enqueue("logic", 1, 2)
+    services.enqueue("logic", 2, 3)
+    async with asked_over_grpc(steering_of(store, "a", services), store, notes) as ask:
+        resized = await ask(
+            "rota.v1.Services.Resize",
+            pb.ResizeServiceRequest(node=node, service="logic", group=1, count=5),
+            pb.ServiceResized,
+        )
+        assert (resized.service, resized.group, resized.before, resized.count) == ("logic", 1, 2, 5)
+        request = pb.ClearServiceRequest(node=node, service="logic", groups=[2])
+        cleared = await ask("rota.v1.Services.Clear", request, pb.ServiceCleared)
+        assert (cleared.service, dict(cleared.dropped)) == ("logic", {"2": 3})
+        request = pb.ClearServiceRequest(node=node, service="logic")
+        assert sum((await ask("rota.v1.Services.Clear", request, pb.ServiceCleared)).dropped.values()) == 2
+        reloaded = await ask("rota.v1.Services.Reload", pb.ReloadRequest(node=node), pb.Reloaded)
+        assert (reloaded.generation, reloaded.previous) == (2, 1)
+        async with refused(Code.ABORTED, "generation 2 serves on"):
+            await ask("rota.v1.Services.Rollback", pb.RollbackRequest(node=node), pb.Reloaded)
+        async with refused(Code.INVALID_ARGUMENT, "count"):
+            wrong = pb.ResizeServiceRequest(node=node, service="logic", group=1)
+            await ask("rota.v1.Services.Resize", wrong, pb.ServiceResized)
+        async with refused(Code.NOT_FOUND, 'there is no node "z"'):
+            await ask("rota.v1.Services.Reload", pb.ReloadRequest(node="z"), pb.Reloaded)
+    assert [line["what"] for line in notes] == [
+        f"resize_service {node} logic 1 5",
+        f"clear_service {node} logic [2]",
+        f"clear_service {node} logic all",
+        f"reload_node {node}",
+        f"rollback_node {node}",
+        f"resize_service {node} logic 1 0",
+        "reload_node z",
+    ]
+    assert {line["origin"] for line in notes} == {"grpc 127.0.0.1"}

@@ -43,6 +43,44 @@ def test_kafka_with_a_pattern() -> None:
     assert kafka.read(urls.parse("kafka://host/^clicks[.](eu|us)")).topic == "^clicks[.](eu|us)"
 
 
+@pytest.mark.parametrize("setting", sorted(kafka.FIXED))
+def test_a_setting_that_is_not_the_users_is_refused_by_name_with_the_next_move(setting: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        kafka.read(urls.parse(f"kafka://host/clicks?consumer.{setting}=pssst"))
+    said = str(refused.value)
+    assert said == f"source kafka://host/clicks: consumer.{setting} cannot be set: {kafka.FIXED[setting]}"
+    assert any(move in said for move in ("write ", "leave it out", "name the files", "name a key", "make the topic"))
+
+
+@pytest.mark.parametrize("setting", ["sasl.password", "ssl.key.password", "group.id", "isolation.level"])
+def test_a_setting_is_ours_however_it_is_written(setting: str) -> None:
+    coded = "".join(f"%{ord(letter):02X}" for letter in setting)
+    with pytest.raises(Invalid, match=f"consumer.{setting} cannot be set"):
+        kafka.read(urls.parse(f"kafka://host/clicks?timeout=1s&consumer.{coded}=x"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+    ],
+)
+def test_any_other_secret_of_the_client_is_refused_and_not_repeated(setting: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        kafka.read(urls.parse(f"kafka://host/clicks?consumer.{setting}=pssst"))
+    said = str(refused.value)
+    assert f"consumer.{setting} cannot be set: a URL is no place for a secret; log in with sasl= and" in said
+    assert "pssst" not in said
+
+
+def test_settings_that_hold_no_secret_are_the_users() -> None:
+    text = "kafka://host/clicks?consumer.ssl.ca.pem=x&consumer.ssl.certificate.pem=y&consumer.client.id=z"
+    assert set(kafka.read(urls.parse(text)).more) == {"ssl.ca.pem", "ssl.certificate.pem", "client.id"}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -140,6 +140,12 @@ def test_a_name_is_a_str(make):
         (stream, {}, "duration", timedelta(hours=1)),
         (stream, {"source": "log:///path"}, "source", "log:///path"),
         (stream, {"sink": "postgresql://h/db"}, "sink", "postgresql://h/db"),
+        (
+            stream,
+            {"source": "kafka://ann@h/t?password_file=a&key=b.pem"},
+            "source",
+            "kafka://ann@h/t?password_file=a&key=b.pem",
+        ),
         (stream, {"start": "earliest"}, "start", "earliest"),
         (stream, {"start": "2026-01-31T12:00+00:00"}, "start", "2026-01-31T12:00:00+00:00"),
         (stream, {"start": datetime(2026, 1, 31, tzinfo=UTC)}, "start", "2026-01-31T00:00:00+00:00"),
@@ -314,6 +320,12 @@ def test_what_is_right(make, options, field, value):
         (stream, {"source": "parquet:///x"}, 'stream "clicks": source parquet://… has a scheme nobody here knows; use'),
         (stream, {"source": None}, 'stream "clicks": source is None; it must be a URL, like kafka://…'),
         (stream, {"sink": "parket:///x"}, 'did you mean "parquet"?'),
+        (stream, {"sink": "postgresql://ann@h/db?password=x"}, "say where the password is: password_file=PATH or"),
+        (
+            stream,
+            {"source": "kafka://ann@h/clicks?consumer.sasl.password=pssst"},
+            'stream "clicks": source kafka://… has consumer.sasl.password= in it, and is shown to all who may look; le',
+        ),
         (
             stream,
             {"start": "earlist"},

@@ -10,6 +10,90 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class OverviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OverviewAnswer(_message.Message):
+    __slots__ = ("as_of", "leader", "nodes", "nodes_up", "slots", "used", "tasks", "tasks_running", "resources", "pending", "jobs", "runs", "streams", "lag", "published", "spooled", "insecure", "concerns", "concerns_left_out")
+    class RunsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class StreamsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    NODES_UP_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    SPOOLED_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
+    CONCERNS_FIELD_NUMBER: _ClassVar[int]
+    CONCERNS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    as_of: _timestamp_pb2.Timestamp
+    leader: LeaderView
+    nodes: int
+    nodes_up: int
+    slots: int
+    used: int
+    tasks: int
+    tasks_running: int
+    resources: int
+    pending: int
+    jobs: int
+    runs: _containers.ScalarMap[str, int]
+    streams: _containers.ScalarMap[str, int]
+    lag: int
+    published: int
+    spooled: int
+    insecure: _containers.RepeatedScalarFieldContainer[str]
+    concerns: _containers.RepeatedCompositeFieldContainer[Concern]
+    concerns_left_out: int
+    def __init__(self, as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leader: _Optional[_Union[LeaderView, _Mapping]] = ..., nodes: _Optional[int] = ..., nodes_up: _Optional[int] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_running: _Optional[int] = ..., resources: _Optional[int] = ..., pending: _Optional[int] = ..., jobs: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ..., streams: _Optional[_Mapping[str, int]] = ..., lag: _Optional[int] = ..., published: _Optional[int] = ..., spooled: _Optional[int] = ..., insecure: _Optional[_Iterable[str]] = ..., concerns: _Optional[_Iterable[_Union[Concern, _Mapping]]] = ..., concerns_left_out: _Optional[int] = ...) -> None: ...
+
+class LeaderView(_message.Message):
+    __slots__ = ("node", "term", "since", "age_s")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    term: int
+    since: _timestamp_pb2.Timestamp
+    age_s: int
+    def __init__(self, node: _Optional[str] = ..., term: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ...) -> None: ...
+
+class Concern(_message.Message):
+    __slots__ = ("severity", "about", "subject", "text")
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    severity: str
+    about: str
+    subject: str
+    text: str
+    def __init__(self, severity: _Optional[str] = ..., about: _Optional[str] = ..., subject: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
 class Resource(_message.Message):
     __slots__ = ("kind", "id", "uid", "version", "created", "origin", "spec_json", "priority", "replicas", "cost", "labels", "pin", "status", "tags", "affinity")
     class LabelsEntry(_message.Message):

@@ -125,17 +125,19 @@ class StreamVerb(_message.Message):
     def __init__(self, name: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ListStreamsRequest(_message.Message):
-    __slots__ = ("prefix", "limit", "token")
+    __slots__ = ("prefix", "limit", "token", "all")
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
     prefix: str
     limit: int
     token: str
-    def __init__(self, prefix: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    all: bool
+    def __init__(self, prefix: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class StreamPage(_message.Message):
-    __slots__ = ("streams", "next", "not_understood")
+    __slots__ = ("streams", "next", "not_understood", "left_out")
     class NotUnderstoodEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -146,10 +148,12 @@ class StreamPage(_message.Message):
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     NOT_UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     streams: _containers.RepeatedCompositeFieldContainer[Stream]
     next: str
     not_understood: _containers.ScalarMap[str, str]
-    def __init__(self, streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., next: _Optional[str] = ..., not_understood: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    left_out: int
+    def __init__(self, streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ..., next: _Optional[str] = ..., not_understood: _Optional[_Mapping[str, str]] = ..., left_out: _Optional[int] = ...) -> None: ...
 
 class StreamDetail(_message.Message):
     __slots__ = ("stream", "groups", "skips", "moves")

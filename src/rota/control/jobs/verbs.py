@@ -157,6 +157,22 @@ async def delete_run(store: Store, run_id: str) -> None:
 
 async def backfill(store: Store, name: str, first: datetime, last: datetime, by: str) -> list[str]:
     """Make the runs of due times between two moments that had none; their ids."""
+    entry, runs = await _missing(store, name, first, last)
+    await _make(store, [msgspec.structs.replace(run, by=by) for run in runs], At(entry.key, entry.modified))
+    return [run.id for run in runs]
+
+
+async def preview_backfill(store: Store, name: str, first: datetime, last: datetime) -> list[str]:
+    """The ids of the runs that a backfill would make now."""
+    _, runs = await _missing(store, name, first, last)
+    return [run.id for run in runs]
+
+
+# How
+
+
+async def _missing(store: Store, name: str, first: datetime, last: datetime) -> tuple[Entry, list[RunRecord]]:
+    """A job, and a run for each of its due times between two moments that had none."""
     entry = await _need_job(store, name)
     cursor = await store.get(keys.job_cursor(name))
     living = await _keys(store, f"{keys.LIVE_RUNS}{name}/")
@@ -170,12 +186,7 @@ async def backfill(store: Store, name: str, first: datetime, last: datetime, by:
         existing,
         await store.now(),
     )
-    runs = [msgspec.structs.replace(run, by=by) for run in runs]
-    await _make(store, runs, At(entry.key, entry.modified))
-    return [run.id for run in runs]
-
-
-# How
+    return entry, runs
 
 
 def _changed(

@@ -142,8 +142,8 @@ class StreamSpec:
             check.fail("late and late_start both say what is too old; give one of them")
         found = cls(
             name=check.name(name),
-            source=check.url("source", source, SOURCES, adapters.SOURCES),
-            sink=check.url("sink", sink, SINKS),
+            source=check.url_to_show("source", source, SOURCES, adapters.SOURCES),
+            sink=check.url_to_show("sink", sink, SINKS),
             tasks=check.count("tasks", tasks),
             replicas=check.count("replicas", replicas),
             duration=check.duration("duration", duration, least=timedelta(seconds=1)),

@@ -1,7 +1,7 @@
 // Jobs: a row of squares for the runs of each, when it is due next, and a way to run it now.
 
 import { get, part, post, remove } from "../api.js";
-import { act, askFirst } from "../dialog.js";
+import { act, askFirst, toast } from "../dialog.js";
 import { h } from "../dom.js";
 import { jobs } from "../fleet.js";
 import { ago, span, until, when, whole, word } from "../format.js";
@@ -112,15 +112,37 @@ async function disable(job) {
   if (given) await act(() => post(`/v1/jobs/${part(job.name)}/disable`), t("disabled it", { name: job.name }), "jobs");
 }
 
+// First from when to when, then whether to make the runs that lack there.
 async function backfill(job) {
+  const title = t("backfill q", { name: job.name });
+  const path = `/v1/jobs/${part(job.name)}/backfill`;
   const given = await askFirst({
-    title: t("backfill q", { name: job.name }), will: t("backfill will"), verb: t("backfill"),
+    title, says: t("backfill says"), verb: t("look"),
     fields: [["first", t("from"), { type: "datetime-local", required: true }], ["last", t("to"), { type: "datetime-local", required: true }]],
-    command: `rota jobs backfill ${word(job.name)} FIRST LAST`,
+    command: `rota jobs backfill ${word(job.name)} FIRST LAST --preview`,
   });
   if (!given) return;
-  const body = { first: new Date(given.first).toISOString(), last: new Date(given.last).toISOString() };
-  await act(() => post(`/v1/jobs/${part(job.name)}/backfill`, body), (made) => t("backfill done", { count: made.runs.length }), "runs", "jobs");
+  const [first, last] = [given.first, given.last].map((each) => new Date(each).toISOString());
+  const runs = await missing(`${path}?first=${part(first)}&last=${part(last)}`);
+  if (!runs) return;
+  const [count, oldest, newest] = [whole(runs.length), runs[0], runs.at(-1)];
+  const agreed = await askFirst({
+    title, says: runs.length > 1 ? t("backfill lacks", { oldest, newest }) : oldest, will: t("backfill will", { count }), verb: t("backfill"),
+    command: `rota jobs backfill ${word(job.name)} ${first} ${last}`,
+  });
+  if (agreed) await act(() => post(path, { first, last }), (made) => t("backfill done", { count: made.runs.length }), "runs", "jobs");
+}
+
+// The runs that a backfill would make; null, and a word why, if there are none or it cannot be.
+async function missing(path) {
+  try {
+    const { runs } = await get(path);
+    if (runs.length) return runs;
+    toast(t("backfill none"));
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+  return null;
 }
 
 async function destroy(job) {

@@ -10,7 +10,7 @@ import { table } from "../table.js";
 import { t } from "../words.js";
 
 const PUBLISHES = 1000; // that a page may have
-const streams = source("/v1/streams?limit=1000", ["streams"]);
+const streams = () => source(`/v1/streams?limit=1000&all=${withPast}`, ["streams"]);
 const status = (name) => source(`/v1/streams/${part(name)}/status`, ["streams"]);
 const published = (name) => source(`/v1/streams/${part(name)}/published`, ["streams"], { read: newest, often: 2_000 });
 
@@ -24,19 +24,31 @@ async function newest(path, before) {
   }
 }
 
+let withPast = false; // also backfills that are completed
+
+const redraw = () => dispatchEvent(new Event("rota:redraw"));
+
 export default {
   title: ([name]) => name,
-  command: ([name]) => (name ? `rota streams status ${word(name)}` : "rota streams ls"),
-  sources: ([name]) => (name ? [status(name), published(name)] : [streams]),
-  view: ([name]) => (name ? one(name) : panel(t("screen.streams"), streams, all)),
+  command: ([name]) => (name ? `rota streams status ${word(name)}` : withPast ? "rota streams ls --all" : "rota streams ls"),
+  sources: ([name]) => (name ? [status(name), published(name)] : [streams()]),
+  view: ([name]) => (name ? one(name) : panel(t("screen.streams"), streams(), all)),
 };
 
 const behind = (stream, partition) => Math.max(0, (stream.latest[partition] ?? stream.committed[partition]) - stream.committed[partition]);
 const partitions = (stream) => Object.keys(stream.committed).sort((a, b) => a - b);
 
 function all() {
-  const rows = streams.value.streams;
-  if (!rows.length) return empty(t("no streams"), "rota up app.py");
+  const { streams: rows, left_out: past } = streams().value;
+  return [
+    (past > 0 || withPast) && h("div", { class: "filters" },
+      h("span", { class: "dim" }, withPast ? "" : t("n completed", { count: whole(past) })), h("span", { class: "space" }),
+      h("button", { class: "button", type: "button", onclick: () => { withPast = !withPast; redraw(); } }, withPast ? t("hide completed") : t("show completed"))),
+    rows.length ? list(rows) : empty(t("no streams"), "rota up app.py"),
+  ];
+}
+
+function list(rows) {
   return table({
     name: "streams", rows, key: (stream) => stream.name, href: (stream) => place.stream(stream.name),
     columns: [

@@ -1,0 +1,31 @@
+"""`rota jobs` on a store in a file."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from rota.cli.jobs import command
+from rota.store import open_store
+from tests.unit.api.test_jobs import add
+
+
+def backfill(url: str, *more: str) -> Result:
+    arguments = ["backfill", "backup", "2026-01-16T08:00Z", "2026-01-16T10:00Z", *more, "--store", url]
+    return CliRunner(catch_exceptions=False).invoke(command, arguments)
+
+
+def test_a_backfill_says_first_which_runs_it_would_make(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            await add(store, cron="0 * * * *")
+
+    asyncio.run(fill())
+    shown = backfill(url, "--preview").output.splitlines()
+    assert shown[-1] == "3 runs would be made"
+    assert json.loads(backfill(url, "--preview", "-o", "json").output) == shown[:-1]
+    assert backfill(url).output.splitlines() == [*shown[:-1], "3 runs made"]
+    assert backfill(url, "--preview").output == "0 runs would be made\n"
