@@ -183,7 +183,7 @@ async def test_until_closed_ends_with_the_last_connection(server: BoxServer) -> 
     with Running(Load(port=server.port, connections=5, seconds=60, until_closed=True)) as load:
         await eventually(lambda: len(server.bodies) > 100)
         await server.stop()
-        ledger = await asyncio.to_thread(load.ledger, within=20)
+        ledger = await asyncio.to_thread(load.ledger, within=30)
     assert (ledger.closed, ledger.reconnects) == (5, 0)
     assert is_complete(ledger)
 

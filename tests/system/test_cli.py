@@ -77,5 +77,5 @@ async def test_a_node_can_be_stopped_while_it_waits_for_its_store(tmp_path: Path
     with rota_node(f"sqlite:///{database}?timeout=60s", "a", tmp_path, "5s") as node:
         await eventually((tmp_path / "a" / "node").exists)
         node.send(signal.SIGTERM)
-        await eventually(lambda: not node.is_running, within=15)
+        await eventually(lambda: not node.is_running, within=30)
     blocker.close()
