@@ -1103,12 +1103,13 @@ async def test_law_9_a_fault_is_told_in_time_and_healed_by_itself(
         async with Recorder(store, "/s/", start) as seen, leased(store) as lease:
             await stream.get_through()
             await fault(proxy, victim)
-            stream.said["/s/lost"] = await told(store.commit(Put("/s/lost", b""), expect=[Absent("/s/lost")]))
-            answers = await asyncio.gather(
-                *(told(call) for call in (store.get("/s/lost"), store.scan("/s/"), store.revision(), store.now()))
+            reads = (store.get("/s/lost"), store.scan("/s/"), store.revision(), store.now())
+            writes = (
+                store.commit(Put("/s/lost", b""), expect=[Absent("/s/lost")]),
+                store.renew(lease),
+                store.grant(TTL),
             )
-            await told(store.renew(lease))
-            await told(store.grant(TTL))
+            stream.said["/s/lost"], _, _, *answers = await asyncio.gather(*map(told, (*writes, *reads)))
             await heal(proxy, victim)
             first = next(iter(stream.acknowledged))
             await eventually(lambda: store.get(first), despite=(Unavailable,))

@@ -1,5 +1,6 @@
 """A fleet under test: nodes on one store that run an app of resources, and what its tasks say they do."""
 
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -105,6 +106,7 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
+        stop_all(self.nodes.values())
         self._stack.close()
 
     def add_node(
@@ -205,6 +207,13 @@ class Fleet:
             store=url or self._url,
             environ={**(self._environ or {}), **(environ or {})},
         )
+
+
+def stop_all(nodes: Iterable[NodeUnderTest]) -> None:
+    """Ask all to end at once: one after the other would give its tasks to the next, and wait for that."""
+    for node in nodes:
+        if node.is_running:
+            node.send(signal.SIGTERM)
 
 
 def resource(kind: str, id: str, **fields: object) -> ResourceRecord:

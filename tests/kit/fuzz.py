@@ -25,7 +25,7 @@ ODD: Sequence[Any] = (
 """Values that programs stumble over."""
 
 
-FEWEST = 30
+FEWEST = 20
 """Cases that are tried however long they take."""
 
 

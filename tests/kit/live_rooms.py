@@ -14,6 +14,7 @@ import psutil
 
 from rota.model.errors import Unavailable
 from tests.kit.cli import rota
+from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest, title, workers
 from tests.kit.process import ROOT, Process
 from tests.kit.servers import RabbitMQ, free_port
@@ -142,6 +143,7 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
         for node in nodes:
             await node.ready()
         yield LiveRooms(talk, platform, nodes, server, folder, url)
+        stop_all(nodes)
 
 
 async def make_queue(server: RabbitMQ) -> None:

@@ -10,6 +10,7 @@ from rota.control.jobs import verbs
 from rota.model import codec, keys
 from rota.model.job import Cause, RunRecord, RunState
 from rota.store import Store, open_store
+from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually
 
@@ -79,6 +80,7 @@ async def fleet(folder: Path, names: str) -> AsyncIterator[Fleet]:
             for node in nodes.values():
                 await node.ready()
             yield Fleet(folder, store, nodes)
+            stop_all(nodes.values())
     for node in nodes.values():
         await eventually(lambda node=node: not node.leftovers())
 

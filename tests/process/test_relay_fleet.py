@@ -21,6 +21,7 @@ from tests.conftest import ServerPool
 from tests.kit import rabbit
 from tests.kit.certificates import Authority, serial
 from tests.kit.emitters import emit_from, emitting, gaps, numbers_of, relays
+from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest, workers
 from tests.kit.servers import RabbitMQ
 from tests.kit.sinks import RabbitHarness
@@ -104,6 +105,7 @@ async def fleet(
             for name in names:
                 await found.add(name)
             yield found
+            stop_all(found.nodes.values())
         for node in found.nodes.values():
             await eventually(lambda node=node: not node.leftovers())
 

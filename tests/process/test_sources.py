@@ -8,7 +8,7 @@ from rota.model import codec, keys
 from rota.model.resource import Listing, Query, ResourceRecord
 from rota.store import Put, Store, open_store
 from tests.kit.cli import Answer, rota
-from tests.kit.fleet import resource
+from tests.kit.fleet import resource, stop_all
 from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually
 
@@ -107,6 +107,7 @@ async def rooms(
             await eventually(found.listing, within=30)
             yield found
         finally:
+            stop_all(nodes.values())
             for node in nodes.values():
                 node.__exit__(None, None, None)
     for node in nodes.values():
