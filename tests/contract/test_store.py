@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -81,7 +81,8 @@ async def leased(store: Store, ttl: timedelta = timedelta(minutes=1)) -> AsyncIt
     try:
         yield lease
     finally:
-        await store.revoke(lease.id)
+        with suppress(Unavailable, Unknown):  # it ends by itself, too
+            await store.revoke(lease.id)
 
 
 # Law 1: a commit is all or nothing and writes each key once; its revision is greater than every earlier one.
