@@ -56,7 +56,7 @@ KIBIBYTE = 1024
 SHORT = timedelta(milliseconds=300)
 """A time-out for calls that will not be answered."""
 
-SILENCE = timedelta(seconds=2)
+SILENCE = timedelta(seconds=4)
 """A silence that a test can wait for."""
 
 TELL = 30.0
@@ -352,7 +352,7 @@ async def test_law_5_a_slow_receiver_slows_the_sender_down(link: Link, desk: Des
     await eventually(lambda: len(desk.batches) == CALM.window)
     await link.check()  # a round trip: if more were coming, it would have come
     assert (len(drawn), len(desk.batches), desk.safe) == (CALM.window, CALM.window, [])
-    await asyncio.wait({draining}, timeout=1.5 * SILENCE.total_seconds())
+    await asyncio.wait({draining}, timeout=1.25 * SILENCE.total_seconds())
     assert not draining.done()  # waiting is not silence
     desk.open.set()
     assert (await draining)[-1] == 20
@@ -445,7 +445,7 @@ async def test_law_7_a_log_is_followed_as_it_grows(link: Link, desk: Desk) -> No
 async def test_law_7_a_quiet_log_is_not_a_silent_peer(link: Link, desk: Desk) -> None:
     async with aclosing(link.follow_log(ATTEMPT, silence=SILENCE)) as chunks:
         waiting = asyncio.ensure_future(anext(chunks))
-        await asyncio.wait({waiting}, timeout=1.5 * SILENCE.total_seconds())
+        await asyncio.wait({waiting}, timeout=1.25 * SILENCE.total_seconds())
         assert not waiting.done()
         desk.write(b"at last", is_last=True)
         assert await waiting == Chunk(0, b"at last")
