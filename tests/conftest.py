@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rota.store import Store, open_store
 from tests.kit import obtain
@@ -19,6 +20,10 @@ from tests.kit.harness import HARNESSES, StoreHarness, params
 from tests.kit.servers import Server
 
 NOT_HAD = "backend cannot be had: "
+
+# How long an example takes says nothing of the code where the machine is busy with something else.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 class ServerPool:

@@ -122,14 +122,14 @@ async def test_a_resource_is_added_changed_and_deleted(dashboard: Dashboard, sho
 async def test_what_others_add_and_delete_shows_at_once(dashboard: Dashboard, shown: Shown) -> None:
     await dashboard.go("resources")
     await expect(dashboard.page.locator(".filters")).to_be_visible()
-    ask(shown, "POST", "/v1/resources?wait=5s", {"kind": "room", "id": "cellar"})
-    await expect(dashboard.row("resources", "room/cellar")).to_contain_text("covered", timeout=1_000)
+    ask(shown, "POST", "/v1/resources?wait=30s", {"kind": "room", "id": "cellar"})
+    await expect(dashboard.row("resources", "room/cellar")).to_contain_text("covered", timeout=4_000)
     ask(shown, "DELETE", "/v1/resources/room/cellar")
-    await expect(dashboard.row("resources", "room/cellar")).to_have_count(0, timeout=1_000)
+    await expect(dashboard.row("resources", "room/cellar")).to_have_count(0, timeout=4_000)
 
 
 async def test_a_name_with_html_is_a_name(dashboard: Dashboard, shown: Shown) -> None:
-    ask(shown, "POST", "/v1/resources?wait=5s", {"kind": "room", "id": HOSTILE, "spec": {"<b>": "</script>"}})
+    ask(shown, "POST", "/v1/resources?wait=30s", {"kind": "room", "id": HOSTILE, "spec": {"<b>": "</script>"}})
     await dashboard.go("resources")
     await dashboard.row("resources", HOSTILE).get_by_role("link").first.click()
     await expect(dashboard.page.locator("h1")).to_have_text(f"room/{HOSTILE}")
@@ -145,7 +145,7 @@ async def test_a_name_with_html_is_a_name(dashboard: Dashboard, shown: Shown) ->
 
 async def test_the_map_has_a_square_for_each_task_and_plans_change_nothing(dashboard: Dashboard, shown: Shown) -> None:
     for number in range(6):
-        ask(shown, "POST", "/v1/resources?wait=5s", {"kind": "room", "id": f"r{number}", "replicas": 2})
+        ask(shown, "POST", "/v1/resources?wait=30s", {"kind": "room", "id": f"r{number}", "replicas": 2})
     await dashboard.go("placement")
     rooms = dashboard.page.locator(".squares a[aria-label^='room/']")
     await expect(rooms).to_have_count(12)
@@ -165,7 +165,7 @@ async def test_the_map_has_a_square_for_each_task_and_plans_change_nothing(dashb
 async def test_events_come_as_they_happen_and_are_filtered(dashboard: Dashboard, shown: Shown) -> None:
     await dashboard.go("events")
     await expect(dashboard.row("events", f"node {shown.second} joined")).to_be_visible()
-    run = ask(shown, "POST", "/v1/jobs/failing/run?wait=20s", {})["id"]
+    run = ask(shown, "POST", "/v1/jobs/failing/run?wait=60s", {})["id"]
     await expect(dashboard.row("events", f"run {run} failed")).to_be_visible()
     await dashboard.page.get_by_label("every kind").select_option("leader")
     await expect(dashboard.row("events", "joined")).to_have_count(0)

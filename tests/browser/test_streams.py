@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
     pytest.mark.needs("chromium"),
 ]
-WITHIN = 20_000
+WITHIN = 60_000
 """Milliseconds that a stream may take to come to an end and publish."""
 
 

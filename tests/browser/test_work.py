@@ -104,7 +104,7 @@ async def test_a_run_that_somebody_starts_shows_and_is_done_again(dashboard: Das
 
 
 async def test_output_is_text_whatever_it_holds(dashboard: Dashboard, shown: Shown) -> None:
-    run = ask(shown, "POST", "/v1/jobs/hostile/run?wait=20s", {})["id"]
+    run = ask(shown, "POST", "/v1/jobs/hostile/run?wait=60s", {})["id"]
     await dashboard.go("runs", *run.split("/"))
     log = dashboard.page.get_by_role("log")
     await expect(log).to_contain_text("<img src=x onerror=alert(1)><script>alert(2)</script>")
@@ -116,7 +116,7 @@ async def test_output_is_text_whatever_it_holds(dashboard: Dashboard, shown: Sho
 
 
 async def test_a_job_that_fails_is_wrong_until_it_succeeds(dashboard: Dashboard, shown: Shown) -> None:
-    ask(shown, "POST", "/v1/jobs/failing/run?wait=20s", {})
+    ask(shown, "POST", "/v1/jobs/failing/run?wait=60s", {})
     await dashboard.go("overview")
     wrong = dashboard.panel("What is wrong").get_by_role("listitem").filter(has_text="failing")
     await expect(wrong).to_contain_text("ValueError: <b>no</b> such luck")

@@ -33,7 +33,7 @@ class Stream:
     async def grown(self, more: int) -> None:
         """Wait until `more` commits have been acknowledged."""
         enough = len(self.acknowledged) + more
-        await eventually(lambda: len(self.acknowledged) >= enough, within=20)
+        await eventually(lambda: len(self.acknowledged) >= enough, within=60)
 
     async def get_through(self) -> None:
         """Commit until one is acknowledged."""

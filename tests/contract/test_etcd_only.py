@@ -53,10 +53,10 @@ def raw(member: Etcd, key: str) -> str | None:
     return base64.b64decode(found[0]["value"]).decode() if found else None
 
 
-def leader(members: list[Etcd]) -> Etcd:
-    """The member that leads."""
+def leader(members: list[Etcd]) -> Etcd | None:
+    """The member that leads; None while they elect one."""
     states = [(member, ask(member, "maintenance/status")) for member in members]
-    return next(member for member, state in states if state["header"]["member_id"] == state["leader"])
+    return next((member for member, state in states if state["header"]["member_id"] == state["leader"]), None)
 
 
 async def opening(url: str) -> RotaError:
@@ -86,10 +86,10 @@ async def test_with_certificates_on_both_sides_everything_works(tmp_path: Path) 
             async with Recorder(store, "/", start) as seen:
                 await seen.reach(await store.commit(Put("/k", b"2")))
             await store.renew(await store.grant(timedelta(seconds=5)))
-            assert abs(await store.now() - datetime.now(UTC)) < timedelta(seconds=3)
+            assert abs(await store.now() - datetime.now(UTC)) < timedelta(minutes=1)
         async with open_store(tls_url(member, tls, shows=True, server_name="localhost")) as store:
             assert await store.get("/k") is not None
-            assert abs(await store.now() - datetime.now(UTC)) < timedelta(seconds=3)
+            assert abs(await store.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 async def test_three_members_share_a_name_in_their_certificates(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ async def test_a_restart_forgets_tokens_and_the_client_logs_in_again(guarded: Et
                 await asyncio.to_thread(guarded.restart)
                 revision = await eventually(lambda value=value: commit_once(store, value), despite=(Unavailable,))
                 await seen.reach(revision)
-            await eventually(lambda: store.renew(lease), despite=(Unavailable,))
+            await eventually(lambda: store.renew(lease), despite=(Unavailable, Unknown))
         assert [changes["/k"] for changes in seen.changes] == [b"2", b"3"]
 
 
@@ -264,14 +264,14 @@ async def test_the_death_of_a_leader_loses_and_doubles_nothing(tmp_path: Path) -
             async with Recorder(store, "/w/", start) as seen, writing(store) as said:
                 for _ in range(2):
                     await eventually(lambda: len(seen.commits) > 50)
-                    victim = await asyncio.to_thread(leader, members)
+                    victim = await eventually(lambda: asyncio.to_thread(leader, members))
                     victim.kill()
                     known = len(acknowledged(said))
-                    await eventually(lambda known=known: len(acknowledged(said)) > known + 50, within=20)
+                    await eventually(lambda known=known: len(acknowledged(said)) > known + 50, within=30)
                     await asyncio.to_thread(victim.restart)
                 last = acknowledged(said)
-                await seen.reach(max(last.values()), within=20)
-            await eventually(lambda: store.renew(lease), despite=(Unavailable,))
+                await seen.reach(max(last.values()), within=30)
+            await eventually(lambda: store.renew(lease), despite=(Unavailable, Unknown))
             assert await store.now()
     happened = {commit.changes[0].key: commit.revision for commit in seen.commits}
     assert seen.revisions == sorted(set(seen.revisions))
@@ -288,11 +288,11 @@ async def test_a_member_without_the_others_says_so_and_its_watch_goes_on_later(t
                 await seen.reach(await store.commit(Put("/before", b"")))
                 for other in others:
                     other.freeze()
-                await eventually(lambda: says_no_leader(store), within=20, despite=(Unknown,))
+                await eventually(lambda: says_no_leader(store), within=30, despite=(Unknown,))
                 for other in others:
                     other.thaw()
                 revision = await eventually(
-                    lambda: store.commit(Put("/after", b"")), within=20, despite=(Unavailable, Unknown)
+                    lambda: store.commit(Put("/after", b"")), within=30, despite=(Unavailable, Unknown)
                 )
                 await seen.reach(revision)
 

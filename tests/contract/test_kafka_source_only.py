@@ -119,7 +119,7 @@ async def test_a_broker_that_is_killed_delays_and_loses_nothing(victim: KafkaHar
 async def test_a_topic_that_is_deleted_is_not_found(place: KafkaHarness) -> None:
     name = f"{place.space}-deleted"
     url = make(place, name)
-    async with open_source(f"{url}?timeout=1s") as source, asyncio.timeout(60):
+    async with open_source(f"{url}?timeout=5s") as source, asyncio.timeout(60):
         reader = await source.reader({0: 0})
         done(place.admin.delete_topics([name]))
         with pytest.raises(NotFound, match="make the topic"):
@@ -162,7 +162,7 @@ async def test_a_wrong_password_is_denied(place: KafkaHarness, monkeypatch: pyte
     monkeypatch.setenv("SECRET", "wrong")
     way = f"{USER}@{place.kafka.guarded_hosts}/{place.space}?sasl=plain&ca={place.kafka.tls.authority}"
     with pytest.raises(Denied, match="check the user, its password"):
-        async with open_source(f"kafka://{way}&password_env=SECRET&timeout=5s"):
+        async with open_source(f"kafka://{way}&password_env=SECRET&timeout=30s"):
             pass
 
 

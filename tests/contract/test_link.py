@@ -56,10 +56,10 @@ KIBIBYTE = 1024
 SHORT = timedelta(milliseconds=300)
 """A time-out for calls that will not be answered."""
 
-SILENCE = timedelta(seconds=1)
+SILENCE = timedelta(seconds=4)
 """A silence that a test can wait for."""
 
-TELL = 10.0
+TELL = 30.0
 """Seconds in which a call with a time-out of SHORT, or a stream of QUICK, must have ended; the machine may be busy."""
 
 A = NodeId("a")
@@ -352,7 +352,7 @@ async def test_law_5_a_slow_receiver_slows_the_sender_down(link: Link, desk: Des
     await eventually(lambda: len(desk.batches) == CALM.window)
     await link.check()  # a round trip: if more were coming, it would have come
     assert (len(drawn), len(desk.batches), desk.safe) == (CALM.window, CALM.window, [])
-    await asyncio.wait({draining}, timeout=2 * SILENCE.total_seconds())
+    await asyncio.wait({draining}, timeout=1.25 * SILENCE.total_seconds())
     assert not draining.done()  # waiting is not silence
     desk.open.set()
     assert (await draining)[-1] == 20
@@ -445,7 +445,7 @@ async def test_law_7_a_log_is_followed_as_it_grows(link: Link, desk: Desk) -> No
 async def test_law_7_a_quiet_log_is_not_a_silent_peer(link: Link, desk: Desk) -> None:
     async with aclosing(link.follow_log(ATTEMPT, silence=SILENCE)) as chunks:
         waiting = asyncio.ensure_future(anext(chunks))
-        await asyncio.wait({waiting}, timeout=2 * SILENCE.total_seconds())
+        await asyncio.wait({waiting}, timeout=1.25 * SILENCE.total_seconds())
         assert not waiting.done()
         desk.write(b"at last", is_last=True)
         assert await waiting == Chunk(0, b"at last")
@@ -476,9 +476,9 @@ async def test_law_7_a_log_that_is_not_there_is_said_so(link: Link, desk: Desk) 
 async def test_law_8_what_was_sent_and_not_answered_is_unknown(link: Link, desk: Desk) -> None:
     await link.check()
     desk.open.clear()
-    began = time.monotonic()
-    calls = link.dispatch(start(), timeout=SHORT), link.dispatch_many([start()], timeout=SHORT)
-    for call in (*calls, link.control(stop(), timeout=SHORT)):
+    began, enough = time.monotonic(), timedelta(seconds=1)  # to get there
+    calls = link.dispatch(start(), timeout=enough), link.dispatch_many([start()], timeout=enough)
+    for call in (*calls, link.control(stop(), timeout=enough)):
         with pytest.raises(Unknown):
             await call
     assert time.monotonic() - began < TELL
@@ -553,12 +553,12 @@ async def test_law_8_a_cancelled_call_is_cancelled(link: Link, desk: Desk) -> No
 async def test_law_9_a_door_that_closes_finishes_calls_and_ends_streams(address: str) -> None:
     desk = Desk()
     desk.open.clear()
-    async with serve_link(address, desk, settings=QUICK, grace=timedelta(seconds=10)) as server:
+    async with serve_link(address, desk, settings=QUICK, grace=timedelta(seconds=60)) as server:
         async with open_link(server.address, settings=QUICK) as link:
-            starting = asyncio.ensure_future(link.dispatch(start(), timeout=timedelta(seconds=10)))
+            starting = asyncio.ensure_future(link.dispatch(start(), timeout=timedelta(seconds=60)))
             reading = asyncio.ensure_future(read(link))
             await eventually(lambda: desk.starts and desk.readers)
-            closing = asyncio.ensure_future(server.close(timedelta(seconds=10)))
+            closing = asyncio.ensure_future(server.close(timedelta(seconds=60)))
             with pytest.raises(Unavailable):
                 await reading
             assert not starting.done()
@@ -575,9 +575,9 @@ async def test_law_9_a_door_that_closes_does_not_wait_for_ever(address: str) -> 
     desk.open.clear()
     async with serve_link(address, desk, settings=QUICK) as server:
         async with open_link(server.address, settings=QUICK) as link:
-            starting = asyncio.ensure_future(link.dispatch(start(), timeout=timedelta(seconds=30)))
+            starting = asyncio.ensure_future(link.dispatch(start(), timeout=timedelta(seconds=60)))
             await eventually(lambda: desk.starts)
-            await asyncio.wait_for(server.close(timedelta(milliseconds=100)), 10)
+            await asyncio.wait_for(server.close(timedelta(milliseconds=100)), 30)
             with pytest.raises(Unknown):
                 await starting
 
@@ -592,7 +592,7 @@ async def test_law_9_the_link_works_again_when_the_door_is_open_again(address: s
             with pytest.raises(Unavailable):
                 await link.check()
             async with serve_link(address, desk, settings=QUICK):
-                await eventually(link.check, within=5, despite=(Unavailable,))
+                await eventually(link.check, within=30, despite=(Unavailable,))
 
 
 @pytest.fixture
@@ -625,7 +625,7 @@ async def test_law_9_a_cut_ends_streams_and_the_link_comes_back(far: Link, netwo
         with pytest.raises(Unavailable):
             await anext(chunks)
     desk.write(b"two\n", is_last=True)
-    rest = await eventually(lambda: read(far, first.offset + len(first.data)), within=5, despite=(Unavailable,))
+    rest = await eventually(lambda: read(far, first.offset + len(first.data)), within=30, despite=(Unavailable,))
     assert b"".join(chunk.data for chunk in [first, *rest]) == desk.log
 
 
@@ -635,7 +635,7 @@ async def test_law_9_a_refusing_network_is_unavailable_and_the_link_comes_back(f
     with pytest.raises((Unavailable, Unknown)):
         await far.dispatch(start(), timeout=SHORT)
     await network.heal()
-    await eventually(far.check, within=5, despite=(Unavailable,))
+    await eventually(far.check, within=30, despite=(Unavailable,))
 
 
 async def _fails(link: Link, family: type[RotaError]) -> bool:
@@ -658,7 +658,7 @@ async def test_law_9_a_frozen_or_half_cut_network_costs_no_more_than_the_time_ou
         await far.dispatch(start(), timeout=SHORT)
     assert time.monotonic() - began < TELL
     await network.heal()
-    await eventually(far.check, within=5, despite=(Unavailable,))
+    await eventually(far.check, within=30, despite=(Unavailable,))
 
 
 @pytest.mark.parametrize("fault", ["freeze", "hold_requests", "hold_answers", "strand"])
@@ -677,7 +677,7 @@ async def test_law_9_streams_notice_a_frozen_or_half_cut_network(
     await eventually(lambda: desk.readers == 0)  # the other side notices, too
     await network.heal()
     desk.open.set()
-    acks = await eventually(lambda: handed_over(far, batch(1)), within=5, despite=(Unavailable, Unknown))
+    acks = await eventually(lambda: handed_over(far, batch(1)), within=30, despite=(Unavailable, Unknown))
     assert acks == [1]
 
 
@@ -692,9 +692,9 @@ async def test_law_9_a_late_report_does_not_pass_for_a_new_one(far: Link, networ
     with pytest.raises((Unknown, Unavailable)):
         await far.report(report(1), timeout=SHORT)
     network.strand()  # the old connection and what is in it are stuck; new ones are fine
-    await eventually(lambda: _reported(far, 2), within=5)
+    await eventually(lambda: _reported(far, 2), within=30)
     await network.heal()
-    await far.report(report(3))
+    await eventually(lambda: _reported(far, 3))
     sequences = [each.sequence for each in desk.reports]
     assert sequences == sorted(set(sequences))
     assert sequences[-2:] == [2, 3]
@@ -716,15 +716,15 @@ async def test_law_9_a_frozen_process_is_noticed_and_welcome_back(tmp_path: Path
             await link.check()
             server.freeze()
             began = time.monotonic()
-            with pytest.raises(Unknown):
+            with pytest.raises((Unknown, Unavailable)):  # it was sent, or the connection counted as dead before
                 await link.dispatch(start("frozen"), timeout=SHORT)
             with pytest.raises(Unavailable):
                 await reading
             assert time.monotonic() - began < TELL
             # by now the connection itself counts as dead: what is asked next is not sent at all
-            await eventually(lambda: _is_not_sent(link), within=5)
+            await eventually(lambda: _is_not_sent(link), within=30)
             server.thaw()
-            await eventually(link.check, within=5, despite=(Unavailable,))
+            await eventually(link.check, within=30, despite=(Unavailable,))
 
 
 async def _is_not_sent(link: Link) -> bool:
@@ -744,7 +744,7 @@ async def test_law_9_a_process_whose_loop_stands_still_is_noticed_by_streams(tmp
             reading = asyncio.ensure_future(read(link))
             await link.check()
             with pytest.raises(Unknown):
-                await link.dispatch(start(STUCK), timeout=SHORT)
+                await link.dispatch(start(STUCK), timeout=timedelta(seconds=2))  # in which it must get there
             with pytest.raises(Unavailable, match="not a word for 1 s"):
                 await asyncio.wait_for(reading, TELL)
 
@@ -759,7 +759,7 @@ async def test_law_9_a_killed_process_is_noticed_at_once_and_its_successor_found
             with pytest.raises(Unavailable):
                 await asyncio.wait_for(reading, TELL)
             with Script("link_server", address, output=tmp_path / "second"):
-                await eventually(link.check, within=10, despite=(Unavailable,))
+                await eventually(link.check, within=30, despite=(Unavailable,))
 
 
 # Law 10: a record beyond the limits is Invalid, naming the limit, before anything is sent.
@@ -811,8 +811,8 @@ async def test_law_11_slow_ones_hold_up_nobody_else(link: Link, desk: Desk) -> N
         first = await anext(chunks)  # and then the reader takes its time
         await eventually(lambda: desk.starts and desk.batches)
         for number in range(1, 51):
-            await link.check(timeout=timedelta(seconds=5))
-            await link.report(report(number), timeout=timedelta(seconds=5))
+            await link.check(timeout=timedelta(seconds=60))
+            await link.report(report(number), timeout=timedelta(seconds=60))
         desk.open.set()
         assert isinstance(await starting, Accepted)
         assert (await handing)[-1] == 19

@@ -46,4 +46,4 @@ async def test_a_watch_says_so(tmp_path: Path) -> None:
         async with Recorder(store, "/", await store.revision()) as watched:
             rewind(tmp_path / "x.db", 5)
             with pytest.raises(Rewound):
-                await watched.until(lambda: False, within=10)
+                await watched.until(lambda: False, within=30)

@@ -289,7 +289,7 @@ async def test_law_10_an_outage_delays_a_reader_and_says_so(shaky: SourceHarness
 
 async def test_law_10_other_calls_are_unavailable_and_work_again(shaky: SourceHarness) -> None:
     shaky.append(0, news(5))
-    options = {"timeout": "1s"} if "kafka" in shaky.name else {}
+    options = {"timeout": "3s"} if "kafka" in shaky.name else {}
     async with open_source(shaky.url(**options)) as source, asyncio.timeout(90):
         await asyncio.to_thread(shaky.fail)
         with pytest.raises(Unavailable, match="source"):

@@ -29,8 +29,8 @@ on_sql = pytest.mark.parametrize("harness", params([PostgresHarness, MysqlHarnes
 on_postgresql = pytest.mark.parametrize("harness", params([PostgresHarness]), indirect=True)
 on_victims = pytest.mark.parametrize("victim", params([PostgresHarness, MysqlHarness]), indirect=True)
 
-TTL = timedelta(seconds=1.5)
-SOON = 10.0
+TTL = timedelta(seconds=3)
+SOON = 30.0
 """Seconds after its end in which a lease must be gone, whatever else the machine does."""
 
 HOUR = 3_600_000
@@ -47,7 +47,7 @@ async def assert_no_holes(harness: SqlHarness, store: Store) -> None:
     assert await logged(harness) == list(range(1, await store.revision() + 1))
 
 
-def refused(results: Iterable[object], kind: type[RotaError]) -> int:
+def refused(results: Iterable[object], kind: type[object]) -> int:
     return sum(isinstance(result, kind) for result in results)
 
 
@@ -211,15 +211,16 @@ async def test_a_held_lock_delays_only_writes_and_leaves_nothing_behind(harness:
                 calls = (*(store.commit(Put("/k", b"2")) for _ in range(4)), store.revoke(LeaseId("404")))
                 results = await asyncio.gather(*calls, return_exceptions=True)
                 assert refused(results, Unavailable) + refused(results, Unknown) == len(results), results
-                assert time.monotonic() - begun <= 10, "the time-out, not the server's own, which is 50 s"
+                assert time.monotonic() - begun <= 30, "the time-out, not the server's own, which is 50 s"
             assert await store.get("/k") == Entry("/k", b"1", start, start)
             await store.renew(lease)
             await eventually(lambda: nobody_waits(harness), within=30)
             await run("ROLLBACK")
-            last = await eventually(lambda: store.commit(Put("/k", b"3")), despite=(Unavailable,))
+            last = await eventually(lambda: store.commit(Put("/k", b"3")), despite=(Unavailable, Unknown))
             await seen.reach(last)
-        assert seen.changes == [{"/k": b"3"}]
-        assert last == start + 1
+        # A try that took longer than the second it has may have happened, and then it happened twice.
+        assert seen.changes == [{"/k": b"3"}] * len(seen.changes)
+        assert seen.revisions == list(range(start + 1, last + 1))
 
 
 async def nobody_waits(harness: SqlHarness) -> bool:
@@ -249,7 +250,7 @@ async def test_a_writer_frozen_in_the_middle_of_a_commit_does_not_stop_the_other
             unsure = 0
             while True:  # the lock may come free in the moment of the time-out: Unknown is then the true answer
                 try:
-                    await eventually(lambda: store.commit(Put("/k", b"")), despite=(Unavailable,), within=15)
+                    await eventually(lambda: store.commit(Put("/k", b"")), despite=(Unavailable,), within=60)
                     break
                 except Unknown:
                     unsure += 1
@@ -562,7 +563,7 @@ async def test_a_server_killed_amid_32_commits_keeps_what_it_promised_and_nothin
                     await asyncio.to_thread(server.start)
                 await asyncio.gather(*(stream.grown(3) for stream in streams))
                 stop.set()
-            await seen.reach(max(stream.last for stream in streams), within=20)
+            await seen.reach(max(stream.last for stream in streams), within=30)
         for stream in streams:
             stream.check([c for c in seen.commits if c.changes[0].key.startswith(stream.prefix)])
         there = {entry.key: entry.modified for entry in (await store.scan("/s/")).entries}
@@ -577,17 +578,18 @@ async def test_closing_tells_those_who_still_wait(victim: SqlHarness) -> None:
     server = victim.running
     assert server is not None
     async with open_store(victim.url(timeout="2s")) as store:
-        calls = [asyncio.create_task(store.commit(Put(f"/{number}", b""))) for number in range(5)]
-        await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)  # the others are on their way now, together
+        early = [asyncio.create_task(store.commit(Put(f"/{number}", b""))) for number in range(5)]
+        await asyncio.wait(early, return_when=asyncio.FIRST_COMPLETED)  # the others are on their way now, together
         server.freeze()
-        calls = [call for call in calls if not call.done()]
-        calls += [asyncio.create_task(store.commit(Put(f"/late/{number}", b""))) for number in range(2)]
-        calls += [asyncio.create_task(store.get("/0"))]
+        late = [asyncio.create_task(store.commit(Put(f"/late/{number}", b""))) for number in range(2)]
+        late += [asyncio.create_task(store.get("/0"))]
         await asyncio.sleep(0)  # all have asked now
         closing = time.monotonic()
-    assert time.monotonic() < closing + 10
-    results = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 10)
-    assert refused(results, Unavailable) + refused(results, Unknown) == len(results) == 7, results
+    assert time.monotonic() < closing + 30
+    begun = await asyncio.wait_for(asyncio.gather(*early, return_exceptions=True), 30)
+    assert refused(begun, Unavailable) + refused(begun, Unknown) + refused(begun, int) == 5, begun
+    results = await asyncio.wait_for(asyncio.gather(*late, return_exceptions=True), 30)
+    assert refused(results, Unavailable) + refused(results, Unknown) == 3, results
     assert isinstance(results[-1], Unavailable)
     with pytest.raises(Unavailable, match="closed; open it again"):
         await store.get("/k")

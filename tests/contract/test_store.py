@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -32,14 +32,17 @@ from tests.kit.story import Story
 from tests.kit.waiting import Recorder, eventually, renewed
 
 TTL = timedelta(seconds=2)
-SOON = 10.0
+RENEWED = timedelta(seconds=4)
+"""Of a lease that must not end: this process may stand still between two renewals."""
+
+SOON = 30.0
 """Seconds after its end in which a lease must be gone, whatever else the machine does."""
 
 TIMEOUT = 1.0
 """Seconds a call may take in the tests of law 9."""
 
-TO_TELL = 5.0
-"""Seconds more until that is told: one, and what a busy machine takes."""
+TO_TELL = 8.0
+"""Seconds more until that is told: one, and what a busy machine takes; less than with the time-out that is usual."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -78,7 +81,8 @@ async def leased(store: Store, ttl: timedelta = timedelta(minutes=1)) -> AsyncIt
     try:
         yield lease
     finally:
-        await store.revoke(lease.id)
+        with suppress(Unavailable, Unknown):  # it ends by itself, too
+            await store.revoke(lease.id)
 
 
 # Law 1: a commit is all or nothing and writes each key once; its revision is greater than every earlier one.
@@ -401,7 +405,7 @@ async def test_law_3_a_backlog_of_hundreds_of_commits_comes_whole(store: Store) 
     start = await store.revision()
     revisions = sorted(await asyncio.gather(*(store.commit(Put(f"/w/{n % 7}", b"%d" % n)) for n in range(400))))
     async with Recorder(store, "/w/", start) as seen:
-        await seen.reach(revisions[-1], within=20)
+        await seen.reach(revisions[-1], within=30)
     assert seen.revisions == revisions
 
 
@@ -409,7 +413,7 @@ async def test_law_3_a_backlog_of_many_mebibytes_comes_whole(store: Store) -> No
     start = await store.revision()
     revisions = [await store.commit(Put("/w/k", bytes([number]) * MEBIBYTE)) for number in range(10)]
     async with Recorder(store, "/w/", start) as seen:
-        await seen.reach(revisions[-1], within=20)
+        await seen.reach(revisions[-1], within=30)
     assert seen.revisions == revisions
     assert [changed["/w/k"] for changed in seen.changes] == [bytes([n]) * MEBIBYTE for n in range(10)]
 
@@ -490,14 +494,24 @@ async def test_law_4_an_unrenewed_lease_ends_with_its_keys_after_its_ttl(store: 
     with pytest.raises(LeaseLost):
         await store.commit(Put("/l/late", b"", lease.id))
     assert keys(await store.scan("/l/")) == ["/l/free"]
-    await eventually(lambda: time.monotonic() > keyless.deadline + 2)
-    with pytest.raises(LeaseLost):
-        await store.renew(keyless)
+    await ended_unseen(store, keyless)
+
+
+async def ended_unseen(store: Store, lease: Lease) -> None:
+    """Wait until a lease has ended that has no keys to show it; who asks too early renews it."""
+    deadline = lease.deadline
+    for _ in range(3):
+        await eventually(lambda: time.monotonic() > deadline + 2)  # noqa: B023  # it is asked at once
+        try:
+            deadline = await store.renew(lease)
+        except LeaseLost:
+            return
+    raise AssertionError("the lease did not end")
 
 
 async def test_law_4_renewing_keeps_a_lease_and_the_ttl_counts_from_the_last_time(store: Store, other: Store) -> None:
     start = await store.revision()
-    lease = await store.grant(TTL)
+    lease = await store.grant(RENEWED)
     async with Recorder(other, "/l/", start) as seen:
         put = await store.commit(Put("/l/k", b"", lease.id))
         async with renewed(store, lease):
@@ -937,7 +951,7 @@ async def test_law_7_8_processes_of_50_increments_end_at_400(
     async with AsyncExitStack() as stack:
         for counter in counters:
             stack.enter_context(counter)
-        await eventually(lambda: all(counter.has_ended_well for counter in counters), within=60)
+        await eventually(lambda: all(counter.has_ended_well for counter in counters), within=120)
     last = await store.commit(Put("/n/last", b""))
     async with Recorder(store, "/n", start) as seen:
         await seen.reach(last)
@@ -965,7 +979,7 @@ async def test_law_8_a_killed_server_loses_and_doubles_nothing(victim: StoreHarn
                         await asyncio.to_thread(server.start)
                     await stream.grown(50)
                     stop.set()
-                await seen.reach(stream.last, within=20)
+                await seen.reach(stream.last, within=30)
             entry = await store.get("/held")
             assert entry is not None
             assert entry.modified == held
@@ -977,7 +991,7 @@ async def test_law_8_a_lease_outlives_its_server_and_ends_when_its_holder_stops(
     server = victim.running
     assert server is not None
     async with open_store(victim.url(timeout="1s")) as store:
-        lease = await store.grant(timedelta(seconds=3))
+        lease = await store.grant(timedelta(seconds=6))  # longer than a server takes to come back
         start = await store.commit(Put("/held", b"", lease.id))
         async with Recorder(store, "/held", start) as seen:
             async with renewed(store, lease):
@@ -1000,7 +1014,7 @@ async def test_law_8_a_killed_writer_leaves_whole_commits_and_nothing_else(
         for life in range(4):
             script = Script("writer", harness.url(), f"/w/{life}/", 100_000, output=tmp_path / f"writer{life}.out")
             with script:
-                await eventually(lambda script=script, life=life: len(script.lines()) > 20 + 7 * life, within=20)
+                await eventually(lambda script=script, life=life: len(script.lines()) > 20 + 7 * life, within=30)
                 script.kill()
             promised[life] = [Revision(int(line.split()[1])) for line in script.lines()]
         await seen.reach(await store.commit(Put("/w/last", b"")))
@@ -1019,15 +1033,16 @@ async def test_law_8_the_lease_of_a_killed_process_ends_after_its_ttl(
 ) -> None:
     start = await store.revision()
     async with Recorder(store, "/held", start) as seen:
-        with Script("holder", harness.url(), "/held", "2s", output=tmp_path / "holder.out") as holder:
+        with Script("holder", harness.url(), "/held", "3s", output=tmp_path / "holder.out") as holder:
             await eventually(lambda: len(holder.lines()) > 8)
+            await seen.until(lambda: seen.commits)
             holder.kill()
             killed = time.monotonic()
         assert [*map(set, seen.changes)] == [{"/held"}], "the lease held while its process lived"
         await seen.until(lambda: len(seen.commits) == 2)
         ended = time.monotonic()
     assert seen.changes == [{"/held": b"held"}, {"/held": None}]
-    assert float(holder.lines()[-1]) <= ended <= killed + 2.0 + SOON
+    assert float(holder.lines()[-1]) <= ended <= killed + 3.0 + SOON
 
 
 # Law 9: an unreachable, frozen or half cut server gives Unavailable or Unknown within the time-out, and the store
@@ -1087,19 +1102,21 @@ async def test_law_9_a_fault_is_told_in_time_and_healed_by_itself(
         stream = Stream(store, "/s/")
         start = await store.revision()
         async with Recorder(store, "/s/", start) as seen, leased(store) as lease:
-            await stream.commit()
+            await stream.get_through()
             await fault(proxy, victim)
-            stream.said["/s/lost"] = await told(store.commit(Put("/s/lost", b""), expect=[Absent("/s/lost")]))
-            answers = await asyncio.gather(
-                *(told(call) for call in (store.get("/s/lost"), store.scan("/s/"), store.revision(), store.now()))
+            reads = (store.get("/s/lost"), store.scan("/s/"), store.revision(), store.now())
+            writes = (
+                store.commit(Put("/s/lost", b""), expect=[Absent("/s/lost")]),
+                store.renew(lease),
+                store.grant(TTL),
             )
-            await told(store.renew(lease))
-            await told(store.grant(TTL))
+            stream.said["/s/lost"], _, _, *answers = await asyncio.gather(*map(told, (*writes, *reads)))
             await heal(proxy, victim)
-            await eventually(lambda: store.get("/s/000000"), despite=(Unavailable,))
+            first = next(iter(stream.acknowledged))
+            await eventually(lambda: store.get(first), despite=(Unavailable,))
             await eventually(lambda: store.renew(lease), despite=(Unavailable, Unknown))
             await stream.get_through()
-            await seen.reach(stream.last, within=15)
+            await seen.reach(stream.last, within=30)
     assert all(isinstance(answer, Unavailable) for answer in answers), "reading changes nothing"
     stream.check(seen.commits)
 
@@ -1113,7 +1130,7 @@ async def ask_in_vain(store: Store) -> dict[Key, RotaError]:
 
 async def check_what_happened(store: Store, start: Revision, said: dict[Key, RotaError]) -> None:
     """AssertionError unless the store works again, and did only what it had not denied."""
-    last = await eventually(lambda: store.commit(Put("/last", b"")), despite=(Unavailable,))
+    last = await eventually(lambda: store.commit(Put("/last", b"")), despite=(Unavailable, Unknown))
     async with Recorder(store, "/", start) as seen:
         await seen.reach(last)
     happened = {key for changes in seen.changes for key in changes} - {"/last"}
@@ -1200,10 +1217,11 @@ async def test_law_9_a_frozen_process_with_the_write_lock_delays_only_writes(
                     assert isinstance(await told(call), Unavailable)
                 assert await state(store) == {"/s/k": b"1"}
                 await unlock(locker)
-                last = await eventually(lambda: store.commit(Put("/s/k", b"3")), despite=(Unavailable,))
-                await store.renew(lease)
+                last = await eventually(lambda: store.commit(Put("/s/k", b"3")), despite=(Unavailable, Unknown))
+                await eventually(lambda: store.renew(lease), despite=(Unavailable, Unknown))
                 await seen.reach(last)
-        assert seen.changes == [{"/s/k": b"3"}]
+        # A try that took longer than the second it has may have happened, and then it happened twice.
+        assert seen.changes == [{"/s/k": b"3"}] * len(seen.changes)
 
 
 @on_sqlite
@@ -1253,7 +1271,7 @@ async def test_law_10_a_conflict_knows_the_commits_of_other_processes(
 ) -> None:
     mine = await store.commit(Put("/n", b"0"))
     with Script("counter", harness.url(), "/n", 3, output=tmp_path / "counter.out") as counter:
-        await eventually(lambda: counter.has_ended_well, within=20)
+        await eventually(lambda: counter.has_ended_well, within=30)
     with pytest.raises(Conflict) as conflict:
         await store.commit(Put("/n", b"0"), expect=[At("/n", mine)])
     assert conflict.value.keys == {"/n"}
@@ -1276,7 +1294,7 @@ async def test_law_10_a_lease_revoked_here_is_lost_there(harness: StoreHarness, 
 async def test_the_clock_of_the_store_is_about_right(store: Store) -> None:
     now = await store.now()
     assert now.tzinfo is not None
-    assert abs(now - datetime.now(UTC)) < timedelta(seconds=2)
+    assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 async def test_stores_with_similar_names_are_apart(harness: StoreHarness, store: Store) -> None:

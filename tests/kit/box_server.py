@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rota.workloads.services.codes import Ret
 from rota.workloads.services.frames import BOX, Layout, wire
-from tests.kit.listening import settled
+from tests.kit.listening import settled, stop_listening
 from tests.kit.servers import free_port
 
 LIMIT = 1 << 24
@@ -85,9 +85,8 @@ class BoxServer:
         """Close the listeners and every connection."""
         if self._tcp is None or self._udp is None:
             return
-        self._tcp.close()
         self._udp.abort()
-        await settled()
+        await stop_listening(self._tcp)
         self.hang_up()
         await self._tcp.wait_closed()
         self._tcp = self._udp = None

@@ -41,7 +41,7 @@ def boxes(data: bytes | bytearray) -> Iterator[tuple[Box, int]]:
 class Asker:
     """One client: a connection over TCP, or a socket for datagrams; a context manager."""
 
-    def __init__(self, port: int, *, udp: bool = False, host: str = "127.0.0.1", within: float = 20.0) -> None:
+    def __init__(self, port: int, *, udp: bool = False, host: str = "127.0.0.1", within: float = 60.0) -> None:
         self._numbers = itertools.count(1)
         self._buffer = bytearray()
         self._is_udp = udp

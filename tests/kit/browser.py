@@ -23,7 +23,7 @@ ARGUMENTS = (
 WIDE, NARROW = (1600, 1000), (390, 844)
 """Pixels of a desk's screen and of a telephone's."""
 
-PATIENCE = 10_000
+PATIENCE = 30_000
 """Milliseconds that the page may take to show what it should."""
 
 expect.set_options(timeout=PATIENCE)

@@ -1,6 +1,6 @@
 """The original: burst 3.1.38 as released, with a small app. What Rota takes the place of is asked in the same words.
 
-cmd 1 answers with its body, 2 answers nothing, 3 raises, 4 ends its worker without a word.
+cmd 1 answers with its body, 2 notes that it was asked and answers nothing, 3 raises, 4 ends its worker without a word.
 """
 
 import sys
@@ -32,6 +32,8 @@ def echo(request):
 
 @app.route(2)
 def nothing(request):
+    with open({notes!r}, "a") as notes:
+        notes.write("asked\\n")
     return None
 
 
@@ -57,8 +59,14 @@ class Burst(Server):
         script = base / "burst_app.py"
         sockets = base / "socks"
         sockets.mkdir(exist_ok=True)
-        script.write_text(APP.format(name=f"burst{port}", workers=workers, sockets=str(sockets), port=port))
+        self._notes = base / "notes"
+        told = {"name": f"burst{port}", "workers": workers, "sockets": str(sockets), "notes": str(self._notes)}
+        script.write_text(APP.format(port=port, **told))
         super().__init__([sys.executable, script], base, "burst", port)
+
+    def asked_nothing(self) -> int:
+        """How often cmd 2 was asked."""
+        return len(self._notes.read_text().splitlines()) if self._notes.exists() else 0
 
     def is_ready(self) -> bool:
         """Whether a worker answers."""

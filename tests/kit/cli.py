@@ -20,7 +20,7 @@ class Answer:
 
 
 def rota(
-    *arguments: object, cwd: Path, environ: dict[str, str] | None = None, within: float = 30.0, stdin: str = ""
+    *arguments: object, cwd: Path, environ: dict[str, str] | None = None, within: float = 90.0, stdin: str = ""
 ) -> Answer:
     """Run `rota` to its end; `stdin` is what it can read."""
     done = subprocess.run(

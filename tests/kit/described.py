@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis import APIOperation, Case, GenerationMode
 from schemathesis.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
-from tests.kit.fuzz import Tally
+from tests.kit.fuzz import FEWEST, Tally
 
 AT_ONCE = 2
 """Requests for one operation before the next has its turn."""
@@ -37,10 +37,10 @@ def fuzz_described(address: str, token: str, described: dict[str, Any], seconds:
     random.Random(number).shuffle(asked)  # a short run has no time for all of them
     with requests.Session() as session:
         session.auth = _Showing(token)
-        while time.monotonic() < end:
+        while time.monotonic() < end or tally.sent < FEWEST:
             for operation, mode in asked:
                 number += 1
-                if time.monotonic() < end:
+                if time.monotonic() < end or tally.sent < FEWEST:
                     _ask(session, f"http://{address}", operation, mode, number, tally)
     return tally
 
@@ -80,7 +80,7 @@ def _ask(
 def _judge(case: Case, session: requests.Session, url: str, tally: Tally) -> None:
     sent = (case.method, case.formatted_path, case.query, case.body)
     try:
-        answer = case.call(base_url=url, session=session, timeout=20)
+        answer = case.call(base_url=url, session=session, timeout=60)
     except requests.RequestException as error:
         tally.note(type(error).__name__, is_broken=True, sent=(sent, error))
         return

@@ -37,7 +37,7 @@ class Door:
         told = {"content-type": "application/json", **shown, **(headers or {})}
         request = urllib.request.Request(f"http://{self.address}{path}", data, told, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=15) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

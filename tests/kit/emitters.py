@@ -94,11 +94,18 @@ async def homeless(task: rota.Task) -> None:
 
 
 def emitting(
-    folder: Path, kinds_sink: str, *flags: object, name: str = "a", store: str = "", **settings: str
+    folder: Path,
+    kinds_sink: str,
+    *flags: object,
+    name: str = "a",
+    store: str = "",
+    ttl: str = "10s",
+    drain: str = "20s",
+    **settings: str,
 ) -> NodeUnderTest:
-    """A node of a fleet that runs those; `settings` are those of [relay]."""
+    """A node of a fleet that runs those, with a lease of `ttl`; `settings` are those of [relay]."""
     environ = {f"ROTA_RELAY_{key.upper()}": value for key, value in settings.items()}
-    usual = ("--role", "both", "--lease-ttl", "2s", "--drain", "5s")
+    usual = ("--role", "both", "--lease-ttl", ttl, "--drain", drain)
     return NodeUnderTest(
         folder, *usual, *flags, name=name, app=EMITTERS, environ={"SINK": kinds_sink, **environ}, store=store
     )

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
-from tests.kit.listening import settled
+from tests.kit.listening import settled, stop_listening
 from tests.kit.servers import free_port
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -72,8 +72,8 @@ class FaultProxy:
     async def refuse(self) -> None:
         """Reset every connection and refuse new ones."""
         if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+            listener, self._listener = self._listener, None
+            await stop_listening(listener)
         self.cut()
 
     def freeze(self) -> None:

@@ -1,5 +1,6 @@
 """A fleet under test: nodes on one store that run an app of resources, and what its tasks say they do."""
 
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from typing import Self
 
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
+from rota.model.errors import RotaError
 from rota.model.node import Leader
 from rota.model.resource import ResourceRecord, ResourceStatus
 from rota.store import Delete, Put, Store
@@ -72,7 +74,7 @@ async def strict(task: rota.Task[Spec]) -> None:
     await asyncio.Event().wait()
 
 
-@app.resource(replicas=1, start_within="1s", silent_after="1s")
+@app.resource(replicas=1, start_within="1h", silent_after="1s")
 async def quiet(task: rota.Task) -> None:
     note("start", task.id, task.epoch, time.monotonic())
     task.alive()
@@ -104,6 +106,7 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
+        stop_all(self.nodes.values())
         self._stack.close()
 
     def add_node(
@@ -154,7 +157,7 @@ class Fleet:
         return Counter(node for nodes in (await self.placed()).values() for node in nodes)
 
     async def until_placed(
-        self, resources: int, replicas: int, without: Iterable[str] = (), within: float = 30
+        self, resources: int, replicas: int, without: Iterable[str] = (), within: float = 60
     ) -> float:
         """Seconds until every resource has its replicas on distinct nodes, none of them on those left out."""
         began, gone = time.monotonic(), {self.nodes[name].name for name in without}
@@ -168,7 +171,7 @@ class Fleet:
         await eventually(is_covered, within=within)
         return time.monotonic() - began
 
-    async def until_running(self, tasks: int, within: float = 30) -> float:
+    async def until_running(self, tasks: int, within: float = 60) -> float:
         """Seconds until that many tasks run on the nodes that answer."""
         began = time.monotonic()
 
@@ -176,7 +179,7 @@ class Fleet:
             statuses = [await node.status() for node in self.nodes.values() if node.is_running]
             return sum(status["work"]["tasks_running"] for status in statuses if status["work"]) == tasks
 
-        await eventually(do_run, within=within)
+        await eventually(do_run, within=within, despite=(RotaError,))  # a node may be about to stop
         return time.monotonic() - began
 
     async def leader(self) -> str:
@@ -204,6 +207,13 @@ class Fleet:
             store=url or self._url,
             environ={**(self._environ or {}), **(environ or {})},
         )
+
+
+def stop_all(nodes: Iterable[NodeUnderTest]) -> None:
+    """Ask all to end at once: one after the other would give its tasks to the next, and wait for that."""
+    for node in nodes:
+        if node.is_running:
+            node.send(signal.SIGTERM)
 
 
 def resource(kind: str, id: str, **fields: object) -> ResourceRecord:

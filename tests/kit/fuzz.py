@@ -25,6 +25,10 @@ ODD: Sequence[Any] = (
 """Values that programs stumble over."""
 
 
+FEWEST = 20
+"""Cases that are tried however long they take."""
+
+
 @dataclass
 class Tally:
     """What came of a fuzzer."""
@@ -78,8 +82,8 @@ async def fuzz_http(address: str, token: str, described: dict[str, Any], seconds
     chance, tally, end = random.Random(seed), Tally(), time.monotonic() + seconds
     routes = [(method, path, each) for path, methods in described["paths"].items() for method, each in methods.items()]
     headers = {"authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=f"http://{address}", headers=headers, timeout=20) as client:
-        while time.monotonic() < end:
+    async with httpx.AsyncClient(base_url=f"http://{address}", headers=headers, timeout=60) as client:
+        while time.monotonic() < end or tally.sent < FEWEST:
             method, path, operation = chance.choice(routes)
             if "text/event-stream" in json.dumps(operation["responses"]):
                 continue
@@ -131,11 +135,11 @@ async def fuzz_grpc(address: str, token: str, methods: Sequence[str], seconds: f
     chance, tally, end = random.Random(seed), Tally(), time.monotonic() + seconds
     good = (b"", b"\x0a\x04room\x12\x011", b"\x0a\x01a", b"\x10\x05")
     async with grpc.aio.insecure_channel(address) as channel:
-        while time.monotonic() < end:
+        while time.monotonic() < end or tally.sent < FEWEST:
             method, content = chance.choice(list(methods)), mutated(chance, chance.choice(good))
             call: Any = channel.unary_unary(method)
             try:
-                await call(content, timeout=5, metadata=(("authorization", f"Bearer {token}"),))
+                await call(content, timeout=30, metadata=(("authorization", f"Bearer {token}"),))
                 tally.note("OK")
             except grpc.aio.AioRpcError as error:
                 is_broken = error.code() in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
@@ -146,10 +150,10 @@ async def fuzz_grpc(address: str, token: str, methods: Sequence[str], seconds: f
 async def fuzz_socket(place: str | tuple[str, int], good: Sequence[bytes], seconds: float, seed: int) -> Tally:
     """Connect to a socket and send bytes like these; whatever it answers, the next connection must be taken."""
     chance, tally, end = random.Random(seed), Tally(), time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or tally.sent < FEWEST:
         content = b"".join(mutated(chance, chance.choice(list(good))) for _ in range(chance.randint(1, 3)))
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 if isinstance(place, str):
                     reader, writer = await asyncio.open_unix_connection(place)
                 else:

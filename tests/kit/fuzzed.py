@@ -22,7 +22,7 @@ from rota.sources.port import NewRecord
 from tests.kit.boxes import box
 from tests.kit.described import fuzz_described
 from tests.kit.doors import Door
-from tests.kit.fuzz import Tally, fuzz_grpc, fuzz_http, fuzz_socket, mutated
+from tests.kit.fuzz import FEWEST, Tally, fuzz_grpc, fuzz_http, fuzz_socket, mutated
 from tests.kit.node import NodeUnderTest
 from tests.kit.servers import free_port
 from tests.kit.sinks import messages
@@ -119,7 +119,7 @@ def fuzz_spools(folder: Path, seconds: float, seed: int) -> Tally:
     spool.append(messages(200))
     spool.sync()
     spool.close()
-    while time.monotonic() < end:
+    while time.monotonic() < end or tally.sent < FEWEST:
         bad = folder / "bad"
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)
@@ -144,7 +144,7 @@ async def fuzz_logs(folder: Path, seconds: float, seed: int) -> Tally:
     log_place(f"log://{good}").create(2)
     with open_log(f"log://{good}") as log:
         log.append([NewRecord(value=bytes(number), key=str(number).encode()) for number in range(200)])
-    while time.monotonic() < end:
+    while time.monotonic() < end or tally.sent < FEWEST:
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)
         _damage(chance, bad)

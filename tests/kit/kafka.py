@@ -70,16 +70,16 @@ class MockKafka:
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
     return [TopicPartition(topic, number, 0) for number in known]
 
 
 def _read(consumer: Consumer, part: TopicPartition) -> list[Message]:
-    _, end = consumer.get_watermark_offsets(part, timeout=10)
+    _, end = consumer.get_watermark_offsets(part, timeout=30)
     consumer.assign([part])
     records: list[Record] = []
     while len(records) < end:
-        records += consumer.consume(end - len(records), timeout=10)
+        records += consumer.consume(end - len(records), timeout=30)
     return [_message(record) for record in records]
 
 

@@ -25,11 +25,19 @@ async def listening(make: Callable[[], asyncio.Protocol], host: str = "127.0.0.1
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
-        await settled()
+        await stop_listening(server)
         for transport in taken:
             transport.close()
         await settled()
+
+
+async def stop_listening(server: asyncio.Server) -> None:
+    """Close a listener. Whom it accepted in this moment is let in first: asyncio would drop it with its socket open."""
+    loop = asyncio.get_running_loop()
+    for sock in server.sockets:
+        loop.remove_reader(sock)
+    await settled()
+    server.close()
 
 
 async def settled() -> None:

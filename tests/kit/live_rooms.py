@@ -14,12 +14,16 @@ import psutil
 
 from rota.model.errors import Unavailable
 from tests.kit.cli import rota
-from tests.kit.node import NodeUnderTest
+from tests.kit.fleet import stop_all
+from tests.kit.node import NodeUnderTest, title, workers
 from tests.kit.process import ROOT, Process
 from tests.kit.servers import RabbitMQ, free_port
 from tests.kit.waiting import eventually
 
 EXAMPLE = ROOT / "examples/05-live-rooms"
+HOSTS = 2
+"""Processes of each node that hold connections."""
+
 WINDOW = 1000
 """Messages that each relay may have under way, and so how many may come twice when something dies."""
 
@@ -49,12 +53,14 @@ class LiveRooms:
     def __post_init__(self) -> None:
         self.log = self.folder / "sent.jsonl"
 
-    async def until_heard(self, within: float = 120.0) -> None:
-        """Every room is heard by two tasks."""
+    async def until_heard(self, without: int = 0, within: float = 120.0) -> None:
+        """Every room is heard by two tasks, and none of them is in the process `without`."""
 
         async def running() -> bool:
             statuses = [await node.status() for node in self.nodes]
-            return sum(status["work"]["tasks_running"] for status in statuses) == 2 * self.talk.rooms
+            hosts = [pid for status in statuses for pid in workers(status, "host")]
+            tasks = sum(status["work"]["tasks_running"] for status in statuses)
+            return tasks == 2 * self.talk.rooms and len(hosts) == HOSTS * len(self.nodes) and without not in hosts
 
         await eventually(running, within=within, despite=(Unavailable,))  # a node may be slow while it starts so much
 
@@ -80,8 +86,8 @@ class LiveRooms:
         """Which they are at this moment."""
         return {each.pid for each in self.relays()}
 
-    def _called(self, title: str) -> list[psutil.Process]:
-        return [each for node in self.nodes for each in node.family() if _title(each).startswith(title)]
+    def _called(self, name: str) -> list[psutil.Process]:
+        return [each for node in self.nodes for each in node.family() if title(each).startswith(name)]
 
     async def verdict(self) -> dict[str, int]:
         """What the check says, once the platform is silent and everything has arrived."""
@@ -117,7 +123,7 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
         "--slots",
         talk.rooms,
         "--hosts",
-        2,
+        HOSTS,
         "--lease-ttl",
         "5s",
         "--drain",
@@ -137,6 +143,7 @@ async def live_rooms(folder: Path, server: RabbitMQ, talk: Talk, *flags: object)
         for node in nodes:
             await node.ready()
         yield LiveRooms(talk, platform, nodes, server, folder, url)
+        stop_all(nodes)
 
 
 async def make_queue(server: RabbitMQ) -> None:
@@ -162,10 +169,3 @@ def where(port: int, server: RabbitMQ, window: int = WINDOW) -> dict[str, str]:
 
 def _amqp(server: RabbitMQ) -> str:
     return f"amqp://guest:guest@127.0.0.1:{server.port}"
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline()).strip()
-    except psutil.Error:
-        return ""

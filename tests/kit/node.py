@@ -11,7 +11,7 @@ import psutil
 
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
-from rota.model.errors import RotaError, Unavailable
+from rota.model.errors import RotaError
 from rota.model.ids import NodeId
 from rota.node import control_socket
 from rota.store import Delete, Put, open_store
@@ -78,6 +78,14 @@ def long(run: rota.Run) -> None:
     note("done", run.id, os.getpid())
 
 
+@app.job()
+def held(run: rota.Run) -> None:
+    note("run", run.id, os.getpid())
+    while not os.path.exists(os.path.join(HERE, "gate")):
+        time.sleep(0.01)
+    note("done", run.id, os.getpid())
+
+
 logic = app.service("logic", port=0, groups={1: 2})
 
 
@@ -85,6 +93,11 @@ logic = app.service("logic", port=0, groups={1: 2})
 def login(request):
     return b"ok"
 """
+
+
+def when_open(gate: Path) -> str:
+    """Code that goes on when there is a file `gate`."""
+    return f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
 
 
 class NodeUnderTest(Process):
@@ -115,16 +128,21 @@ class NodeUnderTest(Process):
         super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})
 
     @property
+    def gate(self) -> Path:
+        """The file for which runs of the job `held` wait."""
+        return self.folder / "gate"
+
+    @property
     def token(self) -> str:
         """What its doors ask for."""
         return (self.data / "token").read_text().strip()
 
     async def status(self) -> dict[str, Any]:
         """What it says of itself."""
-        answer: dict[str, Any] = await control_socket.call(self.data, "status", 5)
+        answer: dict[str, Any] = await control_socket.call(self.data, "status", 30)
         return answer
 
-    async def ready(self, within: float = 20.0) -> dict[str, Any]:
+    async def ready(self, within: float = 60.0) -> dict[str, Any]:
         """Its status, once it is ready."""
 
         async def look() -> dict[str, Any] | None:
@@ -134,14 +152,14 @@ class NodeUnderTest(Process):
 
         return await eventually(look, within=within, despite=(RotaError,))
 
-    async def until(self, condition: Callable[[dict[str, Any]], object], within: float = 20.0) -> dict[str, Any]:
+    async def until(self, condition: Callable[[dict[str, Any]], object], within: float = 60.0) -> dict[str, Any]:
         """Its status, once `condition` holds for it."""
 
         async def look() -> dict[str, Any] | None:
             status = await self.status()
             return status if condition(status) else None
 
-        return await eventually(look, within=within, despite=(Unavailable,))
+        return await eventually(look, within=within, despite=(RotaError,))
 
     async def assign(self, kind: str, tasks: Iterable[str], *, exclusive: bool = False, **spec: object) -> None:
         """Order tasks, as a leader would."""
@@ -167,18 +185,19 @@ class NodeUnderTest(Process):
 
     def family(self) -> list[psutil.Process]:
         """Every loader and worker of this node that is alive, whoever its parent is."""
-        return [each for each in self.leftovers() if not _title(each).startswith("rota: guard")]
+        return [each for each in self.leftovers() if not title(each).startswith("rota: guard")]
 
     def leftovers(self) -> list[psutil.Process]:
         """Every process of this node but the agent: loaders, workers and their guards."""
-        found = [each for each in psutil.process_iter() if _title(each).startswith("rota: ")]
-        return [each for each in found if _title(each).endswith(f" of {self.name}") and is_alive(each)]
+        found = [each for each in psutil.process_iter() if title(each).startswith("rota: ")]
+        return [each for each in found if title(each).endswith(f" of {self.name}") and is_alive(each)]
 
     def _key(self, kind: str, task: str) -> str:
         return f"{keys.assignments(NodeId(self.name))}{kind}/{task}#0"
 
 
-def _title(process: psutil.Process) -> str:
+def title(process: psutil.Process) -> str:
+    """What it is called, with its arguments; empty if it has ended meanwhile."""
     try:
         return " ".join(process.cmdline()).strip()
     except psutil.Error:
@@ -191,6 +210,14 @@ def is_alive(process: psutil.Process) -> bool:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
+
+
+def is_gone(pid: int) -> bool:
+    """Has the process ended?"""
+    try:
+        return not is_alive(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return True
 
 
 def workers(status: dict[str, Any], pool: str, phase: str = "ready") -> list[int]:

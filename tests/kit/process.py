@@ -68,7 +68,7 @@ class Process:
         """End it as a power cut would."""
         self._end(signal.SIGKILL)
 
-    def stop(self, *, within: float = 10.0) -> None:
+    def stop(self, *, within: float = 30.0) -> None:
         """Ask it to end, and make it end if it does not; fine if it has ended."""
         if self.is_running:
             self.send(signal.SIGTERM)
@@ -89,9 +89,9 @@ class Process:
 
     def complaint(self) -> str:
         """The end of what it wrote to its error output."""
-        return self.errors.read_text(errors="replace")[-2000:]
+        return self.errors.read_text(errors="replace")[-20_000:]
 
-    def _end(self, last: signal.Signals, *, within: float = 10.0) -> None:
+    def _end(self, last: signal.Signals, *, within: float = 30.0) -> None:
         assert self._running is not None
         self.send(last)
         try:

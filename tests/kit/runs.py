@@ -64,7 +64,7 @@ class RunsProcess:
         )
         return answers
 
-    async def outcome(self, run: str, within: float = 30.0) -> Outcome:
+    async def outcome(self, run: str, within: float = 60.0) -> Outcome:
         """How a run's attempt ended, when it has."""
         return await asyncio.wait_for(asyncio.shield(self._outcome(run)), within)
 
@@ -88,8 +88,8 @@ class RunsProcess:
         """End it."""
         if self._process.returncode is None:
             self._process.stdin.close()  # type: ignore[union-attr]
-            await asyncio.wait_for(self._process.wait(), 30)
-        await asyncio.wait([self._reading], timeout=10)  # what it said last is still to be read
+            await asyncio.wait_for(self._process.wait(), 60)
+        await asyncio.wait([self._reading], timeout=30)  # what it said last is still to be read
         self._reading.cancel()
 
     def _outcome(self, run: str) -> "asyncio.Future[Outcome]":
@@ -185,14 +185,15 @@ class _Host:
             case "figures":
                 answer = {"free": runs.free, "running": [order.run for order in runs.running()], "size": runs.size}
             case "lease":
-                self._extend(rest[0])
+                self._extend(*rest)
             case "end session":
                 runtime.end_session()
         return answer
 
-    def _extend(self, seconds: float) -> None:
+    def _extend(self, seconds: float, more: float = 0.4) -> None:
+        """The lease is good for so long, and `more` later guards end what the agent has not ended."""
         now = SYSTEM.monotonic()
-        self._runtime.attempts.extend(now + seconds, now + seconds + 0.4)
+        self._runtime.attempts.extend(now + seconds, now + seconds + more)
 
     def _ended(self, order: RunOrder, outcome: Outcome) -> None:
         _say("outcome", order.run, msgspec.to_builtins(outcome))

@@ -17,13 +17,13 @@ import msgspec
 import psutil
 
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Unavailable
+from rota.model.errors import Conflict, RotaError
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import Cause, JobRecord, RunRecord, RunState, WantedJob, order_for
 from rota.model.link import AttemptId, Refused, Start
 from rota.store import Absent, At, Delete, Put, Store, open_store
 from tests.kit.cli import Answer
-from tests.kit.node import APP, NodeUnderTest, children, loader, workers
+from tests.kit.node import APP, NodeUnderTest, children, is_gone, loader, workers
 from tests.kit.waiting import eventually
 
 ROLES = ("agent", "loader", "worker", "old loader")
@@ -78,7 +78,8 @@ async def _kill_old_loader(node: NodeUnderTest) -> float:
     """The loader of the generation before, while a worker of it drains."""
     before = await node.ready()
     run = f"r{time.monotonic_ns()}"
-    await dispatch(node, run, "long")
+    node.gate.unlink(missing_ok=True)
+    await dispatch(node, run, "held")
     await eventually(lambda: ["run", run] in [words[:2] for words in node.notes()])
     answer = await asyncio.to_thread(node.rota, "reload")
     assert answer.code == 0, answer.err
@@ -86,6 +87,7 @@ async def _kill_old_loader(node: NodeUnderTest) -> float:
     draining = workers(status, "executor", "draining")
     began = time.monotonic()
     os.kill(loader(before), signal.SIGKILL)
+    node.gate.touch()
     await node.until(lambda now: not workers(now, "", "draining") and now["is_ready"])
     took = time.monotonic() - began
     assert draining, "nothing was draining"
@@ -234,8 +236,9 @@ async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) ->
     await node.assign("room", [f"{number:03}" for number in range(tasks)])
     await node.until(lambda now: now["work"]["tasks_running"] == tasks)
     for number in range(EXECUTORS):  # so that all executors are there, and their number does not grow later
-        assert await dispatch(node, f"warm-{number}", "long") == ""
+        assert await dispatch(node, f"warm-{number}", "held") == ""
     await node.until(lambda now: len(workers(now, "executor")) == EXECUTORS)
+    node.gate.touch()
     warm = await asyncio.to_thread(node.rota, "reload")
     assert warm.code == 0, warm.err
     await node.until(lambda now: now["work"]["tasks_running"] == tasks and not workers(now, "", "draining"))
@@ -243,7 +246,7 @@ async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) ->
     load = Busy()
     busy = asyncio.create_task(_keep_busy(node, load))
     try:
-        await eventually(lambda: len(load.accepted) > 200, within=30)
+        await eventually(lambda: len(load.accepted) > 200, within=60)
         before = footprint(node)
         for _ in range(times):
             began = time.monotonic()
@@ -258,7 +261,7 @@ async def reload_again_and_again(node: NodeUnderTest, times: int, tasks: int) ->
     finally:
         busy.cancel()
         await asyncio.wait([busy])
-    await eventually(lambda: not load.accepted - _done(node), despite=(), within=10)
+    await eventually(lambda: not load.accepted - _done(node))
     notes = node.notes()
     did = [words[1] for words in notes if words[0] == "did"]
     return Reloads(
@@ -327,12 +330,11 @@ async def freeze_the_agent(node: NodeUnderTest, ttl: float) -> tuple[float, floa
     await node.assign("single", ["x"], exclusive=True)
     status = await node.until(lambda now: workers(now, "task:"))
     (pid,) = workers(status, "task:")
-    worker = psutil.Process(pid)
     await eventually(lambda: [words for words in node.notes() if words[0] == "act"])
     began = time.monotonic()
     node.freeze()
     try:
-        await eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, within=3 * ttl)
+        await eventually(lambda: is_gone(pid), within=10 * ttl)
         gone = time.monotonic() - began
     finally:
         node.thaw()
@@ -351,14 +353,14 @@ async def take_from_a_stuck_worker(node: NodeUnderTest, how: str) -> float:
     await eventually(lambda: ["start", f"stuck/{name}#0"] in [words[:2] for words in node.notes()])
     began = time.monotonic()
     await node.unassign("stuck", [name])
-    await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    await eventually(lambda: is_gone(pid))
     return time.monotonic() - began
 
 
-async def is_gone(node: NodeUnderTest) -> bool:
+async def has_left(node: NodeUnderTest) -> bool:
     """Has the node ended, with all its processes?"""
     try:
         await node.status()
-    except Unavailable:
+    except RotaError:
         return not node.leftovers()
     return False

@@ -33,6 +33,11 @@ from tests.kit.process import Process
 
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
+CHANCE = random.SystemRandom()
+"""Which nobody can seed: what is seeded in two processes would give both the same ports."""
+
+_given: set[int] = set()
+
 USER = PASSWORD = "test"
 """Who may do everything on a database server."""
 
@@ -46,17 +51,28 @@ CONNECTIONS = 200
 def free_port() -> int:
     """A port nobody listens on, from below the range the kernel gives to outgoing connections.
 
-    A port from inside that range may become some client's while the server is down, and the restart then fails.
+    A port from inside that range may become some client's while the server is down, and the restart then fails. No
+    port is given twice, and each worker of xdist has ports of its own: whoever got one may take its time to listen.
     """
     first_ephemeral = int(EPHEMERAL.read_text().split()[0])
+    worker, workers = _worker()
     while True:
-        port = random.randrange(10_000, first_ephemeral)
+        port = CHANCE.randrange(10_000 + worker, first_ephemeral, workers)
+        if port in _given:
+            continue
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            _given.add(port)
             return port
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, within: float = 30.0) -> None:
+def _worker() -> tuple[int, int]:
+    """Which worker of xdist this is, and of how many; without xdist the only one."""
+    name, count = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    return int(name.removeprefix("gw")) % int(count), int(count)
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, within: float = 60.0) -> None:
     """Return once `condition` holds; TimeoutError, saying what was waited for, if it does not come true."""
     end = time.monotonic() + within
     while not condition():
@@ -256,7 +272,7 @@ class Postgres(Database):
         address = ["-h", "127.0.0.1", "-p", self.port, "-U", USER, "-d", "postgres"]
         return _answers([self._postgres.with_name("psql"), "-X", "-q", *address, "-c", "select 1"])
 
-    def stop(self, *, within: float = 10.0) -> None:
+    def stop(self, *, within: float = 30.0) -> None:
         if self.is_running:
             self.thaw()
             os.kill(self.pid, signal.SIGINT)  # SIGTERM would wait for its clients to leave
@@ -549,7 +565,7 @@ def _open_way(path: Path) -> None:
 def _answers(argv: Sequence[object]) -> bool:
     """Whether a client's command succeeds, soon."""
     try:
-        return subprocess.run([*map(str, argv)], capture_output=True, timeout=5, check=False).returncode == 0
+        return subprocess.run([*map(str, argv)], capture_output=True, timeout=15, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 

@@ -1,6 +1,8 @@
 """The app of services under test: handlers that behave and handlers that do not."""
 
 ECHO, RAISE, NONSENSE, EXIT, KILL, LATE, SPIN, SLOW, LARGE, SILENT, WHO, INTERRUPT, WRITE, SECOND, STICKY = range(1, 16)
+HELD = 16
+"""Answered when there is a file `gate` beside the app."""
 
 _APP = """
 import asyncio, os, re, signal, sys, time
@@ -24,22 +26,22 @@ logic = app.service("logic", port=@PORT@, @OPTIONS@)
     return request.body
 
 
-@logic.on(2, group=1, timeout="2s")
+@logic.on(2, group=1, timeout="30s")
 @DEF@ fails(request):
     raise ValueError("no")
 
 
-@logic.on(3, group=1, timeout="2s")
+@logic.on(3, group=1, timeout="30s")
 @DEF@ nonsense(request):
     return 17
 
 
-@logic.on(4, group=1, timeout="2s")
+@logic.on(4, group=1, timeout="30s")
 @DEF@ leaves(request):
     sys.exit(3)
 
 
-@logic.on(5, group=1, timeout="2s")
+@logic.on(5, group=1, timeout="30s")
 @DEF@ dies(request):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -98,6 +100,15 @@ logic = app.service("logic", port=@PORT@, @OPTIONS@)
 @logic.on(15, group=1, timeout="300ms")
 def sticky(request):
     time.sleep(60)
+
+
+@logic.on(16, group=1)
+@DEF@ held(request):
+    note("begun", request.sn, os.getpid())
+    while not os.path.exists(os.path.join(HERE, "gate")):
+        @SLEEP@(0.01)
+    note("done", request.sn, os.getpid())
+    return VERSION.encode()
 """
 
 

@@ -12,6 +12,9 @@ from tests.kit.servers import free_port
 from tests.kit.service_app import ECHO, WHO, service_app
 from tests.kit.waiting import eventually
 
+CLIENTS = 4
+"""How many a crowd has."""
+
 
 class Served(NodeUnderTest):
     """A node whose app has a service."""
@@ -22,14 +25,14 @@ class Served(NodeUnderTest):
         self.port = free_port()
         self.options, self.more = options, more
         app = service_app(self.port, options, **more)
-        usual = ("--lease-ttl", "3s", "--drain", "4s", "--grace", "1s")
+        usual = ("--lease-ttl", "20s", "--drain", "4s", "--grace", "1s")
         super().__init__(folder, *usual, *flags, app=app, environ={"ROTA_PORTABLE": portable})
 
     def write(self, options: str = "", port: int = 0, **more: object) -> None:
         """Change the app's code."""
         self.app.write_text(service_app(port or self.port, options or self.options, **{**self.more, **more}))
 
-    def client(self, *, udp: bool = False, within: float = 20.0) -> Asker:
+    def client(self, *, udp: bool = False, within: float = 60.0) -> Asker:
         """A client of its service."""
         return Asker(self.port, udp=udp, within=within)
 
@@ -89,7 +92,7 @@ class Crowd:
 
     def run(self) -> None:
         """Be one of them; one that is told that the service stops asks no more."""
-        with Asker(self._port, udp=self._udp, within=5) as client:
+        with Asker(self._port, udp=self._udp, within=30) as client:
             while not self._stop.is_set():
                 try:
                     answer = client.ask(ECHO, b"x")
@@ -108,7 +111,7 @@ class Crowd:
 
 
 @contextmanager
-def crowd(port: int, count: int = 4, *, udp: bool = False) -> Iterator[Crowd]:
+def crowd(port: int, count: int = CLIENTS, *, udp: bool = False) -> Iterator[Crowd]:
     """So many clients that ask without pause until the end of the block."""
     found = Crowd(port, udp=udp)
     threads = [threading.Thread(target=found.run) for _ in range(count)]

@@ -171,11 +171,16 @@ class StreamTrial:
         node.kill()
         node.start()
 
-    async def storm(self, seconds: float, *, every: float, leaders: Sequence[float], most: int = 20) -> Killed:
-        """Append, and kill a worker every so often, and the leader at these moments; then let it come to an end."""
+    async def storm(
+        self, seconds: float, *, every: float, leaders: Sequence[float], most: int = 20, least: int = 0
+    ) -> Killed:
+        """Append, and kill a worker every so often, and the leader at these moments; then let it come to an end.
+
+        It goes on until `least` workers were killed: where the machine is busy, there may be none to kill for a while.
+        """
         producing = asyncio.create_task(self.keep_appending(most))
         try:
-            killed = await self._kill_for(seconds, every, leaders)
+            killed = await self._kill_for(seconds, every, leaders, least)
         finally:
             producing.cancel()
             with suppress(asyncio.CancelledError):
@@ -184,9 +189,9 @@ class StreamTrial:
         await self.end()
         return killed
 
-    async def _kill_for(self, seconds: float, every: float, leaders: Sequence[float]) -> Killed:
+    async def _kill_for(self, seconds: float, every: float, leaders: Sequence[float], least: int) -> Killed:
         began, due, killed = time.monotonic(), list(leaders), 0
-        while (past := time.monotonic() - began) < seconds:
+        while (past := time.monotonic() - began) < seconds or (killed < least and past < 10 * seconds):
             if due and past >= due[0]:
                 due.pop(0)
                 await self.kill_the_leader()

@@ -49,8 +49,8 @@ async def kill_the_leader(url: str, folder: Path, ttl: str = "2s", nodes: int = 
     async with AsyncExitStack() as up:
         store = await up.enter_async_context(open_store(url))
         running = {name: up.enter_context(rota_node(url, name, folder, ttl)) for name in "abc"[:nodes]}
-        first = await leader_other_than(store, None)
         await eventually(lambda: count_nodes(store, nodes))
+        first = await leader_other_than(store, None)
         killed = time.monotonic()
         running[first.node].kill()
         second = await leader_other_than(store, first)
@@ -127,17 +127,21 @@ async def sessions(store: Store) -> set[str]:
 
 
 async def leader_other_than(store: Store, before: Leader | None) -> Leader:
-    """The leader, as soon as it is a different session from `before`."""
+    """The leader, as soon as it is another node than `before`."""
     listing = await store.scan(keys.LEADER)
     for entry in listing.entries:
-        if (found := _leader(entry)) != before:
+        if _is_another(found := _leader(entry), before):
             return found
     async with asyncio.timeout(60), aclosing(store.watch(keys.LEADER, listing.revision)) as commits:
         async for commit in commits:
             entry = commit.changes[0].entry
-            if entry is not None and (found := _leader(entry)) != before:
+            if entry is not None and _is_another(found := _leader(entry), before):
                 return found
     raise AssertionError("a watch does not end")
+
+
+def _is_another(found: Leader, before: Leader | None) -> bool:
+    return before is None or found.node != before.node
 
 
 async def count_nodes(store: Store, nodes: int) -> bool:

@@ -13,6 +13,9 @@ from rota.store import Commit, Lease, Store
 
 T = TypeVar("T")
 
+PATIENCE = 30.0
+"""Seconds that something may take where the machine is busy with something else; elsewhere nobody waits for them."""
+
 
 @overload
 async def eventually(
@@ -27,12 +30,14 @@ async def eventually(
 
 
 async def eventually(
-    condition: Callable[[], object], *, within: float = 10.0, despite: tuple[type[Exception], ...] = ()
+    condition: Callable[[], object], *, within: float = PATIENCE, despite: tuple[type[Exception], ...] = ()
 ) -> object:
     """What `condition` returns once that is true; the errors named in `despite` mean not yet."""
     end = time.monotonic() + within
     last: object = None
-    while time.monotonic() < end:
+    is_last_look = False
+    while not is_last_look:
+        is_last_look = time.monotonic() >= end  # this process may have stood still since it looked before
         try:
             last = condition()
             if isawaitable(last):
@@ -73,11 +78,11 @@ class Recorder:
             for commit in self.commits
         ]
 
-    async def until(self, condition: Callable[[], object], *, within: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], object], *, within: float = PATIENCE) -> None:
         """Go on watching until `condition` holds; the watch's own error is raised here."""
         await eventually(lambda: self._check(condition), within=within)
 
-    async def reach(self, revision: Revision, *, within: float = 10.0) -> None:
+    async def reach(self, revision: Revision, *, within: float = PATIENCE) -> None:
         """Go on watching until the commit of `revision` has come."""
         await self.until(lambda: self.commits and self.commits[-1].revision >= revision, within=within)
 

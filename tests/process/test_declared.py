@@ -29,14 +29,14 @@ async def test_declared_resources_are_covered_and_follow_the_file(tmp_path: Path
     with NodeUnderTest(tmp_path / "node", "--role", "both", "--config", file) as node:
         async with open_store(node.store) as store:
             await node.ready()
-            await eventually(lambda: _is(store, {"1": 0, "2": 3}), within=20)
+            await eventually(lambda: _is(store, {"1": 0, "2": 3}), within=30)
             file.write_text(f"{table('2', priority=4)}\n{table('3')}\n")
             os.kill(node.pid, signal.SIGHUP)
-            await eventually(lambda: _is(store, {"2": 4, "3": 0}), within=20)
+            await eventually(lambda: _is(store, {"2": 4, "3": 0}), within=30)
             await node.until(lambda now: now["work"]["generation"] == 2 and not now["work"]["reloading"])
             file.write_text("[[resources]]\nkind = 3\n")
             assert node.rota("reload", "--id", node.name).code == 0
-            await eventually(lambda: _has_event(store), within=20)
+            await eventually(lambda: _has_event(store), within=30)
             assert await placed(store) == {"2": 4, "3": 0}
 
 

@@ -10,6 +10,7 @@ from rota.control.jobs import verbs
 from rota.model import codec, keys
 from rota.model.job import Cause, RunRecord, RunState
 from rota.store import Store, open_store
+from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually
 
@@ -38,7 +39,7 @@ for number in range(4):
 @app.job(retries=0)
 def long(run: rota.Run) -> None:
     note("began", run.id, run.attempt)
-    time.sleep(3)
+    time.sleep(run.payload or 3)
 
 
 app.command("shout", ["sh", "-c", "echo $ROTA_RUN $RUN_TOKEN >> ../notes"], cwd=HERE, after=["long"])
@@ -69,7 +70,7 @@ async def fleet(folder: Path, names: str) -> AsyncIterator[Fleet]:
     token.touch(mode=0o600)
     token.write_text("rota_test_0123456789abcdefghij\n")
     url = f"sqlite:///{folder}/rota.db"
-    flags = ("--lease-ttl", "2s", "--drain", "2s", "--role", "both", "--token", f"file:{token}")
+    flags = ("--lease-ttl", "5s", "--drain", "2s", "--role", "both", "--token", f"file:{token}")
     async with open_store(url) as store:
         with ExitStack() as up:
             nodes = {
@@ -79,6 +80,7 @@ async def fleet(folder: Path, names: str) -> AsyncIterator[Fleet]:
             for node in nodes.values():
                 await node.ready()
             yield Fleet(folder, store, nodes)
+            stop_all(nodes.values())
     for node in nodes.values():
         await eventually(lambda node=node: not node.leftovers())
 
@@ -95,13 +97,18 @@ async def test_every_due_time_runs_once_while_a_node_is_killed(tmp_path: Path) -
         await eventually(lambda: count("tick0", 10), within=30)
         found.nodes["b"].start()
         await eventually(lambda: count("tick0", 16), within=30)
+
+        async def all_took_part() -> bool:
+            return len({run.node for job in jobs for run in await found.runs(job)}) == 3
+
+        await eventually(all_took_part)
         for job in jobs:
             await verbs.disable(found.store, job, "the test")
 
         async def is_quiet() -> bool:
             return not await found.live()
 
-        await eventually(is_quiet, within=20)
+        await eventually(is_quiet, within=30)
         noted = Counter((note[0], note[1]) for note in found.notes())
         for job in jobs:
             runs = await found.runs(job)
@@ -111,7 +118,6 @@ async def test_every_due_time_runs_once_while_a_node_is_killed(tmp_path: Path) -
                 assert run.state is RunState.SUCCEEDED
                 assert noted[run.id, str(run.attempt)] == 1
         assert set(noted.values()) == {1}, "no attempt was executed twice"
-        assert len({run.node for job in jobs for run in await found.runs(job)}) == 3, "all took part"
 
 
 async def test_runs_by_hand_are_done_interrupted_and_followed(tmp_path: Path) -> None:
@@ -124,30 +130,29 @@ async def test_runs_by_hand_are_done_interrupted_and_followed(tmp_path: Path) ->
         async def is_declared() -> bool:
             return await found.store.get(keys.job("shout")) is not None
 
-        await eventually(is_declared, within=20)
+        await eventually(is_declared, within=30)
         first, second = await verbs.run_now(found.store, "long", "the test", payloads=[None, None])
 
-        async def is_running() -> bool:
-            return any(run.state is RunState.RUNNING for run in await found.live())
+        async def running_ones() -> list[str]:
+            return [run.id for run in await found.live() if run.job == "long" and run.state is RunState.RUNNING]
 
-        await eventually(is_running, within=20)
-        (running,) = [run.id for run in await found.live() if run.state is RunState.RUNNING]
+        (running,) = await eventually(running_ones)
         waiting = second if running == first else first
         await verbs.interrupt(found.store, waiting, "not that one", "the test")
-        stopped = await eventually(lambda: ended(waiting), within=5)
+        stopped = await eventually(lambda: ended(waiting), within=30)
         assert stopped is not None
         assert stopped.state is RunState.INTERRUPTED
-        assert await eventually(lambda: ended(running), within=20)
+        assert await eventually(lambda: ended(running), within=30)
 
         async def followed() -> list[RunRecord]:
             return await found.runs("shout")
 
-        (run,) = await eventually(followed, within=20)
+        (run,) = await eventually(followed, within=30)
         assert (run.cause, run.state) == (Cause.AFTER, RunState.SUCCEEDED)
         assert [run.id, str(run.epoch)] in found.notes()
-        third = (await verbs.run_now(found.store, "long", "the test"))[0]
-        await eventually(is_running, within=20)
+        (third,) = await verbs.run_now(found.store, "long", "the test", payloads=[60])
+        assert await eventually(running_ones) == [third]
         await verbs.interrupt(found.store, third, "enough", "the test")
-        over = await eventually(lambda: ended(third), within=10)
+        over = await eventually(lambda: ended(third), within=30)
         assert over is not None
         assert (over.state, over.outcome and over.outcome.error) == (RunState.INTERRUPTED, "enough (the test)")

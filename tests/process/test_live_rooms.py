@@ -29,8 +29,7 @@ async def test_a_worker_that_dies_loses_and_repeats_nothing(rabbitmq: RabbitMQ, 
         await rooms.until_said(SAID)
         for _ in range(2):
             victim = rooms.kill_a_worker()
-            await eventually(lambda pid=victim: _is_gone(pid))
-            await rooms.until_heard()
+            await rooms.until_heard(without=victim)
             await rooms.until_said(SAID)
         found = await rooms.verdict()
     assert found["heard"] > 0, found
@@ -48,7 +47,3 @@ async def test_a_relay_that_dies_loses_nothing_and_repeats_only_what_was_under_w
     assert found["heard"] > 0, found
     assert (found["lost"], found["renamed"], found["disordered"]) == (0, 0, 0)
     assert found["repeats"] <= 2 * WINDOW
-
-
-def _is_gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()

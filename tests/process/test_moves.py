@@ -17,7 +17,7 @@ from tests.kit.waiting import eventually
 async def fleet(folder: Path, names: str, *flags: object) -> AsyncIterator[Fleet]:
     url = f"sqlite:///{folder}/rota.db"
     async with open_store(url) as store:
-        with Fleet(folder, url, store, names, "--lease-ttl", "3s", "--drain", "2s", *flags) as found:
+        with Fleet(folder, url, store, names, "--lease-ttl", "20s", "--drain", "2s", *flags) as found:
             await found.ready()
             yield found
 
@@ -46,7 +46,7 @@ async def test_a_drained_node_gives_every_task_away_and_none_is_ever_without_a_r
         done = ask(tmp_path, "nodes")
         assert "drained: new disk" in done.out
         says = f"node {victim} is drained"
-        await eventually(lambda: says in ask(tmp_path, "events", "--kind", "node.drained").out, within=20)
+        await eventually(lambda: says in ask(tmp_path, "events", "--kind", "node.drained").out, within=30)
 
 
 async def test_a_drain_says_what_is_in_the_way_and_its_deadline_counts(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_a_node_that_joins_gets_its_part_and_nothing_is_uncovered_meanwhil
     url = f"sqlite:///{tmp_path}/rota.db"
     environ = {"ROTA_SUPERVISOR_REBALANCE": "1200", "ROTA_SUPERVISOR_TOLERANCE": "5"}
     async with open_store(url) as store:
-        with Fleet(tmp_path, url, store, "ab", "--lease-ttl", "3s", "--slots", "100", environ=environ) as found:
+        with Fleet(tmp_path, url, store, "ab", "--lease-ttl", "20s", "--slots", "100", environ=environ) as found:
             await found.ready()
             await found.add([f"{number:03}" for number in range(90)])
             await found.until_placed(90, 2)

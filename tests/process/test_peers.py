@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
                 known = await health(found, name)
                 return known.is_online if known else None
 
-            await eventually(lambda: is_online("b"), within=20)
+            await eventually(lambda: is_online("b"), within=30)
             found.nodes["b"].freeze()
 
             async def is_offline() -> bool:
@@ -66,13 +67,22 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
 
             await eventually(is_offline, within=30)
             assert await observers(found, "b") == {names["a"], names["c"]}
-            listed = json.loads(rota("nodes", "-o", "json", *store, cwd=tmp_path).out)["nodes"]
-            standing = {node["id"]: node["standing"] for node in listed}
-            assert standing == {names["a"]: "online", names["b"]: "offline", names["c"]: "online"}
+            expected = {names["a"]: "online", names["b"]: "offline", names["c"]: "online"}
+
+            def listed_nodes() -> list[dict[str, Any]] | None:
+                said = rota("nodes", "-o", "json", *store, cwd=tmp_path)
+                listed: list[dict[str, Any]] = json.loads(said.out)["nodes"]
+                return listed if {node["id"]: node["standing"] for node in listed} == expected else None
+
+            listed = await eventually(listed_nodes)
             assert all(0 <= node["load"]["score"] <= 100 for node in listed)
             idlest = json.loads(rota("nodes", "idlest", "-o", "json", *store, cwd=tmp_path).out)
             assert idlest["node"] in (names["a"], names["c"])
-            await eventually(lambda: len(hook.told) >= 1, within=20)
+
+            def told_of_b() -> list[tuple[str, str]]:  # a node that was slow may be told of, too
+                return [each for each in hook.of(OFF, ON) if each[1] == names["b"]]
+
+            await eventually(told_of_b)
 
             found.nodes["b"].thaw()
             await eventually(lambda: is_online("b"), within=30)
@@ -80,14 +90,13 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
             async def is_wiped() -> bool:
                 return not await observers(found, "b")
 
-            await eventually(is_wiped, within=20)
-            await eventually(lambda: len(hook.told) >= 2, within=20)
-            assert hook.of(OFF, ON) == [(OFF, names["b"]), (ON, names["b"])]
-            assert len({each.id for each in hook.told}) == 2
+            await eventually(is_wiped, within=30)
+            await eventually(lambda: len(told_of_b()) >= 2)
             tried = rota("hooks", "test", "pager", *store, cwd=tmp_path)
             assert tried.code == 0, tried.err
-            assert hook.told[-1].kind == "hook.test"
-            assert len(hook.told) == 3, "nothing was told twice"
+            assert "hook.test" in [each.kind for each in hook.told]
+            assert told_of_b() == [(OFF, names["b"]), (ON, names["b"])], "nothing was told twice"
+            assert len({each.id for each in hook.told}) == len(hook.told)
 
 
 async def test_a_command_is_run_and_what_fails_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

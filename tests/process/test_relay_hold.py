@@ -29,7 +29,7 @@ def reaped(pid: int | None) -> int | None:
 async def test_a_relay_that_is_frozen_is_killed_and_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("WATCH", 0.05), ("ANSWER", 0.5), ("STRIKES", 2)):
+    for name, value in (("WATCH", 0.05), ("ANSWER", 3.0), ("STRIKES", 2)):
         monkeypatch.setattr(hold, name, value)
     app = rota.App("app")
 
@@ -46,7 +46,9 @@ async def test_a_relay_that_is_frozen_is_killed_and_started_again(
         assert first is not None
         assert await found.drain(timedelta(seconds=10)), "it does not answer"
         os.kill(first, signal.SIGSTOP)
-        await eventually(lambda: found.mend() or (found.pid not in (None, first)), within=20)
+        monkeypatch.setattr(hold, "ANSWER", 0.5)
+        await eventually(lambda: found.mend() or (found.pid not in (None, first)), within=30)
+        monkeypatch.setattr(hold, "ANSWER", 30.0)  # its successor may take its time
         await eventually(lambda: reaped(first) == signal.SIGKILL)
         await eventually(lambda: found.status)
         last = found.pid

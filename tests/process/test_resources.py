@@ -15,10 +15,11 @@ from tests.kit.waiting import eventually
 
 
 @asynccontextmanager
-async def fleet(folder: Path, names: str = "abc", *flags: object) -> AsyncIterator[Fleet]:
+async def fleet(folder: Path, names: str = "abc", *flags: object, ttl: str = "20s") -> AsyncIterator[Fleet]:
+    """Nodes whose leases outlive what a busy machine does to them; a short ttl is for who kills one."""
     url = f"sqlite:///{folder}/rota.db"
     async with open_store(url) as store:
-        with Fleet(folder, url, store, names, "--lease-ttl", "2s", "--drain", "2s", *flags) as found:
+        with Fleet(folder, url, store, names, "--lease-ttl", ttl, "--drain", "2s", *flags) as found:
             await found.ready()
             yield found
     for node in found.nodes.values():
@@ -31,6 +32,7 @@ async def test_resources_are_spread_and_run_and_leave_when_removed(tmp_path: Pat
         await found.until_placed(30, 2)
         assert sorted((await found.spread()).values()) == [20, 20, 20]
         await found.until_running(60)
+        await eventually(lambda: _covered(found, "07", 2))
         status = await found.status("07")
         assert status is not None
         assert (status.ID, status.Name, status.replicas, status.assigned, status.pending) == ("room-07", "07", 2, 2, "")
@@ -48,7 +50,7 @@ async def _is_none(found: Fleet, id: str) -> bool:
 
 
 async def test_a_node_that_is_killed_loses_its_tasks_and_nobody_else_does(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as found:
+    async with fleet(tmp_path, ttl="5s") as found:
         await found.add([f"{number:02}" for number in range(20)])
         await found.until_placed(20, 2)
         before = await found.placed()
@@ -77,7 +79,7 @@ async def test_a_new_leader_moves_nothing_healthy(tmp_path: Path) -> None:
 
 
 async def test_a_fleet_that_comes_back_waits_for_its_nodes_and_moves_nothing(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as found:
+    async with fleet(tmp_path, ttl="5s") as found:
         await found.add([f"{number:02}" for number in range(12)])
         await found.until_placed(12, 2)
         before = await found.placed()
@@ -97,6 +99,7 @@ async def test_what_cannot_be_placed_says_why_and_is_placed_when_it_can(tmp_path
         await found.add(["big"], replicas=3)
         await found.add(["picky"], labels={"gpu": "yes"})
         await found.add(["strange"], kind="nothing")
+        await eventually(lambda: _covered(found, "big", 2))
         pending = await eventually(lambda: _pending(found, "big"))
         assert (pending.assigned, pending.replicas) == (2, 3)
         picky = await eventually(lambda: _pending(found, "picky"))
@@ -104,7 +107,7 @@ async def test_what_cannot_be_placed_says_why_and_is_placed_when_it_can(tmp_path
         strange = await eventually(lambda: _pending(found, "strange", "nothing"))
         assert strange.pending == 'no node\'s app declares the kind "nothing"'
         found.add_node("c")
-        await eventually(lambda: _covered(found, "big", 3), within=20)
+        await eventually(lambda: _covered(found, "big", 3), within=30)
 
 
 async def _pending(found: Fleet, id: str, kind: str = "room"):  # type: ignore[no-untyped-def]
@@ -124,7 +127,7 @@ async def test_slots_are_never_exceeded(tmp_path: Path) -> None:
         placed = await found.placed()
         assert sorted(map(len, placed.values())) == [1, 1, 1, 1, 1, 1, 2, 2], "the first task of all before any second"
         found.add_node("c")
-        await eventually(lambda: _spread_is(found, [5, 5, 5]), within=20)
+        await eventually(lambda: _spread_is(found, [5, 5, 5]), within=30)
 
 
 async def test_slots_are_changed_while_it_runs(tmp_path: Path) -> None:
@@ -140,12 +143,12 @@ async def test_slots_are_changed_while_it_runs(tmp_path: Path) -> None:
         before = await found.placed()
         one, other = found.nodes["a"].name, found.nodes["b"].name
         call("nodes", "slots", one, 5)
-        await eventually(lambda: _spread_is(found, [5, 35]), within=20)
+        await eventually(lambda: _spread_is(found, [5, 35]), within=30)
         await found.until_placed(40, 1)
         assert moves(before, await found.placed()).moved == 15
         assert "(set on" in call("why", one)
         call("nodes", "slots", other, 30)
-        await eventually(lambda: _spread_is(found, [5, 30]), within=20)
+        await eventually(lambda: _spread_is(found, [5, 30]), within=30)
         call("nodes", "slots", one, "--reset")
         await found.until_placed(40, 1)
         await found.until_running(40)
@@ -192,9 +195,8 @@ async def test_a_silent_task_is_placed_elsewhere(tmp_path: Path) -> None:
         await eventually(
             lambda: all(any(words[1] == "quiet/q#0" for words in node.notes()) for node in nodes), within=30
         )
-        trouble = (await found.store.scan(keys.TROUBLE)).entries
-        assert trouble
-        assert "no sign of life for" in codec.decode(Trouble, trouble[0].value).why
+        trouble = [codec.decode(Trouble, entry.value) for entry in (await found.store.scan(keys.TROUBLE)).entries]
+        assert any("no sign of life for" in each.why for each in trouble), trouble
 
 
 async def test_an_updated_spec_reaches_the_task_where_it_is(tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ async def test_an_updated_spec_reaches_the_task_where_it_is(tmp_path: Path) -> N
 
 
 async def test_a_task_goes_on_from_what_the_one_before_it_saved(tmp_path: Path) -> None:
-    async with fleet(tmp_path, "ab") as found:
+    async with fleet(tmp_path, "ab", ttl="5s") as found:
         await found.add(["c"], kind="counter")
         await found.until_placed(1, 1)
         (first,) = (await found.placed())["counter/c"]
@@ -225,7 +227,7 @@ async def test_a_task_goes_on_from_what_the_one_before_it_saved(tmp_path: Path) 
         await eventually(lambda: len(found.nodes[old].notes()) >= 2)
         assert int(found.nodes[old].notes()[1][2]) >= 30, "handed over within the node"
         found.nodes[old].kill()
-        (words,) = await eventually(found.nodes[new].notes, within=20)
+        (words,) = await eventually(found.nodes[new].notes, within=30)
         assert int(words[2]) >= 30, "moved to another node"
         await found.remove(["c"], kind="counter")
         await eventually(lambda: _nothing_saved(found))

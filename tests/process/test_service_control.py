@@ -59,7 +59,7 @@ class Steered(NodeUnderTest):
         process = await asyncio.create_subprocess_exec(
             BURSTCTL, *argv, cwd=self.data, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        out, err = await asyncio.wait_for(process.communicate(), 30)
+        out, err = await asyncio.wait_for(process.communicate(), 90)
         assert (process.returncode, err.decode()) == (0, "")
         return out.decode().strip()
 
@@ -70,7 +70,7 @@ class Steered(NodeUnderTest):
 
     def request(self, cmd: int, count: int = 1) -> socket.socket:
         """Requests on a connection of their own."""
-        line = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        line = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         line.sendall(b"".join(WIRE.frame(b"", cmd=cmd, sn=sn) for sn in range(count)))
         return line
 

@@ -15,6 +15,7 @@ from tests.kit.servers import free_port
 from tests.kit.service_app import (
     ECHO,
     EXIT,
+    HELD,
     INTERRUPT,
     KILL,
     LARGE,
@@ -178,7 +179,7 @@ def tick():
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["one at a time", "loop"])
 async def test_hooks_run_in_their_order_and_timers_between_requests(tmp_path: Path, is_async: bool) -> None:
-    async with serving(tmp_path, options="groups={1: 1}", extra=HOOKS, is_async=is_async) as node:
+    async with serving(tmp_path, "--grace", "20s", options="groups={1: 1}", extra=HOOKS, is_async=is_async) as node:
         with node.client() as client:
             assert client.ask(ECHO, b"x").body == b"x"
             assert client.ask(RAISE).ret == -10001
@@ -203,11 +204,11 @@ async def blocks(request):
 
 
 async def test_a_worker_whose_loop_stands_still_is_replaced(tmp_path: Path) -> None:
-    flags = ("--stall-after", "1s")
+    flags = ("--stall-after", "2s")
     async with serving(tmp_path, *flags, is_async=True, options="groups={1: 2}", extra=BLOCKS_ITS_LOOP) as node:
         with node.client() as client:
             assert client.ask(30).ret == -10002
-            assert client.ask(SLOW, b"1.5").ret == 0, "a loop that waits does not stand still"
+            assert client.ask(SLOW, b"3").ret == 0, "a loop that waits does not stand still"
         await node.at_full_strength()
 
 
@@ -298,10 +299,13 @@ async def test_a_worker_with_busy_threads_still_ends(tmp_path: Path) -> None:
 async def test_requests_of_one_client_do_not_keep_others_waiting(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 1}, queue=10") as node:
         with node.client() as greedy, node.client() as modest:
-            numbers = [greedy.send(SLOW, b"0.2") for _ in range(9)]
-            answers = {modest.ask(ECHO, b"x").ret}
-            assert answers == {0}
-            rets = {answer.sn: answer.ret for answer in (greedy.receive() for _ in numbers)}
+            numbers = [greedy.send(HELD) for _ in range(9)]
+            refused = [greedy.receive() for _ in range(3)]
+            assert {answer.ret for answer in refused} == {-10003}
+            modest.send(ECHO, b"x")
+            node.gate.touch()
+            assert modest.receive().ret == 0
+            rets = {answer.sn: answer.ret for answer in (*refused, *(greedy.receive() for _ in range(6)))}
             assert [rets[number] for number in numbers] == [0] * 6 + [-10003] * 3, "half of the queue is for others"
 
 
@@ -375,7 +379,7 @@ async def test_a_service_listens_to_hosts_of_both_families(tmp_path: Path) -> No
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             for sort in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
                 with socket.socket(family, sort) as sock:
-                    sock.settimeout(10)
+                    sock.settimeout(60)
                     sock.connect((host, node.port))
                     sock.send(box(ECHO, b"x", 1))
                     assert sock.recv(100)[-1:] == b"x"

@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from tests.kit.boxes import HEADER, MAGIC, Asker, box
-from tests.kit.service_app import ECHO, LARGE, SLOW
+from tests.kit.node import title
+from tests.kit.service_app import ECHO, HELD, LARGE, SLOW
 from tests.kit.service_trials import Served, serving
 from tests.kit.waiting import eventually
 
@@ -58,14 +59,14 @@ async def test_answers_that_nobody_reads_have_a_limit(tmp_path: Path) -> None:
 
 
 def _proxy(node: Served) -> int:
-    (found,) = [each.pid for each in node.family() if "proxy" in " ".join(each.cmdline())]
+    (found,) = [each.pid for each in node.family() if "proxy" in title(each)]
     return found
 
 
 async def test_who_says_nothing_for_too_long_is_hung_up_on_but_not_who_waits(tmp_path: Path) -> None:
-    async with serving(tmp_path, options='groups={1: 1}, client_timeout="1s"') as node:
+    async with serving(tmp_path, options='groups={1: 1}, client_timeout="2s"') as node:
         with node.client() as idle, node.client() as waiting:
-            assert waiting.ask(SLOW, b"3").ret == 0
+            assert waiting.ask(SLOW, b"4").ret == 0
             assert idle.is_hung_up()
 
 
@@ -99,12 +100,16 @@ async def test_more_clients_than_may_be_are_hung_up_on(tmp_path: Path) -> None:
 async def test_what_a_vanished_client_asked_does_not_run(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 1}") as node:
         with node.client() as other:
-            other.send(SLOW, b"1")
+            other.send(HELD)
             await eventually(node.notes)
             with node.client() as vanishing:
                 for _ in range(5):
                     vanishing.send(SLOW, b"0")
                 assert vanishing.ask(99).ret == -10000, "all five have arrived"
+            for _ in range(2):
+                with node.client() as later:
+                    assert later.ask(99).ret == -10000, "it was noticed that the one before is gone"
+            node.gate.touch()
             assert other.receive().ret == 0
             assert other.ask(ECHO).ret == 0
         assert [words[0] for words in node.notes()] == ["begun", "done"]

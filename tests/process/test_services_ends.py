@@ -13,8 +13,8 @@ import pytest
 from tests.kit.boxes import Asker, can_connect
 from tests.kit.node import NodeUnderTest, workers
 from tests.kit.servers import free_port
-from tests.kit.service_app import ECHO, SLOW, WHO, service_app
-from tests.kit.service_trials import Served, crowd, serving
+from tests.kit.service_app import ECHO, HELD, SLOW, WHO, service_app
+from tests.kit.service_trials import CLIENTS, Served, crowd, serving
 from tests.kit.waiting import eventually
 from tests.system.test_up import fleet, ready
 
@@ -25,9 +25,10 @@ def proxies(status: dict[str, Any]) -> list[int]:
 
 @pytest.mark.parametrize("portable", ["", "1"], ids=["linux", "portable"])
 async def test_a_node_that_is_told_to_stop_answers_what_it_has(tmp_path: Path, portable: str) -> None:
-    async with serving(tmp_path, options="groups={1: 1}, udp=True", portable=portable) as node:
+    async with serving(tmp_path, "--drain", "60s", options="groups={1: 1}, udp=True", portable=portable) as node:
         with node.client() as running, node.client() as waiting, node.client(udp=True) as udp, node.client() as late:
-            running.send(SLOW, b"1")
+            assert late.ask(99).ret == -10000, "it was let in"
+            running.send(HELD)
             await eventually(node.notes)
             for client in (waiting, udp):
                 client.send(SLOW, b"0")
@@ -36,6 +37,7 @@ async def test_a_node_that_is_told_to_stop_answers_what_it_has(tmp_path: Path, p
             os.kill(node.pid, signal.SIGTERM)
             await eventually(lambda: not can_connect(node.port))
             assert late.ask(ECHO).ret == -10006
+            node.gate.touch()
             assert {client.receive().ret for client in (running, waiting, udp)} == {0}
             assert running.is_hung_up()
 
@@ -54,10 +56,14 @@ async def test_a_request_that_outlives_the_drain_is_told(tmp_path: Path) -> None
 
 
 async def test_stopping_under_load_loses_nothing(tmp_path: Path) -> None:
-    async with serving(tmp_path, options="groups={1: 2}, udp=True") as node:
-        with crowd(node.port) as tcp, crowd(node.port, udp=True) as udp:
-            await eventually(lambda: tcp.total > 100 and udp.total > 100)
+    async with serving(tmp_path, "--drain", "60s", options="groups={1: 2}, udp=True") as node:
+        with node.client() as holding, crowd(node.port) as tcp, crowd(node.port, udp=True) as udp:
+            holding.send(HELD)
+            await eventually(lambda: node.notes() and tcp.total > 100 and udp.total > 100)
             os.kill(node.pid, signal.SIGTERM)
+            await eventually(lambda: tcp.rets[-10006] == udp.rets[-10006] == CLIENTS)  # it waits for the one it holds
+            node.gate.touch()
+            assert holding.receive().ret == 0
             await eventually(lambda: not node.is_running)
         assert (tcp.lost, tcp.wrong, udp.lost, udp.wrong) == (0, 0, 0, 0)
         assert set(tcp.rets) == set(udp.rets) == {0, -10006}
@@ -76,7 +82,7 @@ async def test_a_proxy_that_dies_is_replaced_with_its_workers_and_leaks_nothing(
 
 
 async def _kill_proxy(node: Served) -> None:
-    (before,) = proxies(await node.status())
+    (before,) = proxies(await node.until(proxies))
     with node.client() as client:
         assert client.ask(ECHO).ret == 0
         client.send(SLOW, b"60")
@@ -92,9 +98,9 @@ async def _kill_proxy(node: Served) -> None:
 async def test_workers_that_wait_for_a_proxy_do_not_count_as_falling(tmp_path: Path) -> None:
     async with serving(tmp_path) as node:
         for _ in range(6):
-            (before,) = proxies(await node.status())
+            (before,) = proxies(await node.until(proxies))
             os.kill(before, signal.SIGKILL)
-            await node.until(lambda now, before=before: proxies(now) not in ([], [before]), within=20)
+            await node.until(lambda now, before=before: proxies(now) not in ([], [before]))
         await node.ready()
         status = await node.status()
         assert not any(pool["crash_loop"] for pool in status["work"]["pools"])
@@ -148,12 +154,15 @@ async def test_a_port_that_is_taken_is_told_and_taken_over(tmp_path: Path) -> No
             with first.client() as client:
                 assert client.ask(WHO).body.startswith(b"1 ")
             first.stop()
-            await eventually(lambda: can_connect(first.port))
             for udp in (False, True):
-                with Asker(first.port, udp=udp) as client:
-                    assert client.ask(WHO).body.startswith(b"2 ")
+                await eventually(partial(_second_answers, first.port, udp), despite=(OSError, EOFError))
             await eventually(lambda: psutil.Process(second.pid).num_fds() <= descriptors + 2)
         await eventually(lambda: not second.leftovers())
+
+
+def _second_answers(port: int, udp: bool) -> bool:
+    with Asker(port, udp=udp, within=2) as client:
+        return client.ask(WHO).body.startswith(b"2 ")
 
 
 async def test_of_three_nodes_of_one_machine_one_has_the_port_and_another_takes_it_over(tmp_path: Path) -> None:
@@ -163,12 +172,12 @@ async def test_of_three_nodes_of_one_machine_one_has_the_port_and_another_takes_
         await ready(up)
         await eventually(lambda: (up.errors.read_text() + up.output.read_text()).count(f":{port} is taken") >= 2)
         for _ in range(2):
-            owner = _owner(port, up.pid)
+            owner = await eventually(lambda: _owner(port, up.pid))
             os.kill(owner, signal.SIGKILL)
             # What the dead one forked has its socket for a moment longer, so only an answer counts.
             taken_over = partial(_answers_after, owner, port, up.pid)
-            await eventually(taken_over, within=20, despite=(OSError, EOFError))
-    assert not can_connect(port)
+            await eventually(taken_over, within=60, despite=(OSError, EOFError))
+    await eventually(lambda: not can_connect(port))
 
 
 def _answers_after(owner: int, port: int, root: int) -> bool:
@@ -211,14 +220,20 @@ async def test_workers_that_die_again_and_again_leak_nothing(tmp_path: Path) -> 
 
 
 async def test_two_reloads_at_once_and_a_stop_during_one_lose_nothing(tmp_path: Path) -> None:
-    async with serving(tmp_path) as node:
-        with crowd(node.port) as asking:
+    async with serving(tmp_path, "--drain", "60s") as node:
+        with node.client() as holding, crowd(node.port) as asking:
             await eventually(lambda: asking.total > 50)
             first, second = await asyncio.gather(*(asyncio.to_thread(node.rota, "reload") for _ in range(2)))
             assert sorted([first.code, second.code])[0] == 0
+            holding.send(HELD)
+            await eventually(node.notes)
+            node.write(extra="\ntime.sleep(600)\n")
             reloading = asyncio.create_task(asyncio.to_thread(node.rota, "reload"))
             await node.until(lambda now: now["work"]["reloading"])
             os.kill(node.pid, signal.SIGTERM)
+            await eventually(lambda: asking.rets[-10006] == CLIENTS)  # it waits for the one it holds
+            node.gate.touch()
+            assert holding.receive().ret == 0
             await eventually(lambda: not node.is_running)
             await reloading
         assert (asking.lost, asking.wrong) == (0, 0)

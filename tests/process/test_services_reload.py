@@ -9,7 +9,7 @@ import pytest
 from tests.kit.boxes import Asker, can_connect
 from tests.kit.node import workers
 from tests.kit.servers import free_port
-from tests.kit.service_app import ECHO, SECOND, SLOW, WHO
+from tests.kit.service_app import ECHO, HELD, SECOND, SLOW, WHO
 from tests.kit.service_trials import crowd, serving
 from tests.kit.waiting import eventually
 
@@ -27,21 +27,22 @@ KINDS: dict[str, dict[str, Any]] = {
 async def test_reloads_under_load_lose_nothing_and_answer_nothing_twice(tmp_path: Path, kind: str) -> None:
     async with serving(tmp_path, **KINDS[kind]) as node:
         with crowd(node.port) as tcp, crowd(node.port, udp=True) as udp:
-            for version in range(2, 6):
+            for version in range(2, 5):
                 await asyncio.to_thread(node.reload, version=version)
         assert (tcp.lost, tcp.wrong, udp.lost, udp.wrong) == (0, 0, 0, 0)
         assert set(tcp.rets) == set(udp.rets) == {0}
         with node.client() as client:
-            assert client.ask(WHO).body.startswith(b"5 ")
+            assert client.ask(WHO).body.startswith(b"4 ")
 
 
 async def test_a_long_request_ends_in_the_generation_that_began_it(tmp_path: Path) -> None:
-    async with serving(tmp_path, options="groups={1: 1}") as node:
+    async with serving(tmp_path, "--drain", "60s", options="groups={1: 1}") as node:
         with node.client() as client, node.client() as other:
-            client.send(SLOW, b"2")
+            client.send(HELD)
             await eventually(node.notes)
             await asyncio.to_thread(node.reload, version=2)
             assert other.ask(WHO).body.startswith(b"2 ")
+            node.gate.touch()
             assert client.receive().body == b"1"
 
 
@@ -69,7 +70,7 @@ async def test_what_waits_for_a_group_that_is_renamed_goes_to_the_new_one(tmp_pa
 
         asking = asyncio.create_task(asyncio.to_thread(ask_again_and_again))
         await asyncio.to_thread(node.reload, "groups={1: 1, 3: 1}", version=2, second=3)
-        await asyncio.wait_for(asking, 20)
+        await asyncio.wait_for(asking, 60)
         assert {answer.ret for answer in answers} == {0}
 
 
@@ -92,20 +93,21 @@ async def test_services_come_and_go_on_a_reload(tmp_path: Path) -> None:
             await asyncio.to_thread(node.reload)
             assert first.ask(ECHO).ret == 0
             assert client.is_hung_up()
-        assert not can_connect(port)
+        await eventually(lambda: not can_connect(port))
         await asyncio.to_thread(node.reload, extra=OTHER.format(port=port))
         with Asker(port) as client:
             assert client.ask(ECHO).body == b"other"
 
 
 async def test_a_port_changes_on_a_reload_and_nobody_who_asks_is_forgotten(tmp_path: Path) -> None:
-    async with serving(tmp_path, options="groups={1: 1}, udp=True") as node:
+    async with serving(tmp_path, "--drain", "60s", options="groups={1: 1}, udp=True") as node:
         port = free_port()
         with node.client() as tcp, node.client(udp=True) as udp:
-            tcp.send(SLOW, b"1.5")
-            udp.send(SLOW, b"1.5")
+            tcp.send(HELD)
+            udp.send(HELD)
             await eventually(node.notes)
             await asyncio.to_thread(node.reload, port=port)
+            node.gate.touch()
             assert (tcp.receive().ret, udp.receive().ret) == (0, 0)
             assert tcp.ask(ECHO).ret == 0, "connections stay"
         await eventually(lambda: not can_connect(node.port))
@@ -141,7 +143,7 @@ async def test_proxies_become_more_and_fewer_on_reloads(tmp_path: Path) -> None:
                 await asyncio.to_thread(node.reload, f"groups={{1: 4}}, proxies={count}")
                 assert client.receive().ret == 0, "what has begun is answered"
             await node.until(lambda now, count=count: len(now["processes"]["proxies"]) == count)
-            assert len(workers(await node.status(), "service")) == 4
+            await node.until(lambda now: len(workers(now, "service")) == 4)
             with node.client() as client:
                 assert client.ask(ECHO).ret == 0
 
@@ -188,7 +190,7 @@ async def test_generations_do_not_mix_in_a_group_that_goes_all_out_first(tmp_pat
 
         asking = asyncio.create_task(asyncio.to_thread(ask_again_and_again))
         await asyncio.to_thread(node.reload, version=2)
-        await asyncio.wait_for(asking, 20)
+        await asyncio.wait_for(asking, 60)
         assert versions == sorted(versions), "once the new one answered, the old one never does"
 
 
@@ -201,4 +203,4 @@ async def test_a_group_is_resized_under_load_until_the_next_reload(tmp_path: Pat
                 await node.until(lambda now, count=count: len(workers(now, "service")) == count)
             await asyncio.to_thread(node.reload)
         assert (asking.lost, asking.wrong, set(asking.rets)) == (0, 0, {0})
-        assert len(workers(await node.status(), "service")) == 2
+        await node.until(lambda now: len(workers(now, "service")) == 2)

@@ -53,7 +53,7 @@ async def test_workers_and_the_leader_are_killed_and_every_record_is_there_once(
     async with stream_trial(tmp_path, nodes="abc", options=TWO_BY_TWO, source=topic, output=place, url=url) as trial:
         trial.append(1)
         await trial.until_lag(0)
-        killed = await trial.storm(8, every=2, leaders=[4])
+        killed = await trial.storm(6, every=1.5, leaders=[3], least=2)
         assert killed.workers >= 2
         assert await trial.rows() == trial.expected()
         status = await trial.status()

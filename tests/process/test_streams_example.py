@@ -14,7 +14,6 @@ EXAMPLE = ROOT / "examples/07-streams"
 COMMANDS = re.findall(r"(?:^    |\| )rota (.+)$", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.timeout(240)
 def test_readers_are_killed_and_every_click_is_there_once() -> None:
     argv = [sys.executable, EXAMPLE / "run.py", "--seconds", "8", "--kill-every", "2"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=220, check=False)

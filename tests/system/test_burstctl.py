@@ -52,7 +52,7 @@ class Node:
         process = await asyncio.create_subprocess_exec(
             BURSTCTL, *map(str, argv), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        out, err = await asyncio.wait_for(process.communicate(), 30)
+        out, err = await asyncio.wait_for(process.communicate(), 90)
         assert (process.returncode, err.decode()) == (0, "")
         return out.decode().strip()
 

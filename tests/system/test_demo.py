@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-import pytest
 
 from tests.kit.leash import LEASH
 from tests.kit.process import ROOT
@@ -37,7 +36,6 @@ def run(folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=200, check=False)
 
 
-@pytest.mark.timeout(240)
 async def test_the_leader_dies_and_nothing_is_lost(tmp_path: Path) -> None:
     done = await asyncio.to_thread(run, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +50,6 @@ async def test_the_leader_dies_and_nothing_is_lost(tmp_path: Path) -> None:
     await eventually(lambda: not left_in(tmp_path))
 
 
-@pytest.mark.timeout(150)
 async def test_ctrl_c_in_a_terminal_leaves_nothing(tmp_path: Path) -> None:
     with terminal(tmp_path) as (demo, screen):
         said = bytearray()
@@ -62,10 +59,15 @@ async def test_ctrl_c_in_a_terminal_leaves_nothing(tmp_path: Path) -> None:
                 said.extend(os.read(screen, 65_536))
             return b"the dashboard is at" in said
 
+        def has_ended() -> bool:
+            with suppress(OSError):
+                is_told()  # a screen that nobody reads from would stop who writes to it
+            return demo.poll() is not None
+
         await eventually(is_told, within=90)
-        assert len(psutil.Process(demo.pid).children()) == 3
+        await eventually(lambda: len(psutil.Process(demo.pid).children()) == 3)
         os.killpg(demo.pid, signal.SIGINT)  # as a terminal does: everybody in the foreground gets it
-        await eventually(lambda: demo.poll() is not None, within=30)
+        await eventually(has_ended, within=60)
     assert demo.returncode == 130
     await eventually(lambda: not left_in(tmp_path))
 

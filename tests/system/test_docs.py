@@ -30,10 +30,10 @@ STORES: dict[str, type[StoreHarness]] = {
 }
 """Stores that pages make up."""
 
-PATIENCE = 45.0
+PATIENCE = 120.0
 """Seconds that something a page promises may take here."""
 
-ONE = 60.0
+ONE = 120.0
 """Seconds that one command may take."""
 
 

@@ -113,6 +113,6 @@ async def _until_it_fails(url: str) -> tuple[str, list[tuple[str, int]]]:
 
 
 async def _next(connection: ClientConnection) -> dict[str, object]:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(5):
         said: dict[str, object] = json.loads(await connection.recv())
         return said

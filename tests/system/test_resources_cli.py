@@ -205,14 +205,14 @@ def test_a_store_that_nobody_used_stays_so(tmp_path: Path) -> None:
 async def test_watching_prints_a_line_for_each_change(url: str, tmp_path: Path) -> None:
     argv = [ROTA, "resources", "ls", "--watch", "--store", url]
     with Process(argv, tmp_path / "out") as watching:
-        await eventually(watching.lines, within=20)
+        await eventually(watching.lines, within=30)
         async with open_store(url) as store:
             view = await made(store, "1")
             await settle(store, view, "n1")
             await operations.delete_resource(store, "room", "1")
-        await eventually(lambda: len(watching.lines()) == 4, within=20)
+        await eventually(lambda: len(watching.lines()) == 4, within=30)
         os.kill(watching.pid, signal.SIGINT)
-        await eventually(lambda: not watching.is_running, within=20)
+        await eventually(lambda: not watching.is_running, within=30)
     assert [line.split(" at revision")[0] for line in watching.lines()] == [
         "synced ",
         "put     room/1: not looked at yet",
@@ -227,7 +227,7 @@ async def test_watching_prints_objects_for_programs(url: str, tmp_path: Path) ->
         await made(store, "1")
     argv = [ROTA, "resources", "ls", "-w", "--kind", "room", "-o", "json", "--store", url]
     with Process(argv, tmp_path / "out") as watching:
-        await eventually(lambda: len(watching.lines()) == 2, within=20)
+        await eventually(lambda: len(watching.lines()) == 2, within=30)
     first, synced = map(json.loads, watching.lines())
     assert (first["what"], first["resource"]["id"], synced["what"]) == ("put", "1", "synced")
     answer = call(url, "resources", "ls", "-w", "--pending")

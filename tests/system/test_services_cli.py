@@ -127,9 +127,10 @@ async def test_stat_goes_on_until_it_is_interrupted(tmp_path: Path, services: Me
         )
         assert process.stdout is not None
         for _ in range(2):
-            assert json.loads(await asyncio.wait_for(process.stdout.readline(), 30))["service"] == "logic"
+            assert json.loads(await asyncio.wait_for(process.stdout.readline(), 60))["service"] == "logic"
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 30) == 130
+        await asyncio.wait_for(process.stdout.read(), 60)  # to its end: a pipe that is left open is complained about
+        assert await asyncio.wait_for(process.wait(), 60) == 130
 
 
 async def test_clear_drops_what_waits(tmp_path: Path, services: MemoryServices) -> None:

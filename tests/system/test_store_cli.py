@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,7 @@ async def test_a_fleet_moves_from_one_store_to_another(place: StoreHarness, tmp_
     old, file = f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "dump"
     with rota_node(old, "a", tmp_path, "5s") as node:
         await eventually(lambda: "node joined subject=a" in node.complaint())
+        await eventually(lambda: _has(old, keys.PLACING, keys.ROSTER))
         assert rota("store", "dump", old, file, cwd=tmp_path).code == 0, "while the fleet runs"
     dumped = [json.loads(line)["key"] for line in lines(file)]
     assert {keys.PLACING, keys.ROSTER} <= set(dumped)
@@ -114,6 +116,10 @@ async def test_a_fleet_moves_from_one_store_to_another(place: StoreHarness, tmp_
         await eventually(lambda: "node left subject=a" in node.complaint())
         status = json.loads(rota("status", "--store", place.url(), "-o", "json", cwd=tmp_path).out)
         assert status["leader"]["node"] == "b"
+
+
+async def _has(url: str, *wanted: str) -> bool:
+    return {*wanted} <= {*await keys_in(url)}
 
 
 def test_dump_writes_to_stdout_and_load_reads_stdin_with_the_store_in_the_environment(
@@ -216,10 +222,9 @@ async def test_a_killed_load_can_be_repeated(dump: Path, tmp_path: Path) -> None
     url = f"sqlite:///{tmp_path / 'new.db'}"
     async with open_store(url) as store:
         with Process([ROTA, "store", "load", url, dump], tmp_path / "load.out") as load:
-            async with asyncio.timeout(10):
-                async for _ in store.watch(keys.INCARNATION, Revision(0)):
-                    load.kill()
-                    break
+            async with asyncio.timeout(60), aclosing(store.watch(keys.INCARNATION, Revision(0))) as commits:
+                await anext(commits)
+                load.kill()
     assert rota("store", "load", url, dump, "--force", cwd=tmp_path).code == 0
     async with open_store(url) as store:
         kept = [entry async for entry in backup.entries(store) if dumpfile.is_restored(entry.key)]
@@ -241,7 +246,7 @@ def test_check_of_a_healthy_store(source: str, place: StoreHarness, dump: Path, 
     assert probes["keys"]["keys"] == len(ENTRIES) + 3
     assert 0 < probes["commit"]["median_ms"] <= probes["commit"]["worst_ms"]
     assert probes["lease"]["ttl_s"] >= 2
-    assert abs(probes["clock"]["skew_s"]) < 2
+    assert abs(probes["clock"]["skew_s"]) < 60, "it is the clock of this machine, looked at a little later"
     again = rota("store", "check", url, cwd=tmp_path)
     assert again.code == 0
     assert [line.split()[:2] for line in again.out.splitlines()] == [["ok", name] for name in probes]
@@ -252,9 +257,9 @@ async def test_check_leaves_nothing_behind_also_when_interrupted(source: str, tm
     assert [key for key in await keys_in(source) if key.startswith(keys.CHECK)] == []
     with Process([ROTA, "store", "check", source], tmp_path / "check.out") as check:
         async with open_store(source) as store:
-            async with asyncio.timeout(10):
-                async for _ in store.watch(keys.CHECK, await store.revision()):
-                    break
+            after = await store.revision()
+            async with asyncio.timeout(60), aclosing(store.watch(keys.CHECK, after)) as commits:
+                await anext(commits)
             check.send(signal.SIGINT)
             await eventually(lambda: not check.is_running)
             assert "Traceback" not in check.complaint()

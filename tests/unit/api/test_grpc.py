@@ -730,7 +730,7 @@ async def test_a_tool_learns_all_services_and_their_messages(version: str) -> No
 
 
 async def told(calls: Any, count: int) -> list[Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [await calls.read() for _ in range(count)]
 
 

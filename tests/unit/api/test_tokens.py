@@ -67,7 +67,7 @@ async def watched(store: Store, clock: Time) -> AsyncIterator[Doorkeeper]:
     keeper, heard = Doorkeeper(GATE, clock), asyncio.Event()
     following = asyncio.create_task(keeper.follow(store, heard.set))
     try:
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(heard.wait(), 60)
         yield keeper
     finally:
         following.cancel()
@@ -76,7 +76,7 @@ async def watched(store: Store, clock: Time) -> AsyncIterator[Doorkeeper]:
 
 async def admitted(keeper: Doorkeeper, token: str, expected: bool) -> bool:
     """Whether a doorkeeper comes to think so of a token."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while isinstance(keeper.judge(f"Bearer {token}", Access.VIEW), Admitted) is not expected:  # noqa: ASYNC110
             await asyncio.sleep(0)
     return expected

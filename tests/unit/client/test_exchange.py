@@ -194,7 +194,7 @@ def served() -> Iterator[BoxServer]:
     ready, done = threading.Event(), threading.Event()
     thread = threading.Thread(target=serve_in_a_thread, args=(servers, ready, done))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     yield servers[0]
     done.set()
     thread.join()

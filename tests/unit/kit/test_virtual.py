@@ -16,7 +16,7 @@ def test_an_hour_passes_at_once() -> None:
 
     started = time.monotonic()
     assert virtual.run(main()) == pytest.approx(3600)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_timeouts_and_task_groups_obey() -> None:

@@ -63,6 +63,6 @@ async def test_renewed_files_are_taken_and_broken_ones_left(tmp_path: Path, monk
         await asyncio.sleep(0.01)
     assert not taken.is_set()
     root.issue("n1")
-    await asyncio.wait_for(taken.wait(), 10)
+    await asyncio.wait_for(taken.wait(), 60)
     keeping.cancel()
     await asyncio.wait([keeping])

@@ -32,23 +32,23 @@ VERBS: dict[str, Verb] = {"shout": shout, "refuse": refuse, "break": break_down,
 
 async def test_it_answers_and_is_gone_with_its_node(tmp_path: Path) -> None:
     async with serve(tmp_path, VERBS):
-        assert await call(tmp_path, "shout", 5, what="hey") == {"said": "HEY"}
+        assert await call(tmp_path, "shout", 60, what="hey") == {"said": "HEY"}
         assert (tmp_path / control_socket.NAME).stat().st_mode & 0o777 == 0o600
     with pytest.raises(Unavailable, match="no node is running on"):
-        await call(tmp_path, "shout", 5)
+        await call(tmp_path, "shout", 60)
     assert not (tmp_path / control_socket.NAME).exists()
 
 
 async def test_refusals_keep_their_words_and_their_exit_code(tmp_path: Path) -> None:
     async with serve(tmp_path, VERBS):
         with pytest.raises(Refused, match="a reload is under way") as refused:
-            await call(tmp_path, "refuse", 5)
+            await call(tmp_path, "refuse", 60)
         assert refused.value.exit_code == 5
         with pytest.raises(Refused, match="no such verb: 'dance'; there are break, refuse, shout, sleep") as unknown:
-            await call(tmp_path, "dance", 5)
+            await call(tmp_path, "dance", 60)
         assert unknown.value.exit_code == 2
         with pytest.raises(Refused, match="ZeroDivisionError: by nobody") as broken:
-            await call(tmp_path, "break", 5)
+            await call(tmp_path, "break", 60)
         assert broken.value.exit_code == 1
 
 
@@ -62,13 +62,13 @@ async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 30) / ("longer" * 20)
     folder.mkdir(parents=True)
     async with serve(folder, VERBS):
-        assert await call(folder, "shout", 5, what="hey") == {"said": "HEY"}
+        assert await call(folder, "shout", 60, what="hey") == {"said": "HEY"}
 
 
 async def test_a_socket_left_by_a_dead_node_is_replaced(tmp_path: Path) -> None:
     (tmp_path / control_socket.NAME).touch()
     async with serve(tmp_path, VERBS):
-        assert await call(tmp_path, "shout", 5, what="hey") == {"said": "HEY"}
+        assert await call(tmp_path, "shout", 60, what="hey") == {"said": "HEY"}
 
 
 @pytest.mark.parametrize("line", [b"hello\n", b"[1]\n", b"{}\n", b"\n", b'{"do": 5}\n', b"x" * 2_000_000 + b"\n"])
@@ -82,4 +82,4 @@ async def test_nonsense_is_refused_and_harms_nobody(tmp_path: Path, line: bytes)
             answer = b""
         assert b'"exit_code":2' in answer or answer == b"", answer
         writer.close()
-        assert await call(tmp_path, "shout", 5, what="hey") == {"said": "HEY"}
+        assert await call(tmp_path, "shout", 60, what="hey") == {"said": "HEY"}

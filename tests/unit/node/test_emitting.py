@@ -62,7 +62,7 @@ async def test_emit_waits_while_the_outbox_is_full(sockets: tuple[socket.socket,
     await eventually(lambda: len(relay.numbers) == 20)
     assert not emitting.done()
     relay.ack()
-    await asyncio.wait_for(emitting, 5)
+    await asyncio.wait_for(emitting, 60)
     await eventually(lambda: relay.numbers == list(range(25)))
     emitter.close()
     relay.wire.close()
@@ -114,7 +114,7 @@ async def test_a_cancelled_emit_leaves_the_others_waiting_in_peace(
     relay.ack()
     await eventually(lambda: relay.numbers[10:] == [200])
     relay.ack()
-    await asyncio.wait_for(other, 5)
+    await asyncio.wait_for(other, 60)
     emitter.close()
     relay.wire.close()
 
@@ -127,7 +127,7 @@ async def test_a_thread_emits_for_sync_code(sockets: tuple[socket.socket, socket
     await eventually(lambda: len(relay.numbers) == 5)
     assert not emitting.done()
     relay.ack()
-    await asyncio.wait_for(emitting, 5)
+    await asyncio.wait_for(emitting, 60)
     assert await asyncio.to_thread(aside.flush) == 0
     aside.stop()
     relay.wire.close()

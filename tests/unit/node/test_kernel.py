@@ -55,7 +55,7 @@ async def test_a_process_and_its_group_end_with_their_lifeline(portable: str) ->
     child = int(process.stdout.readline())
     assert process.poll() is None
     os.close(ours)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     await eventually(lambda: not is_there(child))
     process.stdout.close()
 
@@ -67,7 +67,7 @@ async def test_no_c_code_keeps_a_process_from_ending_with_its_lifeline() -> None
     assert process.stdout is not None
     process.stdout.readline()
     os.close(ours)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     process.stdout.close()
 
 
@@ -77,7 +77,7 @@ def test_a_lifeline_that_was_cut_before_it_was_held_ends_the_process_too(portabl
     os.close(ours)
     process = held(lifeline, "idle", portable)
     os.close(lifeline)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     assert process.stdout is not None
     process.stdout.close()
 
@@ -101,7 +101,7 @@ def test_a_handle_kills_a_process_with_its_group(portable: str, monkeypatch: pyt
     handle = kernel.Handle(process.pid)
     assert (handle.fileno() is None) == bool(portable)
     handle.kill()
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     handle.kill()
     handle.close()
 
@@ -135,7 +135,7 @@ async def test_kin_are_found_in_other_groups_and_sessions_and_never_mistaken() -
         assert not kernel.still_there([kernel.Kin(each.pid, each.born - 1) for each in kin])
     finally:
         kernel.signal_kin(leader.pid, kernel.kin_of(leader.pid), signal.SIGKILL)
-        leader.wait(10)
+        leader.wait(60)
         leader.stdout.close()  # type: ignore[union-attr]
     await eventually(lambda: not kernel.still_there(kin))
 

@@ -32,7 +32,7 @@ async def test_messages_arrive_whole_and_in_order() -> None:
         channel.send(message)
     assert await asyncio.to_thread(lambda: [peer.receive() for _ in sent]) == sent
     peer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await ended.wait()
     assert not channel.is_open
     channel.send(Finish())  # to nobody, and nothing happens

@@ -70,7 +70,7 @@ async def test_what_is_sent_arrives_whole_and_in_order_however_large(tmp_path: P
     assert heard == list(range(1, 61))
     assert sending.unsent == 0
     sending.close()
-    await asyncio.wait_for(over.wait(), 5)
+    await asyncio.wait_for(over.wait(), 60)
 
 
 def emission(body: bytes) -> Emission:

@@ -102,7 +102,7 @@ class Agent:
             status = codec.decode(StreamTaskStatus, entry.value) if entry else None
             return status if status and condition(status) else None
 
-        return await eventually(look, within=10)
+        return await eventually(look, within=30)
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ async def test_a_worker_whose_agent_is_gone_ends(agent: Agent) -> None:
     assert agent.worker.channel is not None
     agent.worker.channel.close()
     with suppress(BaseExceptionGroup):
-        await asyncio.wait_for(worker, 5)
+        await asyncio.wait_for(worker, 60)
     assert worker.done()
 
 
@@ -236,7 +236,7 @@ async def test_who_fills_a_gap_runs_the_function_of_the_other_stream_and_publish
     async def rows() -> list[int]:
         return [row["number"] for row in await agent.output.read()]
 
-    assert await eventually(rows, within=10) == [2, 3, 4, 5]
+    assert await eventually(rows, within=30) == [2, 3, 4, 5]
     assert await agent.output.committed() == {0: 0}, "the offsets of the other stream stay where they are"
     agent.worker.send(Finish())
     await worker

@@ -20,10 +20,10 @@ def first_violation(broken=None):
 
 
 def test_every_request_is_answered_once_whatever_happens() -> None:
-    verdicts = list(run_seeds(range(16), "services"))
+    verdicts = list(run_seeds(range(8), "services"))
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
-    assert sum(verdict.counts["requests"] for verdict in verdicts) > 20_000, "too quiet to prove anything"
-    assert sum(verdict.counts["reloads"] for verdict in verdicts) > 80
+    assert sum(verdict.counts["requests"] for verdict in verdicts) > 10_000, "too quiet to prove anything"
+    assert sum(verdict.counts["reloads"] for verdict in verdicts) > 40
 
 
 def test_a_seed_tells_the_same_story() -> None:

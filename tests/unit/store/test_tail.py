@@ -158,7 +158,7 @@ async def test_an_own_commit_while_the_log_is_read_is_there_once() -> None:
 async def test_a_watch_rests_until_something_may_be_below_its_prefix() -> None:
     log = Log()
     resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
-    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 60)
     log.write("/b/1")
     await log.tail.go_on(log.beat)
     assert not resting.done()
@@ -178,7 +178,7 @@ async def test_nobody_rests_who_is_behind() -> None:
 async def test_who_rests_is_woken_when_it_must_read_for_itself() -> None:
     log = Log()
     resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
-    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 60)
     log.commit("/b")
     log.trouble = Unavailable("away")
     await log.tail.go_on(log.beat)
@@ -189,7 +189,7 @@ async def test_who_rests_is_woken_when_it_must_read_for_itself() -> None:
 async def test_somebody_who_has_read_further_wakes_those_who_rest() -> None:
     log = Log()
     resting = asyncio.create_task(log.tail.rest("/a/", Revision(0)))
-    await asyncio.wait_for(log.tail.is_wanted.wait(), 1)
+    await asyncio.wait_for(log.tail.is_wanted.wait(), 60)
     log.commit("/a/1")
     log.tail.begin(Revision(1))
     assert await resting == 0

@@ -114,7 +114,7 @@ class World:
             is_there = status and status.state is state and wanted.items() <= status.offsets.items()
             return status if is_there else None
 
-        return await eventually(said, within=10)
+        return await eventually(said, within=30)
 
     async def output(self) -> list[tuple[int, int]]:
         """What is published."""
@@ -315,7 +315,7 @@ async def test_an_outage_of_the_source_is_told_and_passes(world: World) -> None:
         status = await world.status()
         return bool(status and "stopped" in status.trouble)
 
-    await eventually(told, within=10)
+    await eventually(told, within=30)
     world.topic.start()
     world.grow(0, 2)
     await world.until(TaskState.READING, p0=5)

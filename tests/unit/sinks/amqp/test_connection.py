@@ -28,7 +28,7 @@ async def server(talk: Talk) -> AsyncIterator[str]:
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with listener:
-        yield f"amqp://127.0.0.1:{listener.sockets[0].getsockname()[1]}?timeout=5s"
+        yield f"amqp://127.0.0.1:{listener.sockets[0].getsockname()[1]}?timeout=30s"
 
 
 async def opening(talk: Talk) -> RotaError:

@@ -188,8 +188,8 @@ async def test_nobody_waits_for_a_member_that_does_not_answer_while_it_asks_at_t
 
     clock = AgreedClock("etcd://a", (A,), members.clock, ask, sleep=lambda _: asyncio.sleep(0))
     first = await clock.now()
-    await asyncio.wait_for(is_silent.wait(), 10)
-    assert await asyncio.wait_for(clock.now(), 10) == first
+    await asyncio.wait_for(is_silent.wait(), 60)
+    assert await asyncio.wait_for(clock.now(), 60) == first
     await clock.close()
 
 
