@@ -49,7 +49,7 @@ export function runColumns(withJob) {
     [t("took"), (run) => (run.seconds == null ? (run.started ? span(Math.max(0, Math.floor((Date.now() - new Date(run.started)) / 1000))) : "–") : span(run.seconds)), "num"],
     [t("node"), (run) => (run.node ? link(place.node(run.node), run.node) : "–"), "wide"],
     [t("attempt"), (run) => run.attempt, "num wide"],
-    [t("cause"), (run) => run.cause, "wide"],
+    [t("cause"), (run) => t(`cause.${run.cause}`), "wide"],
     [t("error"), (run) => h("span", { title: run.error }, run.error || run.why || ""), "text wide"],
   ].filter(Boolean);
 }
@@ -85,7 +85,7 @@ function detail(id) {
         figure(t("exit code"), run.exit_code ?? "–", { tone: run.exit_code ? "bad" : "" }),
         figure(t("cpu time"), run.cpu_seconds == null ? "–" : span(run.cpu_seconds)),
         figure(t("peak memory"), bytes(run.peak_memory))),
-      facts([t("job"), link(place.job(run.job), run.job)], [t("due"), `${when(run.due)} · ${ago(run.due)}`], [t("cause"), `${run.cause}${run.by ? ` · ${run.by}` : ""}`],
+      facts([t("job"), link(place.job(run.job), run.job)], [t("due"), `${when(run.due)} · ${ago(run.due)}`], [t("cause"), `${t(`cause.${run.cause}`)}${run.by ? ` · ${run.by}` : ""}`],
         run.of && [t("repeats"), link(place.run(run.of), run.of)],
         run.not_before && [t("waits until"), `${clock(run.not_before)} · ${until(run.not_before)}`],
         run.skipped && [t("stands for"), t("n due times", { count: run.skipped.count })],
