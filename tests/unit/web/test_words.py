@@ -9,7 +9,7 @@ from tests.unit.web.test_routes import texts
 ENTRY = re.compile(r'^  "((?:[^"\\]|\\.)+)": "((?:[^"\\]|\\.)*)",$', re.M)
 SAID = re.compile(r'\bt\("([^"]+)"')
 VALUE = re.compile(r"\{(\w+)\}")
-MADE_UP = ("screen.", "state.")
+MADE_UP = ("cause.", "screen.", "state.")
 """How words begin whose rest is a value of the fleet."""
 
 ENGLISH = dict(ENTRY.findall(texts()["words/en.js"]))
