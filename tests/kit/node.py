@@ -142,7 +142,7 @@ class NodeUnderTest(Process):
         answer: dict[str, Any] = await control_socket.call(self.data, "status", 30)
         return answer
 
-    async def ready(self, within: float = 60.0) -> dict[str, Any]:
+    async def ready(self, within: float = 120.0) -> dict[str, Any]:
         """Its status, once it is ready."""
 
         async def look() -> dict[str, Any] | None:
