@@ -19,6 +19,9 @@ EVERY = 5.0
 LONG = 8 * 60.0
 """Seconds for which an agent must have lived to be judged: before that it still warms up."""
 
+JUMP = 24 * 2**20
+"""Bytes from one look to the next that are no leak: an agent that leads for the first time loads what a leader needs."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -31,7 +34,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Growth:
-    """One agent, from the middle third of its life to the last."""
+    """One agent, from the middle third of its life, since it has loaded what it needs, to the last."""
 
     node: str
     minutes: float
@@ -57,11 +60,18 @@ class Growth:
 
 
 def growth(node: str, looks: Sequence[Look]) -> Growth:
-    """How one agent grew; it was looked at three times at least."""
+    """How one agent grew since it has loaded what it needs; it was looked at three times at least."""
+    looks = _loaded(looks)
     middle, last = (looks[len(looks) * part // 3 : len(looks) * (part + 1) // 3] for part in (1, 2))
     memory = [median(look.memory for look in part) / 2**20 for part in (middle, last)]
     files = [float(median(look.files for look in part)) for part in (middle, last)]
     return Growth(node, (looks[-1].at - looks[0].at) / 60, (memory[0], memory[1]), (files[0], files[1]))
+
+
+def _loaded(looks: Sequence[Look]) -> Sequence[Look]:
+    """Those after the last jump: what grows without end does so all the time."""
+    jumps = [at for at in range(1, len(looks) - 2) if looks[at].memory - looks[at - 1].memory > JUMP]
+    return looks[jumps[-1] :] if jumps else looks
 
 
 class Vitals:

@@ -104,6 +104,13 @@ def test_an_agent_that_keeps_files_open_is_not_either() -> None:
     assert not found.is_flat
 
 
+def test_an_agent_that_leads_late_is_judged_from_then_on() -> None:
+    stays, grows = [130] * 10, [130 + 10 * minute for minute in range(10)]
+    assert growth("a", looks(70, 71, 72, 72, 73, *stays)).is_flat
+    assert not growth("a", looks(70, 71, 72, 72, 73, *grows)).is_flat
+    assert not growth("a", looks(70, 71, 72, 72, 73, 74, 74, 75, 130, 131, 132)).is_judged
+
+
 def test_a_short_life_is_not_judged() -> None:
     assert not growth("a", looks(50, 90, 130)).is_judged
 
