@@ -107,7 +107,7 @@ class Supervisor:
         """Has a tick found something to do?"""
 
         self._looked_at = Revision(0)
-        """The revision that the balance was last looked at."""
+        """How new the view was when the balance was last looked at."""
 
         self._waiting: frozenset[str] = frozenset()
         self._began = clock.wall()
@@ -134,7 +134,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(TICK)
             self._tell_drained()
-            is_moved = self._config.rebalance and self._view.revision != self._looked_at
+            is_moved = self._config.rebalance and self._view.changed != self._looked_at
             if is_moved or self._waiting or self._overdue():
                 self._is_due = True
                 self._news.set()
@@ -230,7 +230,7 @@ class Supervisor:
         found = shifts(view, self._how, self._clock.wall(), most, ramp)
         self._budget.spend(len(found))
         if len(found) < most:
-            self._looked_at = view.revision  # there is no more to do until something changes
+            self._looked_at = view.changed  # there is no more to do until something changes
         return found
 
     def _evicted(self) -> set[Key]:

@@ -61,7 +61,9 @@ class FleetView:
         }
         """What the view is made of, by prefix, in the order in which it is read: what others speak of comes first."""
 
-        self.revision = Revision(0)
+        self.revision = self.changed = Revision(0)
+        """Up to where it is read, and the last commit that was about something in it."""
+
         self.nodes: dict[NodeId, Node] = {}
         self.work: dict[NodeId, NodeStatus] = {}
         self.loads: dict[NodeId, NodeLoad] = {}
@@ -124,13 +126,14 @@ class FleetView:
                     break
                 after = listing.entries[-1].key
         assert at is not None
-        self.revision = at
+        self.revision = self.changed = at
         self.dirty = {*self.resources, *self.holds, *self.statuses}
 
     def fold(self, commit: Commit) -> None:
         """Take in one commit."""
         for change in commit.changes:
-            self._see(change.key, change.entry)
+            if self._see(change.key, change.entry):
+                self.changed = commit.revision
         self.revision = commit.revision
 
     def slots(self, node_id: NodeId) -> int:
@@ -167,10 +170,12 @@ class FleetView:
         record = self.resources.get(hold.resource)
         return (record.priority if record else -1, -hold.epoch)
 
-    def _see(self, key: Key, entry: Entry | None) -> None:
+    def _see(self, key: Key, entry: Entry | None) -> bool:
+        """Take in one entry; is it part of the view?"""
         begins = key.find("/", 1) + 1
         if see := self._sights.get(key[:begins]):
             see(key[begins:], entry)
+        return see is not None
 
     def _see_resource(self, name: str, entry: Entry | None) -> None:
         _put(self.resources, name, _sane(understood(ResourceRecord, entry, log)))

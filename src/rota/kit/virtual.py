@@ -10,6 +10,7 @@ not even its time-outs, until it thaws; a crashed one never runs again, and its 
 
 import asyncio
 import contextvars
+from asyncio.format_helpers import _format_callback_source
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -67,7 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     the heap compares numbers. Sockets are never looked at: in virtual time there is no outside world to wait for.
     """
 
-    _ready: deque[asyncio.Handle]  # asyncio's own, which its stubs do not tell of
+    _ready: deque["_Handle"]  # asyncio's own, which its stubs do not tell of
     _stopping: bool
 
     def __init__(self) -> None:
@@ -86,6 +87,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._ready.append(handle)
         return handle
 
+    def _call_soon(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> asyncio.Handle:
+        """How asyncio takes what comes from other threads."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        when = self._now + delay
+        handle = _Handle(self, when, callback, args, context)
+        heappush(self._timers, (when, next(self._numbers), handle))
+        return handle
+
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
@@ -94,20 +109,33 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return handle
 
     def _run_once(self) -> None:
-        """One turn: jump if nothing is ready, and run what is."""
+        """Turn until it is to stop. A turn jumps if nothing is ready, and runs what is; what that makes ready waits."""
         ready, timers = self._ready, self._timers
-        while timers and timers[0][2]._cancelled:
-            heappop(timers)
-        if not ready and not self._stopping:
-            if not timers:
-                raise Deadlock("nothing is ready and no timer is set")
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            ready.append(heappop(timers)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+        while True:
+            while timers and timers[0][2]._cancelled:
+                heappop(timers)
+            if not ready and not self._stopping:
+                if not timers:
+                    raise Deadlock("nothing is ready and no timer is set")
+                self._now = max(self._now, timers[0][0])
+            while timers and timers[0][0] <= self._now:
+                ready.append(heappop(timers)[2])
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                group = handle.group
+                if handle._cancelled:
+                    continue
+                if group is not None and group.is_frozen:
+                    group.hold(partial(ready.append, handle))
+                    continue
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    handle.tell(error)
+            if self._stopping:
+                return
 
 
 class _Handle(asyncio.TimerHandle):
@@ -116,6 +144,10 @@ class _Handle(asyncio.TimerHandle):
     __slots__ = ("group",)
 
     _loop: VirtualLoop
+    _callback: Callable[..., Any]
+    _context: contextvars.Context
+    _scheduled = False  # for all of them alike: what asyncio would keep with each
+    _source_traceback = _repr = None
 
     def __init__(
         self,
@@ -128,20 +160,17 @@ class _Handle(asyncio.TimerHandle):
         if context is None:
             context = contextvars.copy_context()
         self._loop, self._when, self._callback, self._args, self._context = loop, when, callback, args, context
-        self._cancelled = self._scheduled = False
-        self._source_traceback = self._repr = None
+        self._cancelled = False
         self.group = context.get(_group)
 
     def cancel(self) -> None:
         self._cancelled = True
         self._callback, self._args = _nothing, ()  # what it would have used can go
 
-    def _run(self) -> None:
-        group = self.group
-        if group is not None and group.is_frozen:
-            group.hold(partial(self._loop._ready.append, self))
-        else:
-            super()._run()
+    def tell(self, error: BaseException) -> None:
+        """Tell the loop's handler what nobody caught, in asyncio's words."""
+        message = f"Exception in callback {_format_callback_source(self._callback, self._args)}"
+        self._loop.call_exception_handler({"message": message, "exception": error, "handle": self})
 
 
 def _nothing() -> None:

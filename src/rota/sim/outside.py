@@ -38,8 +38,7 @@ def in_process(process: Process, delay: float, callback: Callable[[], None]) -> 
         if not process.is_dead:
             callback()
 
-    with process.group.enter():
-        asyncio.get_running_loop().call_later(delay, happen)
+    asyncio.get_running_loop().call_later(delay, happen, context=process.context)
 
 
 class Link:

@@ -170,7 +170,7 @@ class RelayScenario:
             task = asyncio.create_task(random.choice(drawn)(random.choice((2.0, 8.0, 25.0, 70.0))))
             running.add(task)
             task.add_done_callback(running.discard)
-            await asyncio.sleep(random.uniform(0.5, 15.0) * self._pace)
+            await asyncio.sleep(min(random.uniform(0.5, 15.0) * self._pace, until - self._world.time))
         self._moves = False
         for task in list(running):
             task.cancel()

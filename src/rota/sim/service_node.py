@@ -349,6 +349,9 @@ class SimNode:
         self.table = table(summary, dict.fromkeys([*map(int, summary.groups), ROUTER], 1))
         self._loop = asyncio.get_running_loop()
         self.proxies = [SimProxy(self, make(self.table)) for _ in range(summary.proxies)]
+        self._posts: dict[int, dict[str, Post]] = {}
+        """By generation: asked for often, and always the same."""
+
         self._last = 0
         self._is_woken = False
         self._timer: asyncio.TimerHandle | None = None
@@ -362,8 +365,10 @@ class SimNode:
     @property
     def posts(self) -> dict[str, Post]:
         """What the wanted generation asks for."""
-        app = AppSummary(name="sim", start="fork", services=(self.summaries[self.target],))
-        return posts(app, (), 0, CONFIG)
+        if self.target not in self._posts:
+            app = AppSummary(name="sim", start="fork", services=(self.summaries[self.target],))
+            self._posts[self.target] = posts(app, (), 0, CONFIG)
+        return self._posts[self.target]
 
     @property
     def is_settled(self) -> bool:

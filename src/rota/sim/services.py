@@ -20,7 +20,7 @@ workers. Then the faults stop, while reloads go on; at the end the service stops
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -325,10 +325,11 @@ class Services:
 
     def turned(self, proxy: SimProxy) -> None:
         """Look at all that a proxy knows."""
+        tickets = list(_tickets(proxy.dispatch))
         for broken in (
             *self._broken_by_seats(proxy.dispatch, proxy.now),
-            *self._broken_by_queues(proxy.dispatch, proxy.now),
-            *self._broken_by_figures(proxy.dispatch),
+            *self._broken_by_queues(proxy.dispatch, tickets, proxy.now),
+            *self._broken_by_figures(proxy.dispatch, tickets),
         ):
             self._world.violate(broken)
 
@@ -349,7 +350,7 @@ class Services:
             if not any(_had_its_time(ticket, now) for ticket in seat.held.values()):
                 yield f"worker {seat.worker} is overdue, and had no request for all of its time"
 
-    def _broken_by_queues(self, dispatch: Dispatch, now: float) -> Iterator[str]:
+    def _broken_by_queues(self, dispatch: Dispatch, tickets: Collection[Ticket], now: float) -> Iterator[str]:
         for group in dispatch.groups.values():
             lines = [len(line) for line in group.lines.values()]
             if group.pending != sum(lines) + len(group.again):
@@ -358,15 +359,15 @@ class Services:
                 yield f"group {group.number} has too many waiting: {lines}"
             if group.free and group.pending:
                 yield f"group {group.number} lets {group.pending} wait beside an idle worker"
-        for ticket in _tickets(dispatch):
+        for ticket in tickets:
             if ticket.seat is None and not ticket.caller.is_open:
                 yield f"request {ticket.number} waits, and its client is gone"
             if ticket.deadline is not None and ticket.deadline <= now and not ticket.is_answered:
                 yield f"request {ticket.number} is late, and was not answered"
 
-    def _broken_by_figures(self, dispatch: Dispatch) -> Iterator[str]:
+    def _broken_by_figures(self, dispatch: Dispatch, tickets: Collection[Ticket]) -> Iterator[str]:
         gone = dispatch.drops["client gone"] + dispatch.drops["answer to a client that is gone"]
-        here = sum(not ticket.is_answered for ticket in _tickets(dispatch))
+        here = sum(not ticket.is_answered for ticket in tickets)
         if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
             yield (
                 f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "

@@ -82,7 +82,7 @@ class Streams:
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next."""
         self.world, self._broken, self._pace = world, broken, pace
-        self._tell_every = min(pace, 10.0)
+        self._tell_every = min(pace, 12.0)
         """Seconds between the statuses of a task; what waits for them does not wait for ever."""
 
         self._name = f"sim-{world.seed}"

@@ -8,6 +8,7 @@ kill −9, and neither lets it clean up.
 """
 
 import asyncio
+import contextvars
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,9 @@ class Process:
         self.is_dead = False
         with self.group.enter():
             self.task = asyncio.ensure_future(program(machine))
+            self.context = contextvars.copy_context()
+            """Of what happens in it without its doing."""
+
         self.task.add_done_callback(lambda task: machine.ended(self))
 
 

@@ -74,7 +74,9 @@ class Universe:
         self._history: list[_Step] = []
         self._leases: dict[LeaseId, _Granted] = {}
         self._lease_numbers = count(1)
-        self._waiting: dict[asyncio.Future[Revision], Key] = {}
+        self._waiting: dict[Key, dict[asyncio.Future[Revision], None]] = {}
+        """Those who wait for news below a prefix. Many wait for the same, so each prefix is compared once."""
+
         self.loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
@@ -137,11 +139,11 @@ class Universe:
         if found := self.since(prefix, after):
             return Revision(found[0].revision - 1)
         waiter: asyncio.Future[Revision] = self.loop.create_future()
-        self._waiting[waiter] = prefix
+        self._waiting.setdefault(prefix, {})[waiter] = None
         try:
             return await waiter
         finally:
-            self._waiting.pop(waiter, None)
+            self._waiting.get(prefix, {}).pop(waiter, None)
 
     def grant(self, ttl: timedelta) -> LeaseId:
         """A new lease."""
@@ -195,9 +197,9 @@ class Universe:
     def _tell(self, changes: Iterable[Change], before: Revision) -> None:
         """Wake those who wait for news below a prefix of one of these."""
         touched = [change.key for change in changes]
-        for waiter, prefix in self._waiting.items():
-            for key in touched:
-                if key.startswith(prefix) and not waiter.done():
+        for prefix in [each for each in self._waiting if any(key.startswith(each) for key in touched)]:
+            for waiter in self._waiting.pop(prefix):
+                if not waiter.done():
                     waiter.set_result(before)
 
     def _place(self, key: Key, old: Entry | None, new: Entry | None) -> None:
@@ -228,8 +230,8 @@ class Universe:
         return {key: entry for key, entry in entries.items() if entry is not None}
 
     def _index(self, revision: Revision) -> int:
-        """Where the history goes on past `revision`."""
-        return bisect_left(self._history, revision + 1, key=lambda step: step.commit.revision)
+        """Where the history goes on past `revision`: each step is one revision after the one before."""
+        return max(0, revision - self._compacted)
 
 
 class MemoryStore:

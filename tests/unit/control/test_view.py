@@ -73,3 +73,12 @@ def test_what_is_stopping_already_frees_its_slot() -> None:
     told.assign("1")
     told.assign("2", stopping=True)
     assert told.view.overfull() == set()
+
+
+def test_the_view_is_as_new_as_the_last_commit_about_it() -> None:
+    told = Told(slots=3)
+    changed = told.view.changed
+    told.see("/job-runs/tick-1", SlotsSet(node=A, slots=1, since=EPOCH))
+    assert (told.view.changed, told.view.revision) == (changed, changed + 1)
+    told.assign("lobby")
+    assert told.view.changed == told.view.revision == changed + 2

@@ -124,3 +124,26 @@ def test_an_answer_that_came_during_the_freeze_counts_although_the_time_is_up() 
         return await asking
 
     assert virtual.run(main()) == "here"
+
+
+def test_what_another_thread_hands_over_is_run() -> None:
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[str] = loop.create_future()
+        loop.call_soon_threadsafe(done.set_result, "run")
+        return await done
+
+    assert virtual.run(main()) == "run"
+
+
+def test_what_nobody_caught_is_told_to_the_handler() -> None:
+    async def main() -> list[str]:
+        loop, told = asyncio.get_running_loop(), list[str]()
+        loop.set_exception_handler(lambda _, context: told.append(f"{context['message']}: {context['exception']!r}"))
+        loop.call_later(1, int, "no number")
+        await asyncio.sleep(2)
+        return told
+
+    (said,) = virtual.run(main())
+    assert said.startswith("Exception in callback int('no number')")
+    assert "ValueError" in said

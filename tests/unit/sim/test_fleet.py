@@ -2,8 +2,11 @@
 
 import pytest
 
-from rota.sim.fleet import PLANTED
+from rota.sim.fleet import FAULTS_END, PLANTED
 from rota.sim.run import run_seed
+
+LONGEST_PAUSE = 25.0
+"""Seconds that may pass between two faults, and so between the last one and the time to heal."""
 
 FOUND = {
     "fence": "was accepted in term",
@@ -28,6 +31,9 @@ def test_all_kinds_get_along_whatever_happens() -> None:
     }.items():
         assert counts[what] > least, f"too few {what} to prove anything"
     assert counts["messages delivered"] > 150
+    for verdict in verdicts:
+        (healed,) = [line for line in verdict.story if line.endswith("brokers are well")]
+        assert float(healed.split()[0]) <= FAULTS_END + LONGEST_PAUSE
 
 
 def test_the_same_seed_tells_the_same_story() -> None:

@@ -168,7 +168,7 @@ class Scheduler:
         await self._owner.release(taken_back)
         self._look()
         steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
-        ripe = self._ripe(steps, self._my_wait(now))
+        ripe = self._ripe(steps, self._my_wait(now) if steps else timedelta())
         written = await self._writer.write(ripe, self._tell_all)  # those of the first commit begin at once
         self._retry = IDLE if len(written) == len(ripe) else RETRY
         return bool(written)
@@ -203,6 +203,8 @@ class Scheduler:
 
     def _bindings(self, claims: list[Claim], now: datetime) -> Iterator[Step]:
         """Runs that are made, and runs that get a node, each job's together."""
+        if not claims and not self._view.waiting:
+            return  # so it is in most turns, and who could take a run need not be known
         members = self._members()
         room = sum(max(0, member.free) + member.spare for member in members if not member.barred)
         made = {claim.job: claim for claim in claims}

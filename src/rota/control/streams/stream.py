@@ -93,6 +93,7 @@ class StreamKeeper:
         self._placed_by: dict[str, int | None] = {}
         """Replicas of each group's resource, as they are written."""
 
+        self._understood: tuple[StreamRecord, StreamSpec] | None = None
         self._status: Entry | None = None
         self._wishes: Entry | None = None
         self._wished = StreamWishes()
@@ -165,12 +166,20 @@ class StreamKeeper:
                 self._are_wishes_known.set()
                 self._bell.ring()
 
+    @property
+    def _spec(self) -> StreamSpec:
+        """The declaration, as it is now; it is understood anew only when it has changed."""
+        record = self._record()
+        if self._understood is None or self._understood[0] is not record:
+            self._understood = record, spec_of(record)
+        return self._understood[1]
+
     # A turn
 
     async def _turn(self, now: datetime) -> None:
         """Look, plan, write."""
         try:
-            spec = spec_of(self._record())
+            spec = self._spec
             output = await self._outside.output(spec)
             self._account.committed = await output.committed()
             await self._look(spec, now)
@@ -406,7 +415,7 @@ class StreamKeeper:
             self._wishes = Entry(write.key, write.value, revision, revision)
             self._wished = codec.decode(StreamWishes, write.value)
         if said is not None and said.tasks != status.tasks:
-            tasks, before = (each or spec_of(self._record()).tasks for each in (status.tasks, said.tasks))
+            tasks, before = (each or self._spec.tasks for each in (status.tasks, said.tasks))
             self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
         if said is None or said.state is not status.state:
             self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)

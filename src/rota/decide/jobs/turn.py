@@ -11,6 +11,7 @@ duty. The others go by load, the idlest first.
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from rota.model.ids import NodeId
 
@@ -21,15 +22,19 @@ STEP = timedelta(milliseconds=250)
 def feeder(nodes: Mapping[NodeId, float], now: datetime) -> NodeId | None:
     """Who goes first in this minute, if nobody holds the duty."""
     minute = int(now.timestamp()) // 60
-    return max(
-        nodes, key=lambda node: hashlib.blake2b(f"{minute} {node}".encode(), digest_size=8).digest(), default=None
-    )
+    return max(nodes, key=lambda node: _lot(minute, node), default=None)
 
 
 def rank(me: NodeId, nodes: Mapping[NodeId, float], first: NodeId | None) -> int:
     """My place in the order: 0 goes first. `nodes` maps every node to its load score."""
     order = sorted(nodes, key=lambda node: (node != first, nodes[node], node))
     return order.index(me) if me in nodes else len(order)
+
+
+@lru_cache(maxsize=10_000)  # all nodes of a large fleet: this is asked many times in a minute
+def _lot(minute: int, node: NodeId) -> bytes:
+    """What a node draws for a minute."""
+    return hashlib.blake2b(f"{minute} {node}".encode(), digest_size=8).digest()
 
 
 def wait(me: NodeId, nodes: Mapping[NodeId, float], holder: NodeId | None, now: datetime) -> timedelta:

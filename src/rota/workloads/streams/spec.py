@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from hashlib import sha1
 from typing import Self
 
@@ -99,7 +100,7 @@ class StreamSpec:
         """How it was said where the stream ends; nothing if it does not."""
         return "ranges" if self.ranges else self.upto or ""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A short name of where it reads and where it goes; all else may change under way."""
         return sha1(f"{self.source}\n{self.sink}".encode(), usedforsecurity=False).hexdigest()[:DIGEST]
