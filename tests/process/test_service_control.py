@@ -46,11 +46,11 @@ class Steered(NodeUnderTest):
     """A node with a service and an admin door."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.gate = free_port(), folder / "gate"
+        self.port = free_port()
         self.password = folder / "password"
         folder.mkdir(exist_ok=True)
         self.password.write_text("secret\n")
-        app = APP.replace("PORT", str(self.port)).replace("GATE", str(self.gate))
+        app = APP.replace("PORT", str(self.port)).replace("GATE", str(folder / "gate"))
         super().__init__(folder, app=app.replace("PASSWORD", str(self.password)))
 
     async def burstctl(self, *arguments: object, password: str = "secret") -> str:

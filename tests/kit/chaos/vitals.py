@@ -20,7 +20,7 @@ LONG = 8 * 60.0
 """Seconds for which an agent must have lived to be judged: before that it still warms up."""
 
 JUMP = 24 * 2**20
-"""Bytes from one look to the next that are no leak: an agent that leads for the first time loads what a leader needs."""
+"""Bytes from one look to the next that are no leak: who leads for the first time loads what a leader needs."""
 
 
 @dataclass(frozen=True)
