@@ -41,7 +41,7 @@ chaos: setup     ## a real fleet with all kinds under kills, freezes, cuts, outa
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 
-show-%: setup    ## run what an issue must show, e.g. make show-ground
+show-%: setup    ## run what an issue must show, e.g. make show-ground, or some of its parts: PARTS=word,word
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.$*
 
