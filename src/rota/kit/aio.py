@@ -1,14 +1,26 @@
 """What asyncio leaves to its users."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-def heed_cancellation() -> None:
-    """Raise CancelledError if this task was asked to stop while it was busy failing.
+async def apart(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns, which runs in a task of its own; CancelledError if this one was asked to stop meanwhile.
 
-    When a task group fails and is cancelled at the same moment, asyncio (before 3.13) raises the failure and forgets
-    the cancellation. Whoever handles such a failure and goes on must ask here first, or it cannot be stopped.
+    For work with task groups whose failure is handled by somebody who goes on. Before Python 3.13 a group that fails
+    says the wrong thing of its task: if that was cancelled at the same moment, the failure is raised and the
+    cancellation forgotten; and if a member failed while the group only waited for its members, the task counts as
+    cancelled for ever although nobody asked for it. Neither reaches beyond the task that the groups are in.
     """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+    me, task = asyncio.current_task(), asyncio.ensure_future(work)
+    assert me is not None
+    before = me.cancelling()
+    try:
+        return await task
+    except BaseException as error:
+        if me.cancelling() > before:
+            raise asyncio.CancelledError from error
+        raise

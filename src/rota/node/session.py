@@ -74,13 +74,12 @@ async def in_session(
         session = await join(store, identity, clock, jitter)
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
-            await _run(store, session, body, jitter)
+            await aio.apart(_run(store, session, body, jitter))
             return
         except* LeaseLost:
             log.warning("session ended", extra={"node": session.node.id, "session": session.node.session})
         finally:
             await _leave(store, session)
-        aio.heed_cancellation()
 
 
 async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:

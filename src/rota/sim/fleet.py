@@ -116,7 +116,7 @@ class FleetScenario:
         self._world = world
         self._is_unfenced = "term" in mistakes
         self._election = Election(world, None, pace=5)
-        self._resources = Resources(world, None, names=6, pace=self._pace(8))
+        self._resources = Resources(world, None, names=6, slots=SLOTS, pace=self._pace(8))
         self._jobs = Jobs(world, mistakes.get("jobs"), jobs=JOBS, pace=self._pace(8))
         self._streams = Streams(world, mistakes.get("streams"), pace=self._pace(8))
         self._relay = RelayScenario(world, mistakes.get("relay"), nodes=NODES, pace=self._pace(10))

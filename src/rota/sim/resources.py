@@ -140,9 +140,11 @@ class SimWork:
 class Resources:
     """One run of the scenario."""
 
-    def __init__(self, world: World, broken: str | None, *, names: int = 14, pace: float = 1.0) -> None:
+    def __init__(
+        self, world: World, broken: str | None, *, names: int = 14, slots: int = SLOTS, pace: float = 1.0
+    ) -> None:
         """`names`: resources of a kind at most; `pace`: by how much longer it takes from one thing to the next."""
-        self._world, self._broken, self._names, self._pace = world, broken, names, pace
+        self._world, self._broken, self._names, self._slots, self._pace = world, broken, names, slots, pace
         self._work: dict[Process, SimWork] = {}
         self.terms = 0
         self.writes = 0
@@ -205,7 +207,9 @@ class Resources:
             finally:
                 work.end_session()
 
-        identity = Identity(node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, slots=SLOTS)
+        identity = Identity(
+            node=NodeId(machine.name), home=machine.name, role=Role.BOTH, lease_ttl=TTL, slots=self._slots
+        )
         async with asyncio.TaskGroup() as parts:
             parts.create_task(work.run())
             parts.create_task(in_session(machine.store, identity, machine.clock, body, jitter))
@@ -241,7 +245,7 @@ class Resources:
             used.update(nodes)
             if len(set(nodes)) < len(nodes):
                 self._world.violate(f"two tasks of {name} on one node")
-        if over := [node for node, count in used.items() if count > SLOTS]:
+        if over := [node for node, count in used.items() if count > self._slots]:
             self._world.violate(f"{over[0]} has more tasks than slots")
         self._check_exclusive()
 

@@ -152,7 +152,9 @@ class World:
         self.story.append(f"{self.time:9.3f} {what}")
 
     def violate(self, what: str) -> None:
-        """A rule was broken."""
+        """A rule was broken; none is while all is torn down, and the dead finish what they were at."""
+        if self.is_over:
+            return
         self.tell(f"VIOLATION: {what}")
         self.violations.append(what)
 

@@ -9,7 +9,7 @@ import pytest
 
 from rota.kit import virtual
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Invalid
+from rota.model.errors import Conflict, Invalid, LeaseLost
 from rota.model.ids import NodeId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
@@ -61,6 +61,27 @@ def test_a_lost_lease_ends_the_body_and_begins_a_new_session() -> None:
     first, second = virtual.run(main())
     assert first.node.session != second.node.session
     assert first.node.id == second.node.id
+
+
+def test_a_member_of_the_body_that_finds_the_lease_lost_begins_a_new_session_too() -> None:
+    async def main() -> int:
+        lives: list[Session] = []
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def lose(session: Session) -> None:
+                await asyncio.sleep(1)
+                raise LeaseLost(session.keeper.lease)
+
+            async def body(session: Session) -> None:
+                lives.append(session)
+                async with asyncio.TaskGroup() as members:  # which only waits for them, as a node's does
+                    if len(lives) < 3:
+                        members.create_task(lose(session))
+
+            await in_session(store, identity(), CLOCK, body)
+        return len(lives)
+
+    assert virtual.run(main()) == 3
 
 
 def test_a_restart_on_the_same_folder_does_not_wait_for_its_old_lease() -> None:

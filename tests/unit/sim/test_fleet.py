@@ -40,6 +40,10 @@ def test_the_same_seed_tells_the_same_story() -> None:
     assert run_seed(3, "fleet").digest == run_seed(3, "fleet").digest
 
 
+def test_seed_137_has_every_node_back_though_one_of_its_parts_found_the_lease_lost_first() -> None:
+    assert run_seed(137, "fleet").violations == ()
+
+
 def test_seed_10_ends_though_a_machine_was_to_die_when_all_was_over() -> None:
     assert run_seed(10, "fleet").violations == ()
 
