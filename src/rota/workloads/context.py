@@ -7,7 +7,7 @@ another thread, and `call` carries a coroutine there and brings the answer back.
 Nothing here starts a thread or a loop, or knows where messages go.
 """
 
-import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +73,10 @@ class Stopping:
 
 def _check_no_loop() -> None:
     """Refuse to stop a loop, and all that runs on it."""
+    if "asyncio" not in sys.modules:
+        return  # an app that is only declared need not load it
+    import asyncio  # noqa: PLC0415
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
