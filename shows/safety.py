@@ -153,11 +153,12 @@ async def _fuzzed(place: Path, names: Sequence[str]) -> list[Line]:
         assert set(fuzzers) == {name for strand in STRANDS for name in strand}
         for name in names:
             await fuzzers[name](WARM, 2)  # first of all they load what they need, and buffers find their size
-            before = fuzzed.memory()
+            before, processes = fuzzed.memory(), len(fuzzed.node.family())
             tally = await fuzzers[name](SECONDS, 1)
             grew, is_well = fuzzed.memory() - before, fuzzed.is_well()
             line = _told(name, tally)
-            figure = f"{line.figure}; {grew / 2**20:+.0f} MiB"
+            more = len(fuzzed.node.family()) - processes
+            figure = f"{line.figure}; {grew / 2**20:+.0f} MiB, {more:+d} processes"
             lines.append(Line(line.is_ok and is_well and grew < GROWTH, line.item, figure))
         traces = fuzzed.node.errors.read_text().count("Traceback")
         lines.append(Line(traces == 0, f"no traceback in the node's log after {', '.join(names)}", str(traces)))
