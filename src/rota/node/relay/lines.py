@@ -59,6 +59,9 @@ class Coming:
         self.line: Line | None = None
         """None until it is opened."""
 
+        self.patience: asyncio.TimerHandle | None = None
+        """Ends it if it says nothing; it must not keep what has ended by itself."""
+
         largest = {"largest": LARGEST_OPENING} if self.is_peer else {}
         self.wire = Wire(sock, self._heard, self._ended, **largest)
 
@@ -109,7 +112,7 @@ class Lines:
         """Somebody came through the door; it should say who it is."""
         coming = Coming(self, sock, None, certificate)
         self._comings.add(coming)
-        asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
+        coming.patience = asyncio.get_running_loop().call_later(OPENING, self._see_off, coming)
 
     def revoke(self, serials: Collection[str]) -> None:
         """Let go of relays whose certificates were taken back, and take none of them any more."""
@@ -185,6 +188,8 @@ class Lines:
 
     def ended(self, coming: Coming) -> None:
         """A line broke."""
+        if coming.patience is not None:
+            coming.patience.cancel()
         self._comings.discard(coming)
         if coming.line is not None:
             self._by_line.pop(coming.line, None)
