@@ -13,9 +13,10 @@ from rota.committers.open import open_committer, open_output
 from rota.committers.port import Committer, Swept
 from rota.committers.verdict import Turn
 from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
-from tests.kit.committers import HARNESSES, STREAM, CommitterHarness, numbers, params, ranges, rows
+from tests.kit.committers import HARNESSES, STREAM, CommitterHarness, move, numbers, params, ranges, rows
 from tests.kit.publisher import LAST
 
 
@@ -236,10 +237,45 @@ async def test_law_5_groups_do_not_disturb_each_other(shared: CommitterHarness, 
 async def test_law_7_offsets_are_moved_as_expected_or_not_at_all(committer: Committer) -> None:
     await committer.begin({0: 10, 1: 10})
     with pytest.raises(Conflict, match="partition 1 is committed up to 10"):
-        await committer.move({0: 0, 1: 0}, {0: 10, 1: 9})
+        await committer.move(move("a", {0: 10, 1: 9}, {0: 0, 1: 0}))
     assert await committer.committed() == {0: 10, 1: 10}
-    await committer.move({0: 3, 5: 1}, {0: 10})
+    made = move("a", {0: 10}, {0: 3, 5: 1})
+    assert await committer.move(made) == made
     assert await committer.committed() == {0: 3, 1: 10, 5: 1}
+
+
+async def test_law_7_a_move_is_made_once_wherever_the_offsets_have_come_to(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 10})
+    made = await committer.move(move("a", {0: 10}, {0: 20}))
+    assert await publish(committer, (0, 20, 25)) is Turn.PUBLISHED
+    async with open_committer(output.url(), STREAM, store) as other:
+        assert await other.move(move("a", {0: 25}, {0: 40})) == made
+        assert await other.committed() == {0: 25}
+        await other.move(move("b", {0: 25}, {0: 20}))
+    assert await committer.committed() == {0: 20}
+
+
+async def test_law_7_offsets_that_a_publish_came_to_are_no_move(committer: Committer) -> None:
+    await committer.begin({0: 10})
+    assert await publish(committer, (0, 10, 20)) is Turn.PUBLISHED
+    with pytest.raises(Conflict, match="partition 0 is committed up to 20"):
+        await committer.move(move("a", {0: 10}, {0: 20}))
+    made = move("a", {0: 20}, {0: 20})
+    assert await committer.move(made) == made
+
+
+async def test_law_7_of_concurrent_moves_of_one_id_one_is_made(shared: CommitterHarness, store: Store) -> None:
+    async with AsyncExitStack() as stack:
+        several = [await stack.enter_async_context(open_committer(shared.url(), STREAM, store)) for _ in range(4)]
+        await several[0].begin({0: 10})
+        asked = [one.move(move("a", {0: 10}, {0: number})) for number, one in enumerate(several)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(isinstance(each, MoveRecord | Conflict) for each in answers), answers
+        (made,) = {each.after[0] for each in answers if isinstance(each, MoveRecord)}
+        assert await several[0].committed() == {0: made}
+        assert (await several[1].move(move("a", {0: made}, {0: 99}))).after == {0: made}
 
 
 # Law 8: the sweep takes what can never be published

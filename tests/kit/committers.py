@@ -6,6 +6,7 @@ To add one: a class here and a line in HARNESSES.
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -16,11 +17,13 @@ import pytest
 from rota.committers.memory import MemoryCommitter
 from rota.kit.clock import SYSTEM
 from rota.model.manifest import Range
+from rota.model.stream import MoveRecord
 from rota.store import Store
 from tests.kit.harness import MysqlHarness, PostgresHarness, StoreHarness
 from tests.kit.servers import Server
 
 STREAM = "clicks"
+NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 
 
 def ranges(*spans: tuple[int, int, int]) -> list[Range]:
@@ -31,6 +34,11 @@ def ranges(*spans: tuple[int, int, int]) -> list[Range]:
 def rows(partition: int, start: int, end: int) -> list[dict[str, Any]]:
     """What becomes of records: a row for each."""
     return [{"part": partition, "number": number, "word": f"w{number}"} for number in range(start, end)]
+
+
+def move(id: str, before: dict[int, int], after: dict[int, int]) -> MoveRecord:
+    """Offsets that somebody sets by hand."""
+    return MoveRecord(id=id, stream=STREAM, before=before, after=after, by="me", why="so", at=NOON)
 
 
 def numbers(found: Iterable[tuple[int, int]], partition: int) -> list[int]:

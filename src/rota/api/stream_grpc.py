@@ -207,6 +207,7 @@ def _skip(skip: SkipRecord) -> pb.StreamSkip:
 
 def _move(move: MoveRecord) -> pb.StreamMove:
     return pb.StreamMove(
+        id=move.id,
         before=move.before,
         after=move.after,
         by=move.by,

@@ -15,7 +15,7 @@ from rota.committers.verdict import Turn, Verdict, judge
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.manifest import CommittedOffset, Manifest, Offsets, Range
-from rota.model.stream import origin
+from rota.model.stream import MoveRecord, origin
 from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
 
 PAGE = 500
@@ -60,19 +60,23 @@ class Catalogue:
                 continue  # the offsets moved meanwhile: look again
             return verdict
 
-    async def move(self, offsets: Offsets, expect: Offsets) -> None:
-        """Set offsets if they are where the caller expects them."""
+    async def move(self, move: MoveRecord) -> MoveRecord:
+        """Set offsets if they are where they were before, and put it on record in the same commit; what was set."""
+        made = keys.stream_move(self._stream, move.id)
+        if (entry := await self._store.get(made)) is not None:
+            return codec.decode(MoveRecord, entry.value)
         found = await self._entries()
-        writes: list[Write] = []
-        expected: list[Expect] = []
-        for partition, offset in offsets.items():
+        writes: list[Write] = [Put(made, codec.encode(move))]
+        expected: list[Expect] = [Absent(made)]
+        for partition, offset in move.after.items():
             entry, key = found.get(partition), keys.stream_offset(self._stream, partition)
             at = _offset(entry) if entry else None
-            if at != expect.get(partition):
+            if at != move.before.get(partition):
                 raise moved(self._stream, partition, at)
             writes.append(Put(key, codec.encode(CommittedOffset(offset=offset))))
             expected.append(At(key, entry.modified) if entry else Absent(key))
         await self._store.commit(*writes, expect=expected)
+        return move
 
     async def published(self, draft: str) -> Manifest | None:
         """What a draft became; None if it is not published."""

@@ -9,6 +9,7 @@ from rota.committers.url import CommitterUrl
 from rota.committers.verdict import Verdict
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.manifest import Manifest, Offsets, Range
+from rota.model.stream import MoveRecord
 from rota.store.port import Store
 
 
@@ -76,8 +77,8 @@ class MemoryCommitter:
         )
         return await self._catalogue.publish(manifest)
 
-    async def move(self, offsets: Offsets, expect: Offsets) -> None:
-        await self._catalogue.move(offsets, expect)
+    async def move(self, move: MoveRecord) -> MoveRecord:
+        return await self._catalogue.move(move)
 
     async def sweep(self) -> Swept:
         """Drafts go when nobody holds them any more."""

@@ -32,6 +32,7 @@ from rota.kit.clock import Clock
 from rota.kit.files import fsync_folder
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
 from rota.model.manifest import Manifest, Offsets, Range, Segment
+from rota.model.stream import MoveRecord
 from rota.model.url import Options
 from rota.store.port import Store
 
@@ -178,8 +179,8 @@ class ParquetCommitter:
         own.may_be_published = False
         return verdict
 
-    async def move(self, offsets: Offsets, expect: Offsets) -> None:
-        await self._catalogue.move(offsets, expect)
+    async def move(self, move: MoveRecord) -> MoveRecord:
+        return await self._catalogue.move(move)
 
     async def sweep(self) -> Swept:
         """The offsets are read first: by them a draft can never be published, or what it became is found after."""

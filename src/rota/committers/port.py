@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from rota.committers.verdict import Verdict
 from rota.model.errors import RotaError
 from rota.model.manifest import Manifest, Offsets, Range
+from rota.model.stream import MoveRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -71,7 +72,8 @@ class Committer(Protocol):
     5. Of concurrent publishes of one range, one is published, and the others are `there`. Publishes of other partitions
        do not disturb each other.
     6. Unknown says that it may have been published: asking again tells. Unavailable and Invalid: it was not.
-    7. `move` sets offsets if all of them are where the caller expects them, or raises Conflict and sets none.
+    7. `move` sets offsets if all of them are where they were before it, or raises Conflict and sets none. It is made
+       once: whoever asks for a move of the same id again hears what it set, wherever the offsets have come to since.
     8. `sweep` removes only drafts that can never be published, and finishes what a dead publisher began.
     """
 
@@ -87,8 +89,8 @@ class Committer(Protocol):
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         """Make the draft's rows part of the output, if it is their turn; what came of it."""
 
-    async def move(self, offsets: Offsets, expect: Offsets) -> None:
-        """Set offsets by hand: records are skipped, or read again."""
+    async def move(self, move: MoveRecord) -> MoveRecord:
+        """Set offsets by hand: records are skipped, or read again. What was set, perhaps long ago."""
 
     async def sweep(self) -> Swept:
         """Clear away what dead tasks left."""

@@ -301,9 +301,9 @@ def stream_skip(stream: str, partition: int, offset: int) -> Key:
     return f"{STREAM_SKIPS}{stream}/{partition:06d}/{offset:020d}"
 
 
-def stream_move(stream: str, at: datetime) -> Key:
-    """Offsets of a stream that were set at a moment."""
-    return f"{STREAM_MOVES}{stream}/{at.astimezone(UTC):%Y%m%dT%H%M%S%f}"
+def stream_move(stream: str, id: str) -> Key:
+    """Offsets of a stream that were set."""
+    return f"{STREAM_MOVES}{stream}/{id}"
 
 
 def stream_offsets(stream: str) -> Key:

@@ -72,11 +72,12 @@ class Reset:
     is_backfilled: bool = False
     """Is what it leaves out to be read by another stream, into the same output?"""
 
-    before: dict[int, int] = field(default_factory=dict)
-    after: dict[int, int] = field(default_factory=dict)
-    """What the leader is about to set, and where that is now: written before it does, so that a move is on record."""
+    move: str = ""
+    """The id of the move, once the leader has begun to make it: nobody changes the wish any more."""
 
     by: str
+    """Who wants it; empty: the stream's declaration does, because the source was made anew."""
+
     at: datetime
 
 
@@ -190,6 +191,9 @@ class SkipRecord:
 @dataclass(frozen=True, kw_only=True)
 class MoveRecord:
     """Offsets of a stream were set, other than by publishing: records were left out, or are read again."""
+
+    id: str = ""
+    """What it is known by: who asks for a move of the same id again is told what was set, and nothing is set."""
 
     stream: str
     before: dict[int, int]

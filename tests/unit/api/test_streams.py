@@ -199,9 +199,11 @@ async def test_the_status_has_groups_tasks_and_what_was_left_out(store: Store) -
     skip = SkipRecord(
         stream="clicks", partition=0, first=3, last=9, offset=10, policy="earliest", why="retention", at=NOON
     )
-    move = MoveRecord(stream="clicks", before={0: 5}, after={0: 0}, by="me", why="somebody asked for it", at=NOON)
+    move = MoveRecord(
+        id="a", stream="clicks", before={0: 5}, after={0: 0}, by="me", why="somebody asked for it", at=NOON
+    )
     await put(store, keys.stream_skip("clicks", 0, 3), skip)
-    await put(store, keys.stream_move("clicks", NOON), move)
+    await put(store, keys.stream_move("clicks", move.id), move)
     detail = await operations.stream_status(store, "clicks")
     assert [(each.number, each.ends, len(each.tasks)) for each in detail.groups] == [(0, {}, 1), (1, {1: 40}, 0)]
     (task,) = detail.groups[0].tasks
@@ -411,9 +413,11 @@ async def test_what_is_refused_over_http(ask: Caller, status: int, path: str, co
 async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     await put(store, keys.manifest("clicks", MANIFEST.id), MANIFEST)
     skip = SkipRecord(stream="clicks", partition=0, first=3, last=9, offset=10, policy="earliest", why="gone", at=NOON)
-    move = MoveRecord(stream="clicks", before={0: 5}, after={0: 0}, by="me", why="so", at=NOON, backfill="clicks~1")
+    move = MoveRecord(
+        id="a", stream="clicks", before={0: 5}, after={0: 0}, by="me", why="so", at=NOON, backfill="clicks~1"
+    )
     await put(store, keys.stream_skip("clicks", 0, 3), skip)
-    await put(store, keys.stream_move("clicks", NOON), move)
+    await put(store, keys.stream_move("clicks", move.id), move)
     call = Call(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:

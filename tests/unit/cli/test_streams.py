@@ -242,7 +242,7 @@ def test_what_a_reset_leaves_out_is_filled_and_the_status_says_by_whom(url: str)
     async def move() -> None:
         moved = MoveRecord(stream="clicks", before={0: 5}, after={0: 9}, by="me", why="", at=NOON, backfill="clicks~1")
         async with open_store(url) as store:
-            await put(store, keys.stream_move("clicks", NOON), moved)
+            await put(store, keys.stream_move("clicks", "a"), moved)
 
     asyncio.run(move())
     shown = streams(url, "status", "clicks").output

@@ -24,6 +24,7 @@ from rota.store import Delete, Put, Store, open_store
 from rota.workloads.context import Batch
 from rota.workloads.streams.run import Assigned, Limits, StreamTask
 from rota.workloads.streams.transform import DeadLetter, Transform
+from tests.kit.committers import move
 from tests.kit.waiting import eventually
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -230,7 +231,7 @@ async def test_a_task_that_stands_by_begins_when_it_is_told_where(world: World) 
     await world.say(starts={}, phase=Phase.STANDBY, after=("f",))
     await world.start()
     await world.until(TaskState.STANDBY)
-    await world.committer.move({0: 4}, {0: 0})
+    await world.committer.move(move("a", {0: 0}, {0: 4}))
     await world.say(starts={0: 4, 1: 0}, phase=Phase.READING, after=())
     status = await world.until(TaskState.READING, p0=9)
     assert status.rows == 5

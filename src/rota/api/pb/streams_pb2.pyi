@@ -266,7 +266,7 @@ class StreamSkip(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StreamMove(_message.Message):
-    __slots__ = ("before", "after", "by", "why", "at", "backfill")
+    __slots__ = ("before", "after", "by", "why", "at", "backfill", "id")
     class BeforeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -287,13 +287,15 @@ class StreamMove(_message.Message):
     WHY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     before: _containers.ScalarMap[int, int]
     after: _containers.ScalarMap[int, int]
     by: str
     why: str
     at: _timestamp_pb2.Timestamp
     backfill: str
-    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ...) -> None: ...
+    id: str
+    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class StreamLag(_message.Message):
     __slots__ = ("partitions",)

@@ -1,14 +1,15 @@
 """Rows into a table, and offsets into another, in one transaction.
 
 The table is the user's: its rows come from the stream's transform, field by column. The offsets stand beside it, in
-`rota_stream_offsets`, and the ranges of all publishes, in `rota_stream_publishes`. A publish locks the offsets of its
-partitions, judges them, inserts the rows, moves the offsets and notes its ranges. What differs between databases is
-behind `Database`.
+`rota_stream_offsets`, the ranges of all publishes, in `rota_stream_publishes`, and offsets that were set by hand, in
+`rota_stream_moves`. A publish locks the offsets of its partitions, judges them, inserts the rows, moves the offsets and
+notes its ranges. What differs between databases is behind `Database`.
 """
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, cast
@@ -23,7 +24,7 @@ from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
 from rota.model.errors import Invalid, NotFound, RotaError
 from rota.model.manifest import Manifest, Offsets, Range
-from rota.model.stream import origin
+from rota.model.stream import MoveRecord, origin
 from rota.model.url import Options, Url
 
 OFFSETS = "rota_stream_offsets"
@@ -34,6 +35,10 @@ CREATE_PUBLISHES = f"""CREATE TABLE IF NOT EXISTS {PUBLISHES} (
     stream VARCHAR(200) NOT NULL, publish VARCHAR(64) NOT NULL, part BIGINT NOT NULL, start_offset BIGINT NOT NULL,
     next_offset BIGINT NOT NULL, row_count BIGINT NOT NULL, task VARCHAR(500) NOT NULL, at_ms BIGINT NOT NULL,
     PRIMARY KEY (stream, publish, part))"""
+MOVES = "rota_stream_moves"
+CREATE_MOVES = f"""CREATE TABLE IF NOT EXISTS {MOVES} (
+    stream VARCHAR(200) NOT NULL, move VARCHAR(64) NOT NULL, part BIGINT NOT NULL, before_offset BIGINT,
+    next_offset BIGINT NOT NULL, PRIMARY KEY (stream, move, part))"""
 CELL = 48
 """Bytes that a value takes in memory, roughly, beside its own length."""
 
@@ -163,15 +168,28 @@ class SqlCommitter:
                 await self._note(work, own, ranges)
         return verdict
 
-    async def move(self, offsets: Offsets, expect: Offsets) -> None:
+    async def move(self, move: MoveRecord) -> MoveRecord:
         async with self._database.work() as work:
             found = await self._offsets(work)
-            for partition in offsets:
-                if found.get(partition) != expect.get(partition):
+            if (made := await self._made(work, move)) is not None:
+                return made
+            for partition in move.after:
+                if found.get(partition) != move.before.get(partition):
                     raise moved(self._stream, partition, found.get(partition))
-            for partition in sorted(set(offsets) - set(found)):
+            for partition in sorted(set(move.after) - set(found)):
                 await work.execute(f"INSERT INTO {OFFSETS} VALUES (?, ?, 0)", self._stream, partition)
-            await self._set(work, offsets)
+            await self._set(work, move.after)
+            query = f"INSERT INTO {MOVES} VALUES (?, ?, ?, ?, ?)"
+            for partition, offset in sorted(move.after.items()):
+                await work.execute(query, self._stream, move.id, partition, move.before.get(partition), offset)
+        return move
+
+    async def _made(self, work: Work, move: MoveRecord) -> MoveRecord | None:
+        """What a move of this id has set; None if there was none."""
+        query = f"SELECT part, before_offset, next_offset FROM {MOVES} WHERE stream = ? AND move = ?"
+        rows = await work.fetch(query, self._stream, move.id)
+        before = {int(part): int(offset) for part, offset, _ in rows if offset is not None}
+        return replace(move, before=before, after={int(part): int(at) for part, _, at in rows}) if rows else None
 
     async def manifests(self) -> list[Manifest] | None:
         """The publishes; None if an older Rota began the output, and no newer one has published since."""
@@ -250,6 +268,7 @@ async def prepared(
     if create:
         await _made(database, OFFSETS, CREATE_OFFSETS)
         await _made(database, PUBLISHES, CREATE_PUBLISHES)
+        await _made(database, MOVES, CREATE_MOVES)
     is_listed = bool(await database.columns(PUBLISHES))
     return SqlCommitter(database, stream, table, columns, clock, is_listed=is_listed)
 

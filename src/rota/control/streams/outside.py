@@ -31,10 +31,10 @@ class Outside:
         await self._adopt(spec)
         if self._source is None:
             self._source = await self._up.enter_async_context(open_source(spec.source))
-        self.identity = await self._source.identity()
-        partitions = await self._source.partitions()
-        self.bounds = await self._source.bounds(partitions)
-        self.partitions = partitions
+        identity, partitions = await self._source.identity(), await self._source.partitions()
+        bounds = await self._source.bounds(partitions)
+        # Together: what is known of the source before goes with its identity.
+        self.identity, self.partitions, self.bounds = identity, partitions, bounds
 
     async def output(self, spec: StreamSpec) -> Committer:
         """The output, reached."""

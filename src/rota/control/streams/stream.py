@@ -10,11 +10,12 @@ unknown outcome, however late it arrives, is refused once another was written.
 
 import asyncio
 import logging
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 
 from rota.committers.port import Committer
@@ -226,12 +227,8 @@ class StreamKeeper:
             account.committed = await output.begin(starts)
         if self._wished.reset is not None and self._is_to_be_reset:
             await self._reset(output, spec, self._wished.reset, now)
-        elif account.is_made_anew and spec.vanished != "halt":
-            is_latest = spec.vanished == "latest"
-            offsets = {each: bound.end if is_latest else bound.start for each, bound in bounds.items()}
-            before, why = {each: account.committed[each] for each in offsets}, "the source was made anew"
-            if await self._set(output, before, offsets) and await self._note(before, offsets, [], why, now):
-                self._tell("stream.moved", self._name, why=why, policy=spec.vanished)
+        elif bounds and account.is_made_anew and spec.vanished != "halt":
+            await self._reset(output, spec, Reset(to=spec.vanished, by="", at=now), now)
 
     @property
     def _is_to_be_reset(self) -> bool:
@@ -241,64 +238,56 @@ class StreamKeeper:
     async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
         """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
 
-        What is to be set is written first. If the leader dies then, the next one sees whether it was done. A stream
-        that reads what is left out is declared in the commit that has the record of the move.
+        The output keeps what it set, by the wish's id. If the leader dies before it has taken the wish out, the next
+        one asks for the same move, and hears what became of it; offsets alone do not tell, because tasks that publish
+        may have come to the same ones. A stream that reads what is left out is declared in the commit that takes the
+        wish out.
         """
-        at = {partition: self._account.committed[partition] for partition in reset.after}
-        if not reset.after or at not in (reset.before, reset.after):  # not looked at yet, or published on meanwhile
-            wanted = targets(reset, self._outside.bounds)
-            after = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
-            at = {partition: self._account.committed[partition] for partition in after}
-            reset = replace(reset, before=at, after=after)
+        if not reset.move:
+            reset = replace(reset, move=f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}")
             if not await self._commit([self._wishing(reset)], now):
                 return
-        if at == reset.before and not await self._set(output, reset.before, reset.after):
+        made = await self._set(output, await self._wanted(reset, now))
+        if made is None:
             return
-        why, filling = "somebody asked for it", self._backfill(spec, reset)
         writes: list[Write] = [self._wishing(None)]
-        if filling is not None:
+        if (filling := self._backfill(spec, reset, made)) is not None:
             writes.append(Put(keys.STREAMS + filling.name, codec.encode(filling)))
-        named = filling.name if filling else ""
-        if await self._note(reset.before, reset.after, writes, why, now, by=reset.by, backfill=named):
-            self._tell("stream.moved", self._name, why=why, by=reset.by)
+            made = replace(made, backfill=filling.name)
+        if made.after.keys() >= self._outside.bounds.keys():
+            self._account.adopt_source(now)
+        writes.append(Put(keys.stream_move(self._name, made.id), codec.encode(made)))
+        if await self._commit(writes, now):
+            cause = {"by": reset.by} if reset.by else {"policy": spec.vanished}
+            self._tell("stream.moved", self._name, why=made.why, **cause)
 
-    def _backfill(self, spec: StreamSpec, reset: Reset) -> StreamRecord | None:
+    async def _wanted(self, reset: Reset, now: datetime) -> MoveRecord:
+        """The move that somebody wants, from where the offsets are."""
+        wanted = targets(reset, self._outside.bounds)
+        after = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
+        before = {partition: self._account.committed[partition] for partition in after}
+        why = "somebody asked for it" if reset.by else "the source was made anew"
+        return MoveRecord(id=reset.move, stream=self._name, before=before, after=after, by=reset.by, why=why, at=now)
+
+    def _backfill(self, spec: StreamSpec, reset: Reset, made: MoveRecord) -> StreamRecord | None:
         """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
-        ranges = {each: (reset.before[each], at) for each, at in reset.after.items() if at > reset.before[each]}
+        ranges = {each: (made.before[each], at) for each, at in made.after.items() if at > made.before[each]}
         if not reset.is_backfilled or not ranges:
             return None
         return declared(self._record().app, backfill(spec, backfill_of(self._name, reset.at), ranges))
 
     def _wishing(self, reset: Reset | None) -> Put:
         """The wishes, with another reset or none."""
-        assert self._wishes is not None, "a reset is a wish"
-        return Put(self._wishes.key, codec.encode(replace(self._wished, reset=reset)))
+        return Put(keys.STREAM_WISHES + self._name, codec.encode(replace(self._wished, reset=reset)))
 
-    async def _set(self, output: Committer, before: dict[int, int], after: dict[int, int]) -> bool:
-        """Set offsets, if they are where they were; were they?"""
+    async def _set(self, output: Committer, move: MoveRecord) -> MoveRecord | None:
+        """Set offsets, if they are where they were, and it was not done before; what was set."""
         try:
-            await output.move(after, before)
+            made = await output.move(move)
         except Conflict:  # somebody has published meanwhile; the next turn looks again
-            return False
-        self._account.committed |= after
-        return True
-
-    async def _note(
-        self,
-        before: dict[int, int],
-        after: dict[int, int],
-        writes: list[Write],
-        why: str,
-        now: datetime,
-        *,
-        by: str = "",
-        backfill: str = "",
-    ) -> bool:
-        """Put on record that offsets were set; if it was all of them, it is the source that is there from now on."""
-        if after.keys() >= self._outside.bounds.keys():
-            self._account.adopt_source(now)
-        move = MoveRecord(stream=self._name, before=before, after=after, by=by, why=why, at=now, backfill=backfill)
-        return await self._commit([*writes, Put(keys.stream_move(self._name, now), codec.encode(move))], now)
+            return None
+        self._account.committed = await output.committed()
+        return made
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
         account, wished = self._account, self._wished
@@ -402,7 +391,7 @@ class StreamKeeper:
         key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
         expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
         wishes = [write for write in writes if isinstance(write, Put) and write.key.startswith(keys.STREAM_WISHES)]
-        expect += [At(self._wishes.key, self._wishes.modified) for _ in wishes if self._wishes]
+        expect += [At(each.key, self._wishes.modified) if self._wishes else Absent(each.key) for each in wishes]
         try:
             revision = await self._term.commit(*writes, Put(key, value), expect=expect)
         except (Conflict, Unavailable, Unknown) as error:

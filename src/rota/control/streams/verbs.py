@@ -62,7 +62,7 @@ async def reset(
     """
 
     def wanted(wishes: StreamWishes, now: datetime) -> StreamWishes:
-        if wishes.reset is not None and wishes.reset.after:
+        if wishes.reset is not None and wishes.reset.move:
             raise Conflict(f'stream "{name}": offsets are being set; try again in a moment')
         before = Reset(by=by, at=now) if to or wishes.reset is None else wishes.reset
         asked = replace(before, to=to or before.to, partitions={**before.partitions, **(partitions or {})})

@@ -12,7 +12,8 @@ from rota.model.ids import Revision
 from rota.model.stream import MoveRecord, Reset, StreamState, StreamWishes
 from rota.store import Put, Store, open_store
 from rota.workloads.streams.where import Edge, targets, where
-from tests.unit.control.streams.test_keep import run
+from tests.kit.committers import move
+from tests.unit.control.streams.test_keep import backfills, run
 from tests.unit.control.streams.trial import Node, Trial
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
@@ -202,21 +203,38 @@ def test_a_reset_that_a_dead_leader_had_begun_is_ended_by_the_next() -> None:
         trial.grow(0, 10)
         await trial.output.begin({0: 10, 1: 0})
         await trial.declare(duration="1h")
-        await trial.wish(reset=Reset(partitions={0: "4"}, before={0: 10}, after={0: 4}, by="me", at=NOON))
-        await trial.output.move({0: 4}, {0: 10})
+        await trial.wish(reset=Reset(partitions={0: "4"}, move="a", by="me", at=NOON))
+        await trial.output.move(move("a", {0: 10}, {0: 4}))
         node("a", trial.lead)
         await asyncio.sleep(5)
-        (move,) = await moves(trial)
-        assert (move.before, move.after) == ({0: 10}, {0: 4})
+        (made,) = await moves(trial)
+        assert (made.before, made.after) == ({0: 10}, {0: 4})
         assert (await trial.wishes()).reset is None
         assert [group.starts for group in await trial.groups()] == [{0: 4, 1: 0}]
 
     run(story, is_led=False)
 
 
+def test_a_reset_to_where_publishing_came_meanwhile_leaves_nothing_out() -> None:
+    """The leader had begun, and died; then tasks published up to the very offset that was asked for."""
+
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.output.begin({0: 10, 1: 0})
+        await trial.declare(duration="1h")
+        await trial.wish(reset=Reset(partitions={0: "10"}, is_backfilled=True, move="a", by="me", at=NOON))
+        node("a", trial.lead)
+        await asyncio.sleep(5)
+        (made,) = await moves(trial)
+        assert (made.before, made.after, made.backfill) == ({0: 10}, {0: 10}, "")
+        assert ((await trial.wishes()).reset, await backfills(trial)) == (None, [])
+
+    run(story, is_led=False)
+
+
 async def test_nothing_is_asked_while_offsets_are_being_set() -> None:
     async with open_store("memory://") as store:
-        under_way = StreamWishes(reset=Reset(to="latest", before={0: 1}, after={0: 2}, by="me", at=NOON))
+        under_way = StreamWishes(reset=Reset(to="latest", move="a", by="me", at=NOON))
         await store.commit(Put(keys.STREAM_WISHES + "clicks", codec.encode(under_way)))
         with pytest.raises(Conflict, match="offsets are being set; try again in a moment"):
             await verbs.reset(store, "clicks", "you", to="earliest")

@@ -15,10 +15,10 @@ from rota.control.streams.verify import Extent, Verified, verify
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.manifest import Range
-from rota.model.stream import MoveRecord
 from rota.sources import NewRecord, log_place, open_log
 from rota.store import Delete, Put, Store, open_store
 from rota.workloads.streams.spec import StreamSpec
+from tests.kit.committers import move as moved
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 BY = Extent(by=("part", "at"))
@@ -50,18 +50,10 @@ class Written:
             await committer.publish(draft, [Range(partition=partition, start=start, end=end)])
 
     async def move(self, partition: int, before: int, after: int, backfill: str = "") -> None:
+        made = replace(moved("a", {partition: before}, {partition: after}), backfill=backfill)
         async with open_committer(self.spec.sink, "clicks", self.store) as committer:
-            await committer.move({partition: after}, {partition: before})
-        move = MoveRecord(
-            stream="clicks",
-            before={partition: before},
-            after={partition: after},
-            by="me",
-            why="so",
-            at=NOON,
-            backfill=backfill,
-        )
-        await self.store.commit(Put(keys.stream_move("clicks", NOON), codec.encode(move)))
+            await committer.move(made)
+        await self.store.commit(Put(keys.stream_move("clicks", made.id), codec.encode(made)))
 
     async def forget_a_publish(self, number: int) -> None:
         """As if it had never been, although the offsets moved."""
