@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from rota.kit import collector
 from rota.sim.fleet import PLANTED
 from rota.sim.run import run_seed, run_seeds
 from rota.sim.scale import Cost, measure
@@ -58,6 +59,7 @@ def chaos_is_clean() -> Iterator[Line]:
 
 def a_million_tasks() -> Iterator[Line]:
     """The leader's own code in front of a large fleet."""
+    collector.look_rarely()  # as an agent does
     scale = measure(NODES, TASKS, deaths=(1, 100))
     for cost in scale.costs:
         yield Line(scale.missing == 0, f"{scale.tasks:,} tasks on {scale.nodes:,} nodes: {cost.what}", figure(cost))

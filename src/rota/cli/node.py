@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from rota.cli import logs, settings
+from rota.kit import collector
 from rota.model.config import (
     EventsConfig,
     JobsConfig,
@@ -70,6 +71,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()
+    collector.look_rarely()
     asyncio.run(_run(made, run_node))
 
 

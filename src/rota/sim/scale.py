@@ -1,8 +1,9 @@
 """Scale: a large fleet, its leader's own code, and what each change costs.
 
 A thousand nodes and as many tasks as one likes are records in a simulated store. The leader is the product's: it reads
-everything, places everything, and then nodes die, one and a hundred of them. For each of that `Cost` says how long it
-takes in the fleet's time, how much processor time of the leader, and what is written.
+everything, places everything, and then nodes die, one and a hundred of them, and at last the leader together with a
+node, so that another one has to read everything before it places what that node had. For each of that `Cost` says how
+long it takes in the fleet's time, how much processor time of the leader, and what is written.
 
 The fleet's time is virtual and has the network's delays in it, 1 to 10 ms each way, but not the time that the leader
 computes: that stands beside it. The store takes each commit in one step, so what a real one would add is what
@@ -25,7 +26,7 @@ from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import KindRecord, ResourceRecord
 from rota.sim.leading import TTL, supervising
 from rota.sim.network import SimStore
-from rota.sim.world import EPOCH, World
+from rota.sim.world import EPOCH, Machine, World
 from rota.store.port import Delete, Expect, Put, Write
 
 REPLICAS = 2
@@ -90,7 +91,7 @@ class Scale:
 
 
 def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100)) -> Scale:
-    """Place so many tasks on so many nodes, and let so many nodes die, one change after the other."""
+    """Place so many tasks on so many nodes, and let so many nodes die, one change after the other; then the leader."""
 
     async def trial() -> Scale:
         return await Trial(nodes, tasks).run(list(deaths))
@@ -125,19 +126,28 @@ class Trial:
 
     async def run(self, deaths: list[int]) -> Scale:
         """Everything, one change after the other."""
+        nodes = len(self._nodes)
         self._fill()
-        machine = self._world.start("leader", supervising(self._world, SupervisorConfig()))
-        store = machine.store = _Store(self._world.network, machine.name, machine.clock)
+        leader, store = self._lead("leader")
         costs = [await self._cost("initial placement", store, ())]
         size = self._size(self._nodes[-1])
         for count in deaths:
             dying = [self._nodes.pop(0) for _ in range(count)]
             what = "one node dies" if count == 1 else f"{count} nodes die"
             costs.append(await self._cost(what, store, dying))
+        leader.crash()
+        _, store = self._lead("next leader")
+        costs.append(await self._cost("the leader and one node die", store, [self._nodes.pop(0)]))
         placed = sum(1 for _ in self._assignments())
         await self._world.end()
         wanted = self._resources * REPLICAS
-        return Scale(len(self._nodes) + sum(deaths), wanted, tuple(costs), wanted - placed, size)
+        return Scale(nodes, wanted, tuple(costs), wanted - placed, size)
+
+    def _lead(self, name: str) -> tuple[Machine, _Store]:
+        """A machine that leads as soon as nobody else does, and its way to the store."""
+        machine = self._world.start(name, supervising(self._world, SupervisorConfig()))
+        store = machine.store = _Store(self._world.network, machine.name, machine.clock)
+        return machine, store
 
     async def _cost(self, what: str, store: _Store, dying: Iterable[NodeId]) -> Cost:
         universe = self._world.universe

@@ -1,15 +1,19 @@
 """The cost of changes in a large fleet, tried on a small one."""
 
+from rota.sim.leading import TTL
 from rota.sim.scale import REPLICAS, measure
 
 
 def test_every_task_is_placed_and_after_deaths_only_what_was_lost() -> None:
-    scale = measure(nodes=10, tasks=400, deaths=(1, 2))
-    first, one, two = scale.costs
+    scale = measure(nodes=16, tasks=640, deaths=(1, 2))
+    first, one, two, leader = scale.costs
     assert scale.missing == 0
     assert (first.what, one.what, two.what) == ("initial placement", "one node dies", "2 nodes die")
-    assert first.tasks == 400
-    assert first.writes >= 400 + 400 / REPLICAS  # assignments, and each resource's status
-    assert 30 <= one.tasks <= 50  # a tenth
+    assert first.tasks == 640
+    assert first.writes >= 640 + 640 / REPLICAS  # assignments, and each resource's status
+    assert 30 <= one.tasks <= 50  # a sixteenth
     assert 60 <= two.tasks <= 120
+    assert leader.what == "the leader and one node die"
+    assert leader.seconds >= TTL.total_seconds() / 2  # nobody leads before the lease has ended, renewed at a third
+    assert 40 <= leader.tasks <= 70
     assert scale.bytes_of_a_node > 1_000

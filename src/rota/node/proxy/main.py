@@ -5,7 +5,6 @@ again.
 """
 
 import argparse
-import gc
 import signal
 import socket
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable
 
 import setproctitle
 
+from rota.kit import collector
 from rota.node import kernel
 from rota.node.pipes import (
     Ask,
@@ -183,9 +183,7 @@ def main(argv: list[str] | None = None) -> None:
     setproctitle.setproctitle(f"rota: proxy {options.number} of {options.node}")
     kernel.raise_descriptor_limit()
     kernel.die_with(options.lifeline)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # requests leave nothing behind that only the collector could find
+    collector.look_rarely()
     Proxy(Pipe(socket.socket(fileno=options.control))).run()
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import setproctitle
 
-from rota.kit import loglines
+from rota.kit import collector, loglines
 from rota.kit.clock import SYSTEM
 from rota.model.errors import RotaError
 from rota.node import kernel
@@ -139,9 +138,7 @@ def main(argv: list[str] | None = None) -> None:
     setproctitle.setproctitle(f"rota: relay of {options.node}")
     kernel.raise_descriptor_limit()
     kernel.die_with(options.lifeline)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # messages leave nothing behind that only the collector could find
+    collector.look_rarely()
     asyncio.run(Process(socket.socket(fileno=options.control), socket.socket(fileno=options.door)).run())
 
 
