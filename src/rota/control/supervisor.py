@@ -191,7 +191,8 @@ class Supervisor:
         planned = self._planned(dirty)
         if not planned.changes:
             return
-        waiting = iter(list(batches(planned.changes)))
+        found = list(batches(planned.changes))
+        waiting = iter(found)
         reached = Revision(0)
 
         async def work() -> None:
@@ -200,7 +201,7 @@ class Supervisor:
                 reached = max(reached, await self._commit(batch))
 
         async with asyncio.TaskGroup() as lanes:
-            for _ in range(AT_ONCE):
+            for _ in found[:AT_ONCE]:
                 lanes.create_task(work(), name="commit")
         await self._until_seen(reached)
 

@@ -185,11 +185,13 @@ def _starts(
         member.generation != generation for members in by_slot.values() for member in members
     )
     for slot in range(pool.count):
+        if fit[slot]:
+            continue
         worn_ones_turn_has_not_come = slot != renewing and any(
             member.worn and member.generation == generation and member.phase == Phase.READY for member in by_slot[slot]
         )
         must_end_first = any(pool.breaks_first or member.version != pool.version for member in by_slot[slot])
-        if fit[slot] or worn_ones_turn_has_not_come or must_end_first or has_older:
+        if worn_ones_turn_has_not_come or must_end_first or has_older:
             continue
         start_at = crew.falls.get((pool.name, slot), Falls()).start_at(crew.restart)
         if start_at <= now:

@@ -104,7 +104,9 @@ class Network:
         return self._is_closed or is_cut or self._random.random() < self.weather.loss
 
     def _carry(self, deliver: Callable[[], None]) -> None:
-        self._loop.call_later(self._random.uniform(*self.weather.delay), deliver, context=self._context)
+        least, most = self.weather.delay
+        delay = least + (most - least) * self._random.random()  # as `uniform` has it; this is called for every message
+        self._loop.call_later(delay, deliver, context=self._context)
 
     def competes(self) -> bool:
         """Does somebody else win this commit?"""
@@ -176,7 +178,7 @@ class SimStore:
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[T] = loop.create_future()
         self._network.request(self._node, operation, reply)
-        late = loop.call_later(TIMEOUT, _settle, reply, None, unsure("store sim://: no answer in time"))
+        late = loop.call_later(TIMEOUT, _give_up, reply, unsure)
         try:
             return await reply
         finally:
@@ -194,6 +196,10 @@ class SimStore:
 
     def _since(self, prefix: Key, after: Revision) -> tuple[list[Commit], Revision]:
         return self._universe.since(prefix, after), self._universe.revision
+
+
+def _give_up(reply: asyncio.Future[Any], unsure: type[Unavailable] | type[Unknown]) -> None:
+    _settle(reply, None, unsure("store sim://: no answer in time"))
 
 
 def _settle(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

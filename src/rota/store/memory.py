@@ -129,9 +129,9 @@ class Universe:
             raise Compacted(after, self._compacted)
         found = []
         for step in self._history[self._index(after) :]:
-            changes = tuple(change for change in step.commit.changes if change.key.startswith(prefix))
+            changes = [change for change in step.commit.changes if change.key.startswith(prefix)]
             if changes:
-                found.append(Commit(step.commit.revision, changes))
+                found.append(Commit(step.commit.revision, tuple(changes)))
         return found
 
     async def news(self, prefix: Key, after: Revision) -> Revision:
@@ -197,7 +197,8 @@ class Universe:
     def _tell(self, changes: Iterable[Change], before: Revision) -> None:
         """Wake those who wait for news below a prefix of one of these."""
         touched = [change.key for change in changes]
-        for prefix in [each for each in self._waiting if any(key.startswith(each) for key in touched)]:
+        # A dict, for it keeps the order and names each once, and needs no generator for every prefix.
+        for prefix in {each: None for each in self._waiting for key in touched if key.startswith(each)}:
             for waiter in self._waiting.pop(prefix):
                 if not waiter.done():
                     waiter.set_result(before)

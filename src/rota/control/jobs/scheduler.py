@@ -11,7 +11,6 @@ then.
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -265,12 +264,16 @@ class Scheduler:
                 yield Step({key: None, keys.run(over.id): over}, (At(key, live.modified),), _Told())
 
     def _members(self) -> list[Member]:
-        taken = Counter({session: len(runs) for session, runs in self._view.at.items()})
+        at = self._view.at
+
+        def taken(session: SessionId) -> int:
+            return len(at.get(session, ()))
+
         return [
             replace(member, free=self._owner.free, spare=self._owner.spare)
             if member.session == self._me.session
             else member
-            for member in self.members.members(taken.__getitem__, self._barred, self._standing.share)
+            for member in self.members.members(taken, self._barred, self._standing.share)
         ]
 
     def _barred(self, node: NodeId) -> str:

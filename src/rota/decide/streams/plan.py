@@ -105,8 +105,9 @@ def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ..
 def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: datetime) -> dict[str, str]:
     found = chain.broken(groups, committed)
     for group in groups:
-        is_first = not any(group in chain.followers(each, groups) for each in groups)  # others wait for it
-        if group.id not in found and is_first and is_overdue(group, _patience(aims, group), now):
+        if group.id in found or not is_overdue(group, _patience(aims, group), now):
+            continue
+        if not any(group in chain.followers(each, groups) for each in groups):  # or it waits for another
             found[group.id] = "it did not publish in time, and made no progress"
             after = chain.followers(group, groups)
             found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}

@@ -80,6 +80,9 @@ class Touched(NamedTuple):
     """With something to hand over."""
 
 
+NOTHING_TOUCHED = Touched([], [], [])
+
+
 class Relay:
     """One node's relay."""
 
@@ -327,6 +330,8 @@ class Relay:
 
     def take_touched(self) -> Touched:
         """Where something is to be done, each once; it is not told again."""
+        if not (self._touched_lines or self._touched_outlets or self._touched_peers):
+            return NOTHING_TOUCHED  # so it is every other time: who asks does so until there is nothing
         touched = Touched(self._touched_lines, self._touched_outlets, self._touched_peers)
         self._touched_lines, self._touched_outlets, self._touched_peers = [], [], []
         for line in touched.lines:

@@ -6,7 +6,7 @@ word. Of one whose line broke, what it said last counts until it comes back or i
 yet counts from when it should have: one that was cut off from the beginning may hold messages, too.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from rota.model.ids import Instant
 from rota.workloads.resources.relay.held import Line
@@ -60,8 +60,8 @@ class Senders:
         elsewhere = [*self._since(is_peer=True), *self._absent_peers.values()]
         return earliest(self.since_here(), *elsewhere)
 
-    def _since(self, *, is_peer: bool) -> Iterable[Instant]:
-        return (line.since for line in self.lines if line.is_peer == is_peer)
+    def _since(self, *, is_peer: bool) -> list[Instant]:
+        return [line.since for line in self.lines if line.is_peer == is_peer]
 
     def _absent(self, line: Line) -> dict[str, Instant]:
         return self._absent_peers if line.is_peer else self._absent_hosts
@@ -69,4 +69,4 @@ class Senders:
 
 def earliest(*instants: Instant | None) -> Instant | None:
     """The first of them that there is."""
-    return min((instant for instant in instants if instant is not None), default=None)
+    return min([instant for instant in instants if instant is not None], default=None)
