@@ -159,7 +159,7 @@ class Memory:
         """The orders, each with what its task's last life saved."""
         listed = list(orders)
         fresh = [order for order in listed if self._epoch(order.task) != order.epoch]
-        for kind in {order.kind for order in fresh}:
+        for kind in sorted({order.kind for order in fresh}):
             of_kind = [order for order in fresh if order.kind == kind]
             if (await store.scan(f"{keys.SAVED}{kind}/", limit=1)).entries:  # most kinds save nothing
                 of_kind = await asyncio.gather(*(_with_saved(store, order) for order in of_kind))
