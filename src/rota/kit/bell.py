@@ -8,20 +8,34 @@ class Bell:
 
     def __init__(self) -> None:
         self.count = 0
-        self._waiting: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     def ring(self) -> None:
         """Wake everybody who waits."""
         self.count += 1
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-        self._waiting = None
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            _wake(each)
 
     async def wait(self, seen: int, timeout: float | None = None) -> int:
         """Return when it has rung more than `seen` times, or when the time is over; how often it has."""
-        if self.count == seen:
-            if self._waiting is None:
-                self._waiting = asyncio.get_running_loop().create_future()
-            # Shielded by `wait`: one that gives up leaves the others theirs.
-            await asyncio.wait([self._waiting], timeout=timeout)
+        if self.count != seen:
+            return self.count
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiting.append(waiter)
+        # A future and a timer of one's own: `asyncio.wait` takes far longer, and this is waited for often.
+        over = None if timeout is None else loop.call_later(timeout, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            if over is not None:
+                over.cancel()
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
         return self.count
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -63,6 +63,30 @@ class Weather:
     """Nodes that no answer reaches."""
 
 
+class _Request:
+    """Something that the store is asked for, and what the one who asks waits for.
+
+    It has a time-out only from when the network knows that no answer comes in time: there are thousands of requests,
+    and nearly all are answered.
+    """
+
+    def __init__(self, node: str, operation: Callable[[], Any], unsure: type[Unavailable] | type[Unknown]) -> None:
+        self.node, self.operation = node, operation
+        self._unsure, self._loop, self._context = unsure, asyncio.get_running_loop(), contextvars.copy_context()
+        self.deadline = self._loop.time() + TIMEOUT
+        self.reply: asyncio.Future[Any] = self._loop.create_future()
+        self._is_doubted = False
+
+    def doubt(self) -> None:
+        """No answer comes in time: the one who asked gives up then."""
+        if not self._is_doubted:
+            self._is_doubted = True
+            self._loop.call_at(self.deadline, self._give_up, context=self._context)
+
+    def _give_up(self) -> None:
+        _settle(self.reply, None, self._unsure("store sim://: no answer in time"))
+
+
 class Network:
     """Carries messages between the nodes and the store."""
 
@@ -81,31 +105,39 @@ class Network:
         """Lose every message from now on."""
         self._is_closed = True
 
-    def request(self, node: str, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
-        """Have the store carry out `operation`, and the reply told, if nothing gets lost."""
-        if not self._is_lost(node in self.weather.cut_up):
-            self._carry(partial(self._arrive, node, operation, reply))
+    def request(self, request: _Request) -> None:
+        """Have the store carry it out, and the reply told, if nothing gets lost."""
+        if self._is_lost(request.node in self.weather.cut_up):
+            request.doubt()
+        else:
+            self._carry(request, partial(self._arrive, request))
 
-    def _arrive(self, node: str, operation: Callable[[], T], reply: asyncio.Future[T]) -> None:
-        if self._loop.time() < self.weather.store_down_until:
-            again = partial(self._arrive, node, operation, reply)
-            self._loop.call_at(self.weather.store_down_until, again, context=self._context)
+    def _arrive(self, request: _Request) -> None:
+        down_until = self.weather.store_down_until
+        if self._loop.time() < down_until:
+            if down_until > request.deadline:
+                request.doubt()
+            self._loop.call_at(down_until, partial(self._arrive, request), context=self._context)
             return
         try:
             if self.weather.refusal and self._random.random() < self.weather.refusal:
                 raise Unavailable("store sim://: it is not well")
-            answer: Callable[[], None] = partial(_settle, reply, operation(), None)
+            answer: Callable[[], None] = partial(_settle, request.reply, request.operation(), None)
         except RotaError as error:
-            answer = partial(_settle, reply, None, error)
-        if not self._is_lost(node in self.weather.cut_down):
-            self._carry(answer)
+            answer = partial(_settle, request.reply, None, error)
+        if self._is_lost(request.node in self.weather.cut_down):
+            request.doubt()
+        else:
+            self._carry(request, answer)
 
     def _is_lost(self, is_cut: bool) -> bool:
         return self._is_closed or is_cut or self._random.random() < self.weather.loss
 
-    def _carry(self, deliver: Callable[[], None]) -> None:
+    def _carry(self, request: _Request, deliver: Callable[[], None]) -> None:
         least, most = self.weather.delay
         delay = least + (most - least) * self._random.random()  # as `uniform` has it; this is called for every message
+        if self._loop.time() + delay > request.deadline:
+            request.doubt()
         self._loop.call_later(delay, deliver, context=self._context)
 
     def competes(self) -> bool:
@@ -175,14 +207,10 @@ class SimStore:
         """There is nothing to let go of."""
 
     async def _ask(self, operation: Callable[[], T], unsure: type[Unavailable] | type[Unknown] = Unavailable) -> T:
-        loop = asyncio.get_running_loop()
-        reply: asyncio.Future[T] = loop.create_future()
-        self._network.request(self._node, operation, reply)
-        late = loop.call_later(TIMEOUT, _give_up, reply, unsure)
-        try:
-            return await reply
-        finally:
-            late.cancel()
+        request = _Request(self._node, operation, unsure)
+        self._network.request(request)
+        answer: T = await request.reply
+        return answer
 
     def _commit(self, writes: tuple[Write, ...], expect: tuple[Expect, ...]) -> Revision:
         contested = [expectation.key for expectation in expect if not expectation.key.startswith(NEVER_REWRITTEN)]
@@ -196,10 +224,6 @@ class SimStore:
 
     def _since(self, prefix: Key, after: Revision) -> tuple[list[Commit], Revision]:
         return self._universe.since(prefix, after), self._universe.revision
-
-
-def _give_up(reply: asyncio.Future[Any], unsure: type[Unavailable] | type[Unknown]) -> None:
-    _settle(reply, None, unsure("store sim://: no answer in time"))
 
 
 def _settle(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -84,7 +84,7 @@ class JobsPart:
             around.standing,
             around.jitter,
         )
-        self.owner.has_room = self.telling.news.set
+        self.owner.has_room = self.telling.news.ring
 
     async def run(self) -> None:
         """Take part, until cancelled."""

@@ -98,7 +98,7 @@ class Scheduler:
         self._telling, self._store_clock, self._clock, self._tell = telling, store_clock, clock, tell
         self._standing = standing or Standing()
         self.members = Members()
-        self._news = telling.news
+        self._news, self._heard = telling.news, 0
         self._next: dict[str, datetime] = {}
         """When each job is due next."""
 
@@ -132,13 +132,13 @@ class Scheduler:
                     self._view.clear()
                     self._view.dirty |= before  # some may be gone
                 self._view.fold(news.changes, news.revision)
-                self._news.set()
+                self._news.ring()
 
     async def _follow_members(self, prefix: Key) -> None:
         async with aclosing(follow_all(self._store, prefix, self._jitter)) as coming:
             async for news in coming:
                 self.members.fold(prefix, news)
-                self._news.set()
+                self._news.ring()
 
     async def _wait(self) -> None:
         """Until something is new, or due."""
@@ -147,10 +147,7 @@ class Scheduler:
         soonest = min((each for each in coming if each > now), default=None)
         seconds = IDLE if soonest is None else (soonest - now).total_seconds()
         limit = turn.STEP.total_seconds() if self._ripening else self._retry
-        try:
-            async with asyncio.timeout(min(seconds, limit)):
-                await self._news.wait()
-        except TimeoutError:
+        if await self._news.wait(self._heard, min(seconds, limit)) == self._heard:
             return
         if self._my_wait(now):  # no hurry: there is less to look at when others have acted
             await asyncio.sleep(turn.STEP.total_seconds())
@@ -159,7 +156,7 @@ class Scheduler:
 
     async def _turn(self) -> bool:
         """Do what there is to do; whether something was written, and there may be more."""
-        self._news.clear()
+        self._heard = self._news.count
         if not self._view.revision or not self.members.is_known:
             return False
         now = self._store_clock.now()

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from rota.control.jobs.view import Live
+from rota.kit.bell import Bell
 from rota.kit.clock import Clock
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.model.ids import Instant, NodeId, Revision
@@ -61,7 +62,7 @@ class Telling:
         self.refused: list[tuple[Live, str]] = []
         """Runs to be taken back, and why; whoever takes them empties it."""
 
-        self.news = asyncio.Event()
+        self.news = Bell()
 
     def tell(self, bound: Iterable[Bound]) -> None:
         """Tell the nodes; returns at once."""
@@ -83,7 +84,7 @@ class Telling:
         """A node certainly did not begin a run: it goes elsewhere, and the node is left alone for a while."""
         self._shunned[node] = Instant(self._clock.monotonic() + shunned), why
         self.refused.append((bound.live, why))
-        self.news.set()
+        self.news.ring()
 
     async def close(self) -> None:
         """Stop asking."""
