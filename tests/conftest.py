@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -93,6 +94,14 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share a slow server share a worker."""
+    from tests.kit.spread import Spread
+
+    return Spread(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,7 +11,6 @@ from tests.kit.browser import Dashboard
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.needs("chromium"),
 ]
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 ${1} 'q'"
