@@ -6,6 +6,7 @@ test. With CI=true a skip, whatever its reason, fails the run.
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -94,6 +95,10 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in a shell's background, and what tests start would be deaf
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
