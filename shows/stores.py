@@ -27,7 +27,7 @@ ROUNDS = 3
 def all_laws_hold_on_five_stores() -> Iterator[Line]:
     """The contract suite, with CI's rule that nothing is skipped."""
     started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-n", "2", "--dist", "loadgroup", "-rA"]
+    command = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-n", "2", "-rA"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     minutes = (time.monotonic() - started) / 60
     for store in ("memory", "sqlite", "etcd", "postgresql", "mysql"):

@@ -6,9 +6,11 @@ test. With CI=true a skip, whatever its reason, fails the run.
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -93,6 +95,18 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in a shell's background, and what tests start would be deaf
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share a slow server share a worker."""
+    from tests.kit.spread import Spread
+
+    return Spread(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

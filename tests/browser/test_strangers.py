@@ -12,7 +12,6 @@ from tests.kit.strangers import another_site, framed, rebound, stolen, visit
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.needs("chromium"),
 ]
 

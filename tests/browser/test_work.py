@@ -10,7 +10,6 @@ from tests.kit.waiting import eventually
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.needs("chromium"),
 ]
 

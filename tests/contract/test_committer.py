@@ -16,8 +16,9 @@ from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
-from tests.kit.committers import HARNESSES, STREAM, CommitterHarness, move, numbers, params, ranges, rows
+from tests.kit.committers import HARNESSES, CommitterHarness, move, numbers, params
 from tests.kit.publisher import LAST
+from tests.kit.rows import STREAM, ranges, rows
 
 
 @pytest.fixture(params=params(HARNESSES))

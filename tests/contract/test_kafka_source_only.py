@@ -161,9 +161,14 @@ async def test_a_user_gets_in_over_tls_with_the_password_in_a_file(place: KafkaH
 async def test_a_wrong_password_is_denied(place: KafkaHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "wrong")
     way = f"{USER}@{place.kafka.guarded_hosts}/{place.space}?sasl=plain&ca={place.kafka.tls.authority}"
-    with pytest.raises(Denied, match="check the user, its password"):
-        async with open_source(f"kafka://{way}&password_env=SECRET&timeout=30s"):
-            pass
+    for patience in (3, 10, 30, 60):  # the client waits that long whatever the brokers say, and a busy one may need it
+        with pytest.raises((Denied, Unavailable)) as refused:
+            async with open_source(f"kafka://{way}&password_env=SECRET&timeout={patience}s"):
+                pass
+        if isinstance(refused.value, Denied):
+            break
+    assert isinstance(refused.value, Denied)
+    assert "check the user, its password" in str(refused.value)
 
 
 async def test_a_pattern_reads_all_topics_that_match_also_those_that_come_later(place: KafkaHarness) -> None:

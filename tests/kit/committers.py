@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import uuid4
 
 import duckdb
@@ -16,24 +16,13 @@ import pytest
 
 from rota.committers.memory import MemoryCommitter
 from rota.kit.clock import SYSTEM
-from rota.model.manifest import Range
 from rota.model.stream import MoveRecord
 from rota.store import Store
 from tests.kit.harness import MysqlHarness, PostgresHarness, StoreHarness
+from tests.kit.rows import STREAM
 from tests.kit.servers import Server
 
-STREAM = "clicks"
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
-
-
-def ranges(*spans: tuple[int, int, int]) -> list[Range]:
-    """Ranges from partition, start and end."""
-    return [Range(partition=partition, start=start, end=end) for partition, start, end in spans]
-
-
-def rows(partition: int, start: int, end: int) -> list[dict[str, Any]]:
-    """What becomes of records: a row for each."""
-    return [{"part": partition, "number": number, "word": f"w{number}"} for number in range(start, end)]
 
 
 def move(id: str, before: dict[int, int], after: dict[int, int]) -> MoveRecord:

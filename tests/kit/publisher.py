@@ -12,7 +12,7 @@ from rota.committers.open import open_committer
 from rota.committers.verdict import Turn
 from rota.model.errors import Unavailable, Unknown
 from rota.store import open_store
-from tests.kit.committers import STREAM, ranges, rows
+from tests.kit.rows import STREAM, ranges, rows
 
 LAST = 100_000
 STEP = 50

@@ -142,7 +142,8 @@ async def test_every_trick_is_counted(trick: Callable[[BoxServer, Visit], None],
 async def test_a_swallowed_request_is_unanswered_in_the_end() -> None:
     async with Dishonest(swallow) as server:
         ledger = await ask_until(lambda: server.tricks > 0, Load(port=server.port, connections=3, linger=2))
-    assert ledger.faults == {"unanswered": server.tricks}
+    assert set(ledger.faults) == {"unanswered"}
+    assert ledger.unanswered >= server.tricks > 0  # where the machine stands still, an honest answer may come too late
     assert is_complete(ledger)
 
 

@@ -68,16 +68,20 @@ class Nodes:
         self._token.write_text("a-token-that-all-nodes-of-this-fleet-share\n")
         self._token.chmod(0o600)
 
-    async def add(self, name: str) -> NodeUnderTest:
-        """One more node, started and ready."""
+    async def add(self, *names: str) -> NodeUnderTest:
+        """More nodes, started together and ready; the last of them."""
+        for name in names:
+            self.nodes[name] = self._stack.enter_context(self._node(name))
+        for name in names:
+            await self.nodes[name].ready()
+        return self.nodes[names[-1]]
+
+    def _node(self, name: str) -> NodeUnderTest:
         url, flags = f"sqlite:///{self.folder}/rota.db", ["--token", f"file:{self._token}"]
         if self.authority is not None:
             known = NodeUnderTest(self.folder / name, name=name).name
             flags += ["--tls", str(self.authority.issue(known))]
-        node = emitting(self.folder / name, self.sink, *flags, name=name, store=url, **self._settings)
-        self.nodes[name] = self._stack.enter_context(node)
-        await node.ready()
-        return node
+        return emitting(self.folder / name, self.sink, *flags, name=name, store=url, **self._settings)
 
     async def map_of(self, *names: str) -> RelayMap:
         """The relay map, once it names these nodes and all relays go by it."""
@@ -102,8 +106,7 @@ async def fleet(
     async with open_store(f"sqlite:///{folder}/rota.db") as store:
         with ExitStack() as stack:
             found = Nodes(folder, sink, store, stack, settings, authority)
-            for name in names:
-                await found.add(name)
+            await found.add(*names)
             yield found
             stop_all(found.nodes.values())
         for node in found.nodes.values():

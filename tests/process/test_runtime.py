@@ -151,15 +151,19 @@ async def test_a_host_whose_loop_stands_still_is_replaced_and_its_stacks_are_sav
 
 async def test_term_lets_a_run_finish_and_int_does_not(tmp_path: Path) -> None:
     async with running(tmp_path, "--drain", "60s") as node:
-        await dispatch(node, "r1", "long")
+        gate = node.app.with_name("gate")
+        await dispatch(node, "r1", "held")
         await eventually(lambda: ["run", "r1"] in [words[:2] for words in node.notes()])
         os.kill(node.pid, signal.SIGTERM)
+        await eventually(lambda: "stopping" in node.complaint())
+        gate.touch()
         await eventually(lambda: not node.is_running)
         assert ["done", "r1"] in [words[:2] for words in node.notes()]
         assert not node.family()
+        gate.unlink()
         node.start()
         await node.ready()
-        await dispatch(node, "r2", "long")
+        await dispatch(node, "r2", "held")
         await eventually(lambda: ["run", "r2"] in [words[:2] for words in node.notes()])
         os.kill(node.pid, signal.SIGINT)
         await eventually(lambda: not node.is_running)

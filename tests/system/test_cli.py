@@ -38,12 +38,12 @@ async def test_a_second_node_on_the_same_folder_is_refused(tmp_path: Path) -> No
 
 async def test_a_node_leaves_at_once_when_asked_to(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with rota_node(url, "a", tmp_path, "60s") as node:
+    for name, number in (("a", signal.SIGTERM), ("b", signal.SIGINT)):  # each with files of its own, which begin empty
+        with rota_node(url, name, tmp_path, "60s") as node:
             await eventually(lambda node=node: "leading" in node.complaint())
             node.send(number)
             await eventually(lambda node=node: not node.is_running)
-            assert "left node=a" in node.complaint()
+            assert f"left node={name}" in node.complaint()
         assert json.loads(rota("status", "--store", url, "-o", "json", cwd=tmp_path).out)["nodes"] == []
 
 

@@ -22,11 +22,18 @@ COUNTED = ("requests", "messages", "runs", "records")
 def left_in(folder: Path) -> list[str]:
     """The processes that know of a folder, and the files in it."""
     found = [str(path) for path in folder.iterdir()]
+    for process in started_in(folder):
+        with suppress(psutil.Error):
+            found.append(f"{process.pid} {' '.join(process.cmdline())}")
+    return found
+
+
+def started_in(folder: Path) -> Iterator[psutil.Process]:
+    """The processes that know of a folder."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if f"TMPDIR={folder}" in (f"{name}={value}" for name, value in process.environ().items()):
-                found.append(f"{process.pid} {' '.join(process.cmdline())}")
-    return found
+            if process.environ().get("TMPDIR") == str(folder):
+                yield process
 
 
 def run(folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -90,6 +97,11 @@ def terminal(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
     try:
         os.close(inside)
         yield demo, screen
+    except BaseException:
+        for process in started_in(folder):  # nodes lead sessions of their own
+            with suppress(psutil.Error):
+                process.kill()
+        raise
     finally:
         with suppress(ProcessLookupError):
             os.killpg(demo.pid, signal.SIGKILL)

@@ -122,7 +122,8 @@ async def test_it_ends_when_its_nodes_were_stopped(tmp_path: Path) -> None:
         assert one.out == "node n1: stopped\n", one.err
         await eventually(lambda: "n1 | was stopped" in up.lines())
         assert up.is_running
-        assert (await asyncio.to_thread(rota, "stop", cwd=tmp_path)).out == "node n2: stopped\n"
+        other = await asyncio.to_thread(rota, "stop", cwd=tmp_path)
+        assert other.out == "node n2: stopped\n", other.err
         await eventually(lambda: not up.is_running)
 
 

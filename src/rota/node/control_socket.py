@@ -74,6 +74,8 @@ async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:
             line = await reader.readline()
     except TimeoutError:
         raise Unavailable(f"the node on {folder} did not answer within {timeout:g} s; is it frozen?") from None
+    except ConnectionError:
+        line = b""  # it ended with the question unread
     finally:
         writer.close()
         with contextlib.suppress(OSError):

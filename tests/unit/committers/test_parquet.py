@@ -20,7 +20,7 @@ from rota.committers.port import Spoiled, Swept
 from rota.committers.verdict import Turn
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
 from rota.store import Store, open_store
-from tests.kit.committers import STREAM, ranges, rows
+from tests.kit.rows import STREAM, ranges, rows
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.committers.verdict import Turn, can_never_publish, judge
 from rota.model.errors import Invalid
-from tests.kit.committers import ranges
+from tests.kit.rows import ranges
 
 
 @pytest.mark.parametrize(

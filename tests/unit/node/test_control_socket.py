@@ -1,6 +1,7 @@
 """The control socket answers, refuses in the node's own words, and can be reached however long its path is."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,19 @@ async def test_a_node_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> 
     async with serve(tmp_path, VERBS):
         with pytest.raises(Unavailable, match=r"did not answer within 0\.1 s"):
             await call(tmp_path, "sleep", 0.1)
+
+
+async def test_a_node_that_ends_with_the_question_unread_is_gone(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as node:
+        with control_socket.short(tmp_path / control_socket.NAME) as name:
+            node.bind(str(name))
+        node.listen()
+        asking = asyncio.create_task(asyncio.to_thread(asyncio.run, call(tmp_path, "shout", 60)))
+        line, _ = await asyncio.to_thread(node.accept)
+        await asyncio.to_thread(line.recv, 1, socket.MSG_PEEK)
+        line.close()
+        with pytest.raises(Unavailable, match="ended before it answered"):
+            await asking
 
 
 async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:

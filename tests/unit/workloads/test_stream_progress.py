@@ -9,7 +9,7 @@ from rota.committers.verdict import PUBLISHED, Turn, Verdict
 from rota.model.ids import Revision
 from rota.model.stream import Dismissal, Group, Phase, TaskState
 from rota.workloads.streams.progress import Next, Progress
-from tests.kit.committers import ranges
+from tests.kit.rows import ranges
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 GROUP = Group(
