@@ -52,7 +52,7 @@ SLOTS = 24
 CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
 FAULTS_END = 420.0
 ENDS = 600.0
-LOOK = 5.0
+LOOK = 10.0
 """Seconds between a node's looks at itself: what it should tell, and what became of tasks that are to end."""
 
 KINDS = [*rooms.KINDS, clicks.KIND]

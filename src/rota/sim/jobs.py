@@ -303,7 +303,7 @@ class Jobs:
             around = Surroundings(runs, outcomes, machine.clock, _nobody, link_to, jitter=jitter)
             may_act = lambda: session.keeper.may_act  # noqa: E731
             part = JobsPart(machine.store, session.node, session.incarnation, may_act, around, self._writer)
-            part.owner.tick *= min(8.0, max(1.0, self._pace / 2))
+            part.owner.tick *= min(12.0, max(1.0, self._pace / 1.5))
             answers.part = part
             try:
                 await part.run()

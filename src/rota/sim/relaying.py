@@ -336,7 +336,7 @@ class SimRelay:
             if self.core.moves_cut_short > self._cut_short:
                 self._cut_short = self.core.moves_cut_short
                 self.fleet.disturb(f"{self.node} did not finish a move")
-            await asyncio.sleep(self._dice.uniform(0.1, 0.6) * min(6.0, max(1.0, self.fleet.pace / 3)))
+            await asyncio.sleep(self._dice.uniform(0.1, 0.6) * min(9.0, max(1.0, self.fleet.pace / 2)))
 
     def _follow_map(self) -> None:
         self.core.members_are(self.fleet.members, self.now)

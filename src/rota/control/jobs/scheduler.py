@@ -164,7 +164,10 @@ class Scheduler:
         await self._owner.release(taken_back)
         self._look()
         steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
-        ripe = self._ripe(steps, self._my_wait(now) if steps else timedelta())
+        if not steps:  # so it is in most turns
+            self._ripening, self._retry = {}, IDLE
+            return False
+        ripe = self._ripe(steps, self._my_wait(now))
         written = await self._writer.write(ripe, self._tell_all)  # those of the first commit begin at once
         self._retry = IDLE if len(written) == len(ripe) else RETRY
         return bool(written)

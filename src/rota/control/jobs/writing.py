@@ -67,7 +67,10 @@ class Writer:
         """
         written: dict[Step, Revision] = {}
         batches = list(_batches(map(_packed, steps)))
-        if not batches:
+        if len(batches) == 1:  # nearly always, and nothing is gained by tasks
+            written = await self._write(batches[0])
+            heed(written)
+        if len(batches) < 2:
             return written
         turns = asyncio.Semaphore(AT_ONCE)
 
