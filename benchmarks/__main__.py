@@ -5,8 +5,8 @@ It judges but never fails: figures on a shared machine are no reason to stop a b
 
 import json
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -44,32 +44,58 @@ def main(
     only: str | None, store: str | None, rounds: int, everything: bool, file: Path | None, page: Path | None
 ) -> None:
     """Measure the layers beside bare drivers, and services, streams and jobs beside others."""
-    start, facts = monotonic(), report.facts()
+    facts = report.facts()
     for name, fact in facts.items():
         click.echo(f"{name:>12}: {fact}")
-    rows, broken = _measured(suite.chosen(only, everything=everything, store=store), store, rounds)
-    lasted = " ".join((f"{rounds} rounds, {monotonic() - start:.0f} s.", *broken))
-    click.echo(f"\n{report.table(rows)}\n\n{NOTE}\n{lasted}")
-    if file is not None:
-        file.write_text(json.dumps({"facts": facts, "rows": [asdict(row) for row in rows]}, indent=2) + "\n")
-    if page is not None:
-        beside = page.with_suffix(".svg")
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(document.page(rows, facts, f"{NOTE}\n{lasted}", beside.name))
-        beside.write_text(picture.picture(rows))
-
-
-def _measured(parts: Sequence[str], store: str | None, rounds: int) -> tuple[list[Row], list[str]]:
-    """The rows of these parts, and a sentence for each part that broke; the others still have their say."""
-    rows: list[Row] = []
-    broken = []
+    parts = suite.chosen(only, everything=everything, store=store)
+    run = Run(facts, rounds, list(parts))
     for part in parts:
+        run.measure(part, store)
+        if file is not None:
+            file.write_text(run.json())
+        if page is not None:
+            run.write(page)
+    click.echo(f"\n{report.table(run.rows)}\n\n{run.note()}")
+
+
+@dataclass
+class Run:
+    """One run, as far as it has come: its page is written after each part, so that one that is ended early has one."""
+
+    facts: Mapping[str, str]
+    rounds: int
+    left: list[str]
+    """Parts that are not measured yet."""
+
+    rows: list[Row] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    began: float = field(default_factory=monotonic)
+
+    def measure(self, part: str, store: str | None) -> None:
+        """Measure one more part; if it breaks, the others still have their say."""
         try:
-            rows += suite.run(part, store=store, rounds=rounds, say=lambda text: click.echo(text, err=True))
+            self.rows += suite.run(part, store=store, rounds=self.rounds, say=lambda text: click.echo(text, err=True))
         except Exception as error:
             traceback.print_exc()
-            broken.append(f"The part {part} broke: {error!r}.")
-    return rows, broken
+            self.broken.append(f"The part {part} broke: {error!r}.")
+        self.left.remove(part)
+
+    def note(self) -> str:
+        """What the figures are, and what is not among them."""
+        missing = [f"It was ended before {', '.join(self.left)} could be measured."] if self.left else []
+        lasted = f"{self.rounds} rounds, {monotonic() - self.began:.0f} s."
+        return f"{NOTE}\n{' '.join((lasted, *self.broken, *missing))}"
+
+    def json(self) -> str:
+        """The figures, for programs."""
+        return json.dumps({"facts": self.facts, "rows": [asdict(row) for row in self.rows]}, indent=2) + "\n"
+
+    def write(self, page: Path) -> None:
+        """Write the page, and the picture beside it."""
+        beside = page.with_suffix(".svg")
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(document.page(self.rows, self.facts, self.note(), beside.name))
+        beside.write_text(picture.picture(self.rows))
 
 
 if __name__ == "__main__":

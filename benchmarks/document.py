@@ -25,6 +25,7 @@ NAMES = {
     "source": "Sources",
     "stream": "Streams",
     "jobs": "Jobs",
+    "safety": "Tokens and TLS",
 }
 
 

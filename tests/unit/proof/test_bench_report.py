@@ -1,8 +1,10 @@
 """The bench's page and picture: every row is there, also those that fell short."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks import document, report, suite
+from benchmarks.__main__ import Run
 from benchmarks.measure import Goal, Row, alone, compare
 from benchmarks.picture import COLOURS, LABEL, SCALE, picture
 
@@ -55,3 +57,10 @@ def test_one_store_is_measured_without_what_needs_none() -> None:
     assert set(suite.chosen(store="etcd")) == {"store", "watch"}
     assert suite.chosen("jobs", store="etcd") == ("jobs",)
     assert set(suite.chosen(everything=True)) - set(suite.chosen()) == {"scale"}
+
+
+def test_a_run_that_is_ended_early_has_a_page_that_says_so(tmp_path: Path) -> None:
+    run = Run({"cores": "2"}, 3, ["wheel", "jobs"], rows=[FAST])
+    run.write(tmp_path / "bench.md")
+    assert "It was ended before wheel, jobs could be measured." in (tmp_path / "bench.md").read_text()
+    assert (tmp_path / "bench.svg").read_text() == picture([FAST])
