@@ -249,7 +249,9 @@ async def test_law_7_a_move_is_made_once_wherever_the_offsets_have_come_to(
     output: CommitterHarness, committer: Committer, store: Store
 ) -> None:
     await committer.begin({0: 10})
+    assert await committer.moved("a") is None
     made = await committer.move(move("a", {0: 10}, {0: 20}))
+    assert await committer.moved("a") == made
     assert await publish(committer, (0, 20, 25)) is Turn.PUBLISHED
     async with open_committer(output.url(), STREAM, store) as other:
         assert await other.move(move("a", {0: 25}, {0: 40})) == made

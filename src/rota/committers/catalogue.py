@@ -62,10 +62,9 @@ class Catalogue:
 
     async def move(self, move: MoveRecord) -> MoveRecord:
         """Set offsets if they are where they were before, and put it on record in the same commit; what was set."""
-        made = keys.stream_move(self._stream, move.id)
-        if (entry := await self._store.get(made)) is not None:
-            return codec.decode(MoveRecord, entry.value)
-        found = await self._entries()
+        if (already := await self.moved(move.id)) is not None:
+            return already
+        found, made = await self._entries(), keys.stream_move(self._stream, move.id)
         writes: list[Write] = [Put(made, codec.encode(move))]
         expected: list[Expect] = [Absent(made)]
         for partition, offset in move.after.items():
@@ -77,6 +76,11 @@ class Catalogue:
             expected.append(At(key, entry.modified) if entry else Absent(key))
         await self._store.commit(*writes, expect=expected)
         return move
+
+    async def moved(self, id: str) -> MoveRecord | None:
+        """What the move of this id has set; None if there was none."""
+        entry = await self._store.get(keys.stream_move(self._stream, id))
+        return codec.decode(MoveRecord, entry.value) if entry else None
 
     async def published(self, draft: str) -> Manifest | None:
         """What a draft became; None if it is not published."""

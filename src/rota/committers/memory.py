@@ -80,6 +80,9 @@ class MemoryCommitter:
     async def move(self, move: MoveRecord) -> MoveRecord:
         return await self._catalogue.move(move)
 
+    async def moved(self, id: str) -> MoveRecord | None:
+        return await self._catalogue.moved(id)
+
     async def sweep(self) -> Swept:
         """Drafts go when nobody holds them any more."""
         return Swept()

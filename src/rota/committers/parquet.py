@@ -182,6 +182,9 @@ class ParquetCommitter:
     async def move(self, move: MoveRecord) -> MoveRecord:
         return await self._catalogue.move(move)
 
+    async def moved(self, id: str) -> MoveRecord | None:
+        return await self._catalogue.moved(id)
+
     async def sweep(self) -> Swept:
         """The offsets are read first: by them a draft can never be published, or what it became is found after."""
         committed = await self._catalogue.committed()

@@ -92,6 +92,9 @@ class Committer(Protocol):
     async def move(self, move: MoveRecord) -> MoveRecord:
         """Set offsets by hand: records are skipped, or read again. What was set, perhaps long ago."""
 
+    async def moved(self, id: str) -> MoveRecord | None:
+        """What the move of this id has set; None if there was none."""
+
     async def sweep(self) -> Swept:
         """Clear away what dead tasks left."""
 

@@ -73,12 +73,20 @@ class Reset:
     """Is what it leaves out to be read by another stream, into the same output?"""
 
     move: str = ""
-    """The id of the move, once the leader has begun to make it: nobody changes the wish any more."""
+    """The id of its moves, once the leader has begun to make them: nobody changes the wish any more."""
+
+    source: str | None = None
+    """Which source there was then."""
 
     by: str
     """Who wants it; empty: the stream's declaration does, because the source was made anew."""
 
     at: datetime
+
+    @property
+    def why(self) -> str:
+        """The reason that is put on record."""
+        return "somebody asked for it" if self.by else "the source was made anew"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,6 +125,9 @@ class Network:
             answer: Callable[[], None] = partial(_settle, request.reply, request.operation(), None)
         except RotaError as error:
             answer = partial(_settle, request.reply, None, error)
+        except BaseException:  # a mistake of the scenario: let it be told, and not look like a deadlock
+            request.doubt()
+            raise
         if self._is_lost(request.node in self.weather.cut_down):
             request.doubt()
         else:

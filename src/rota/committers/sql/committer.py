@@ -9,7 +9,6 @@ notes its ranges. What differs between databases is behind `Database`.
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, cast
@@ -22,6 +21,7 @@ from rota.committers.port import Draft, Rows, Swept
 from rota.committers.verdict import Turn, Verdict, judge
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
+from rota.model import codec
 from rota.model.errors import Invalid, NotFound, RotaError
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord, origin
@@ -37,8 +37,10 @@ CREATE_PUBLISHES = f"""CREATE TABLE IF NOT EXISTS {PUBLISHES} (
     PRIMARY KEY (stream, publish, part))"""
 MOVES = "rota_stream_moves"
 CREATE_MOVES = f"""CREATE TABLE IF NOT EXISTS {MOVES} (
-    stream VARCHAR(200) NOT NULL, move VARCHAR(64) NOT NULL, part BIGINT NOT NULL, before_offset BIGINT,
-    next_offset BIGINT NOT NULL, PRIMARY KEY (stream, move, part))"""
+    stream VARCHAR(200) NOT NULL, move VARCHAR(64) NOT NULL, at_ms BIGINT NOT NULL, record TEXT NOT NULL,
+    PRIMARY KEY (stream, move))"""
+"""Made when offsets are first set by hand: few streams need it, and not everybody may make tables for ever."""
+
 CELL = 48
 """Bytes that a value takes in memory, roughly, beside its own length."""
 
@@ -169,27 +171,31 @@ class SqlCommitter:
         return verdict
 
     async def move(self, move: MoveRecord) -> MoveRecord:
+        await _have(self._database, MOVES, CREATE_MOVES)
         async with self._database.work() as work:
             found = await self._offsets(work)
-            if (made := await self._made(work, move)) is not None:
-                return made
+            if (already := await self._moved(work, move.id)) is not None:
+                return already
             for partition in move.after:
                 if found.get(partition) != move.before.get(partition):
                     raise moved(self._stream, partition, found.get(partition))
             for partition in sorted(set(move.after) - set(found)):
                 await work.execute(f"INSERT INTO {OFFSETS} VALUES (?, ?, 0)", self._stream, partition)
             await self._set(work, move.after)
-            query = f"INSERT INTO {MOVES} VALUES (?, ?, ?, ?, ?)"
-            for partition, offset in sorted(move.after.items()):
-                await work.execute(query, self._stream, move.id, partition, move.before.get(partition), offset)
+            query, kept = f"INSERT INTO {MOVES} VALUES (?, ?, ?, ?)", codec.encode(move).decode()
+            await work.execute(query, self._stream, move.id, milliseconds(move.at), kept)
         return move
 
-    async def _made(self, work: Work, move: MoveRecord) -> MoveRecord | None:
-        """What a move of this id has set; None if there was none."""
-        query = f"SELECT part, before_offset, next_offset FROM {MOVES} WHERE stream = ? AND move = ?"
-        rows = await work.fetch(query, self._stream, move.id)
-        before = {int(part): int(offset) for part, offset, _ in rows if offset is not None}
-        return replace(move, before=before, after={int(part): int(at) for part, _, at in rows}) if rows else None
+    async def moved(self, id: str) -> MoveRecord | None:
+        if not await self._database.columns(MOVES):
+            return None
+        async with self._database.work() as work:
+            return await self._moved(work, id)
+
+    async def _moved(self, work: Work, id: str) -> MoveRecord | None:
+        query = f"SELECT record FROM {MOVES} WHERE stream = ? AND move = ?"
+        rows = await work.fetch(query, self._stream, id)
+        return codec.decode(MoveRecord, str(rows[0][0]).encode()) if rows else None
 
     async def manifests(self) -> list[Manifest] | None:
         """The publishes; None if an older Rota began the output, and no newer one has published since."""
@@ -266,14 +272,13 @@ async def prepared(
         await database.close()
         raise NotFound(f"output {url}: no stream has published into {table} yet; look again when one has")
     if create:
-        await _made(database, OFFSETS, CREATE_OFFSETS)
-        await _made(database, PUBLISHES, CREATE_PUBLISHES)
-        await _made(database, MOVES, CREATE_MOVES)
+        await _have(database, OFFSETS, CREATE_OFFSETS)
+        await _have(database, PUBLISHES, CREATE_PUBLISHES)
     is_listed = bool(await database.columns(PUBLISHES))
     return SqlCommitter(database, stream, table, columns, clock, is_listed=is_listed)
 
 
-async def _made(database: Database, table: str, statement: str) -> None:
+async def _have(database: Database, table: str, statement: str) -> None:
     """Make a table beside the user's, unless it is there, or somebody else makes it in this moment."""
     if await database.columns(table):
         return

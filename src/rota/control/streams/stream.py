@@ -10,15 +10,15 @@ unknown outcome, however late it arrives, is refused once another was written.
 
 import asyncio
 import logging
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 
 from rota.committers.port import Committer
+from rota.control.streams import moving
 from rota.control.streams.account import Account, dismissals
 from rota.control.streams.outside import Outside
 from rota.control.streams.placed import Placements
@@ -50,7 +50,6 @@ from rota.store.follow import follow, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Write
 from rota.store.records import understood
 from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
-from rota.workloads.streams.where import targets
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +97,9 @@ class StreamKeeper:
         self._status: Entry | None = None
         self._wishes: Entry | None = None
         self._wished = StreamWishes()
+        self._may_wish = True
+        """Not if a newer Rota has written wishes that we do not understand: they would be lost."""
+
         self._tasks: dict[Key, StreamTaskStatus] = {}
         self._are_tasks_known = asyncio.Event()
         self._are_wishes_known = asyncio.Event()
@@ -163,7 +165,9 @@ class StreamKeeper:
     async def _follow_wishes(self) -> None:
         async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
             async for entry in coming:
-                self._wishes, self._wished = entry, understood(StreamWishes, entry, log) or StreamWishes()
+                known = understood(StreamWishes, entry, log)
+                self._wishes, self._wished = entry, known or StreamWishes()
+                self._may_wish = entry is None or known is not None
                 self._are_wishes_known.set()
                 self._bell.ring()
 
@@ -227,7 +231,7 @@ class StreamKeeper:
             account.committed = await output.begin(starts)
         if self._wished.reset is not None and self._is_to_be_reset:
             await self._reset(output, spec, self._wished.reset, now)
-        elif bounds and account.is_made_anew and spec.vanished != "halt":
+        elif bounds and self._may_wish and account.is_made_anew and spec.vanished != "halt":
             await self._reset(output, spec, Reset(to=spec.vanished, by="", at=now), now)
 
     @property
@@ -238,40 +242,43 @@ class StreamKeeper:
     async def _reset(self, output: Committer, spec: StreamSpec, reset: Reset, now: datetime) -> None:
         """Set offsets as somebody asked, and take the wish out. What was read from other offsets is given up for that.
 
-        The output keeps what it set, by the wish's id. If the leader dies before it has taken the wish out, the next
-        one asks for the same move, and hears what became of it; offsets alone do not tell, because tasks that publish
-        may have come to the same ones. A stream that reads what is left out is declared in the commit that takes the
-        wish out.
+        Once the wish has the id of its moves nobody can ask for something else, so what it comes to is found out first.
+        A stream that reads what is left out is declared in the commit that takes the wish out.
         """
+        account, outside = self._account, self._outside
         if not reset.move:
-            reset = replace(reset, move=f"{now.astimezone(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}")
+            await moving.wanted(outside, account.committed, reset, account.committed)
+            reset = replace(reset, move=moving.new_id(now), source=outside.identity)
             if not await self._commit([self._wishing(reset)], now):
                 return
-        made = await self._set(output, await self._wanted(reset, now))
+        try:
+            made = await moving.make(output, outside, self._name, reset, now)
+        except moving.NotMade:  # somebody may want something else now
+            await self._commit([self._wishing(replace(reset, move=""))], now)
+            raise
         if made is None:
             return
+        account.committed = await output.committed()
         writes: list[Write] = [self._wishing(None)]
         if (filling := self._backfill(spec, reset, made)) is not None:
             writes.append(Put(keys.STREAMS + filling.name, codec.encode(filling)))
-            made = replace(made, backfill=filling.name)
-        if made.after.keys() >= self._outside.bounds.keys():
-            self._account.adopt_source(now)
-        writes.append(Put(keys.stream_move(self._name, made.id), codec.encode(made)))
+            made = [replace(each, backfill=filling.name) for each in made]
+        moved = {partition for each in made for partition in each.after}
+        if reset.source == outside.identity and moved >= outside.bounds.keys() & account.committed.keys():
+            account.adopt_source(now)
+        writes += [Put(keys.stream_move(self._name, each.id), codec.encode(each)) for each in made]
         if await self._commit(writes, now):
             cause = {"by": reset.by} if reset.by else {"policy": spec.vanished}
-            self._tell("stream.moved", self._name, why=made.why, **cause)
+            self._tell("stream.moved", self._name, why=reset.why, **cause)
 
-    async def _wanted(self, reset: Reset, now: datetime) -> MoveRecord:
-        """The move that somebody wants, from where the offsets are."""
-        wanted = targets(reset, self._outside.bounds)
-        after = {partition: await self._outside.offset(partition, where) for partition, where in wanted.items()}
-        before = {partition: self._account.committed[partition] for partition in after}
-        why = "somebody asked for it" if reset.by else "the source was made anew"
-        return MoveRecord(id=reset.move, stream=self._name, before=before, after=after, by=reset.by, why=why, at=now)
-
-    def _backfill(self, spec: StreamSpec, reset: Reset, made: MoveRecord) -> StreamRecord | None:
+    def _backfill(self, spec: StreamSpec, reset: Reset, made: Iterable[MoveRecord]) -> StreamRecord | None:
         """The stream that reads what a reset leaves out, if somebody wants one and something is left out."""
-        ranges = {each: (made.before[each], at) for each, at in made.after.items() if at > made.before[each]}
+        ranges = {
+            partition: (move.before[partition], at)
+            for move in made
+            for partition, at in move.after.items()
+            if at > move.before[partition]
+        }
         if not reset.is_backfilled or not ranges:
             return None
         return declared(self._record().app, backfill(spec, backfill_of(self._name, reset.at), ranges))
@@ -279,15 +286,6 @@ class StreamKeeper:
     def _wishing(self, reset: Reset | None) -> Put:
         """The wishes, with another reset or none."""
         return Put(keys.STREAM_WISHES + self._name, codec.encode(replace(self._wished, reset=reset)))
-
-    async def _set(self, output: Committer, move: MoveRecord) -> MoveRecord | None:
-        """Set offsets, if they are where they were, and it was not done before; what was set."""
-        try:
-            made = await output.move(move)
-        except Conflict:  # somebody has published meanwhile; the next turn looks again
-            return None
-        self._account.committed = await output.committed()
-        return made
 
     def _aims(self, spec: StreamSpec, now: datetime) -> Aims:
         account, wished = self._account, self._wished

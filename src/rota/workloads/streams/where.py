@@ -31,6 +31,8 @@ def where(text: str) -> Where:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise Invalid(f'"{text}" is no place in a source; write an offset, earliest, latest or 2026-01-31T12:00Z')
+    if moment.timestamp() < 0:
+        raise Invalid(f'"{text}" is before 1970, when no source had records; write a later time, or earliest')
     return moment
 
 

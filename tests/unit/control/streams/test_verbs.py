@@ -40,6 +40,11 @@ def test_a_place_is_an_end_an_offset_or_a_time(text: str, place: object) -> None
     assert where(text) == place
 
 
+def test_no_source_had_records_before_1970() -> None:
+    with pytest.raises(Invalid, match="before 1970"):
+        where("1960-01-01T00:00Z")
+
+
 @pytest.mark.parametrize("text", ["", "-1", "newest", "2026-01-16T12:00", "9" * 19])
 def test_what_is_no_place_is_refused_with_how_to_write_one(text: str) -> None:
     with pytest.raises(Invalid, match="write an offset, earliest, latest or"):
@@ -204,7 +209,7 @@ def test_a_reset_that_a_dead_leader_had_begun_is_ended_by_the_next() -> None:
         await trial.output.begin({0: 10, 1: 0})
         await trial.declare(duration="1h")
         await trial.wish(reset=Reset(partitions={0: "4"}, move="a", by="me", at=NOON))
-        await trial.output.move(move("a", {0: 10}, {0: 4}))
+        await trial.output.move(move("a-0", {0: 10}, {0: 4}))
         node("a", trial.lead)
         await asyncio.sleep(5)
         (made,) = await moves(trial)
@@ -230,6 +235,92 @@ def test_a_reset_to_where_publishing_came_meanwhile_leaves_nothing_out() -> None
         assert ((await trial.wishes()).reset, await backfills(trial)) == (None, [])
 
     run(story, is_led=False)
+
+
+def test_while_it_is_not_known_where_a_reset_leads_somebody_may_want_another() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="1h")
+        await asyncio.sleep(10)
+        trial.topic.is_up = False
+        await verbs.reset(trial.store, trial.name, "me", to="2026-01-16T12:00Z")
+        await asyncio.sleep(10)
+        wished = (await trial.wishes()).reset
+        assert wished is not None
+        assert wished.move == ""
+        await verbs.reset(trial.store, trial.name, "me", to="latest")
+        await asyncio.sleep(10)
+        (made,) = await moves(trial)
+        assert made.after == {0: 10, 1: 0}
+
+    run(story)
+
+
+def test_a_reset_that_was_begun_and_cannot_be_worked_out_any_more_may_be_replaced() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="1h")
+        await asyncio.sleep(10)
+        trial.topic.is_up = False
+        await trial.wish(reset=Reset(to="2026-01-16T12:00Z", move="a", by="me", at=NOON))
+        await asyncio.sleep(10)
+        await verbs.reset(trial.store, trial.name, "me", to="latest")
+        await asyncio.sleep(10)
+        assert ((await trial.wishes()).reset, len(await moves(trial))) == (None, 1)
+
+    run(story)
+
+
+def test_a_move_from_the_time_of_another_source_does_not_make_this_one_known() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="3s")
+        await asyncio.sleep(15)
+        before = (await trial.status()).committed
+        trial.topic.make_anew(2)
+        trial.grow(0, 4)
+        await trial.output.move(move("a-0", before, {0: 3, 1: 0}))
+        await trial.wish(reset=Reset(to="earliest", move="a", source="the one between", by="me", at=NOON))
+        await asyncio.sleep(20)
+        assert (await trial.wishes()).reset is None
+        assert "the source was made anew; reset the offsets to go on" in (await trial.status()).detail
+
+    run(story)
+
+
+def test_the_offsets_of_more_partitions_than_a_commit_takes_are_set() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.topic.grow(205)
+        for partition in range(205):
+            trial.grow(partition, 2)
+        await trial.output.begin(dict.fromkeys(range(100), 0))
+        await trial.declare(duration="1h", tasks=3, replicas=1)
+        await asyncio.sleep(10)
+        await verbs.reset(trial.store, trial.name, "me", to="latest", is_backfilled=True)
+        await asyncio.sleep(15)
+        made = await moves(trial)
+        assert {partition for each in made for partition in each.after} == set(range(205))
+        assert ((await trial.wishes()).reset, len(made)) == (None, 3)
+        (filling,) = await backfills(trial)
+        assert len(filling.spec["ranges"]) == 205
+
+    run(story)
+
+
+def test_a_stream_that_fills_gaps_of_some_partitions_is_reset_without_the_others() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 20)
+        await trial.declare(duration="1h")
+        await asyncio.sleep(10)
+        await verbs.reset(trial.store, trial.name, "me", to="latest", is_backfilled=True)
+        await asyncio.sleep(10)
+        (filling,) = await backfills(trial)
+        await verbs.reset(trial.store, filling.name, "me", to="earliest")
+        await asyncio.sleep(20)
+        (entry,) = (await trial.store.scan(f"{keys.STREAM_MOVES}{filling.name}/")).entries
+        assert codec.decode(MoveRecord, entry.value).after == {0: 0}
+
+    run(story)
 
 
 async def test_nothing_is_asked_while_offsets_are_being_set() -> None:
