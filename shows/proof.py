@@ -59,7 +59,7 @@ def chaos_is_clean() -> Iterator[Line]:
 
 def a_million_tasks() -> Iterator[Line]:
     """The leader's own code in front of a large fleet."""
-    collector.look_rarely()  # as an agent does
+    collector.look_rarely(collector.BIG)  # as an agent does
     scale = measure(NODES, TASKS, deaths=(1, 100))
     for cost in scale.costs:
         yield Line(scale.missing == 0, f"{scale.tasks:,} tasks on {scale.nodes:,} nodes: {cost.what}", figure(cost))

@@ -71,7 +71,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()
-    collector.look_rarely()
+    collector.look_rarely(collector.BIG)
     asyncio.run(_run(made, run_node))
 
 

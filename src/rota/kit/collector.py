@@ -7,9 +7,15 @@ in its view. The price: what is in a cycle lives longer.
 
 import gc
 
+BUSY = (50_000, 20, 20)
+"""For processes that do one small thing very often, and leave nothing behind by it."""
 
-def look_rarely() -> None:
+BIG = (10_000, 10, 5)
+"""For an agent, which may hold a whole fleet, and leaves a cycle behind now and then."""
+
+
+def look_rarely(thresholds: tuple[int, int, int]) -> None:
     """Leave what is there now alone for good, and look at the rest seldom."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(*thresholds)

@@ -183,7 +183,7 @@ def main(argv: list[str] | None = None) -> None:
     setproctitle.setproctitle(f"rota: proxy {options.number} of {options.node}")
     kernel.raise_descriptor_limit()
     kernel.die_with(options.lifeline)
-    collector.look_rarely()
+    collector.look_rarely(collector.BUSY)
     Proxy(Pipe(socket.socket(fileno=options.control))).run()
 
 

@@ -138,7 +138,7 @@ def main(argv: list[str] | None = None) -> None:
     setproctitle.setproctitle(f"rota: relay of {options.node}")
     kernel.raise_descriptor_limit()
     kernel.die_with(options.lifeline)
-    collector.look_rarely()
+    collector.look_rarely(collector.BUSY)
     asyncio.run(Process(socket.socket(fileno=options.control), socket.socket(fileno=options.door)).run())
 
 
