@@ -99,11 +99,15 @@ class EventLog:
             await self._write_a_batch()
 
     async def _end(self) -> None:
+        # Not `asyncio.timeout`: the first releases of Python 3.11 take our being cancelled for theirs, and say nothing.
+        writing = asyncio.ensure_future(self.flush())
         try:
-            async with asyncio.timeout(LAST_WORDS):
-                await self.flush()
-        except TimeoutError:
-            log.warning("events not written", extra={"node": self._node, "events": self.unwritten})
+            await asyncio.wait([writing], timeout=LAST_WORDS)
+            if not writing.done():
+                log.warning("events not written", extra={"node": self._node, "events": self.unwritten})
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
 
     def _make(self, kind: str, subject: str, fields: Mapping[str, Value], text: str = "") -> Event:
         self._number += 1
