@@ -103,7 +103,9 @@ class EventLog:
         writing = asyncio.ensure_future(self.flush())
         try:
             await asyncio.wait([writing], timeout=LAST_WORDS)
-            if not writing.done():
+            if writing.done():
+                writing.result()  # a mistake in there is not to be swallowed
+            else:
                 log.warning("events not written", extra={"node": self._node, "events": self.unwritten})
         finally:
             writing.cancel()
