@@ -72,12 +72,13 @@ class Run:
     began: float = field(default_factory=monotonic)
 
     def measure(self, part: str, store: str | None) -> None:
-        """Measure one more part; if it breaks, the others still have their say."""
-        try:
-            self.rows += suite.run(part, store=store, rounds=self.rounds, say=lambda text: click.echo(text, err=True))
-        except Exception as error:
-            traceback.print_exc()
-            self.broken.append(f"The part {part} broke: {error!r}.")
+        """Measure one more part; if a piece of it breaks, the others still have their say."""
+        for piece in suite.pieces(part, store=store, rounds=self.rounds, say=_say):
+            try:
+                self.rows += suite.run(piece, part, _say)
+            except Exception as error:
+                traceback.print_exc()
+                self.broken.append(f"{piece.name} broke: {error!r}.")
         self.left.remove(part)
 
     def note(self) -> str:
@@ -96,6 +97,10 @@ class Run:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(document.page(self.rows, self.facts, self.note(), beside.name))
         beside.write_text(picture.picture(self.rows))
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class BarePostgres:
         target = parse(url)
         options = Options(target)
         schema = options.text("schema") or "public"
-        arguments = connect_arguments(target, options, options.timeout(), schema)
+        arguments = connect_arguments(target, options, options.timeout(), schema, "bare")
         return cls(await asyncpg.connect(**arguments), schema)
 
     async def put_if(self, key: str, value: bytes, modified: int) -> int:
@@ -43,20 +43,23 @@ class BarePostgres:
         if found != modified:
             await execute("ROLLBACK")
             raise LookupError(key)
-        await execute(_SQL["append"], revision, key, value, created, None)
-        await execute(_SQL["place"], key, value, created, revision, None)
+        await execute(_SQL["append"], *_columns([(revision, key, value, created, None)]))
+        await execute(_SQL["place"], *_columns([(key, value, created, revision, None)]))
         await execute("COMMIT")
         return int(revision)
 
     async def put_all(self, keys: Sequence[str], value: bytes) -> int:
         """Put all of the keys; the new revision."""
-        execute, fetch, executemany = self.connection.execute, self.connection.fetch, self.connection.executemany
+        execute, fetch = self.connection.execute, self.connection.fetch
         await execute("BEGIN")
         ((revision,),) = await fetch(_SQL["bump"], 1)
         rows = await fetch(_SQL["state_of"], POSTGRESQL.keys_parameter(keys))
         made = {key: created for key, created, _ in rows}
-        await executemany(_SQL["append"], [(revision, key, value, made.get(key, revision), None) for key in keys])
-        await executemany(_SQL["place"], [(key, value, made.get(key, revision), revision, None) for key in keys])
+        born = [made.get(key, revision) for key in keys]
+        appended = [(revision, key, value, created, None) for key, created in zip(keys, born, strict=True)]
+        placed = [(key, value, created, revision, None) for key, created in zip(keys, born, strict=True)]
+        await execute(_SQL["append"], *_columns(appended))
+        await execute(_SQL["place"], *_columns(placed))
         await execute("COMMIT")
         return int(revision)
 
@@ -76,3 +79,8 @@ class BarePostgres:
     async def close(self) -> None:
         """Drop the connection."""
         self.connection.terminate()
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Rows as the store's SQL takes them: an array for each column."""
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ class Contender(ABC):
         return self.is_ready()
 
     def _cpu_seconds(self) -> dict[str, float]:
-        spent: Counter[str] = Counter()
+        spent: defaultdict[str, float] = defaultdict(float)
         root = psutil.Process(self._running.pid)
         for process in (root, *root.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):

@@ -65,7 +65,9 @@ def rows(rounds: int, contenders: Sequence[type[Queue]] = (*OURS, *OTHERS)) -> l
         base = Path(folder)
         base.chmod(0o755)  # PostgreSQL runs as a user of its own
         servers = Servers(
-            *(stack.enter_context(kind(_made(base / kind.__name__))) for kind in (Redis, RabbitMQ, Postgres))
+            stack.enter_context(Redis(_made(base / "redis"))),
+            stack.enter_context(RabbitMQ(_made(base / "rabbitmq"))),
+            stack.enter_context(Postgres(_made(base / "postgres"))),
         )
         for number in range(rounds):
             for kind in contenders[:: -1 if number % 2 else 1]:

@@ -20,8 +20,8 @@ INK, FAINT = "#22252a", "#c9ccd2"
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """The bars of all rows that have a ratio and a goal."""
-    shown = [row for row in rows if row.ratio is not None and row.goal]
+    """The bars of all rows that have a ratio and a goal for it; some have one for our own figure."""
+    shown = [row for row in rows if row.ratio is not None and row.goal.endswith("×")]
     low, high = _range(shown)
     width, height = LABEL + SCALE + MARGIN, TOP + LINE * len(shown) + BOTTOM
     lines = [
@@ -77,5 +77,5 @@ def _x(figure: float, low: int, high: int) -> float:
     return LABEL + SCALE * min(max(place, 0.0), 1.0)
 
 
-def _fitting(text: str, most: int = 82) -> str:
+def _fitting(text: str, most: int = 72) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,7 +9,7 @@ proxy, no queue, no idle worker to find. Their figures say where the machine sta
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import measure
@@ -20,7 +20,7 @@ CONNECTIONS = (16, 64)
 SECONDS = 2.0
 WARM_UP = 0.5
 
-RATES = {Strict: Goal(at=10, short=6), Wide: Goal(at=20, short=12)}
+RATES: Mapping[type[Contender], Goal] = {Strict: Goal(at=10, short=6), Wide: Goal(at=20, short=12)}
 P99 = Goal(at=0.333, short=0.333)
 
 Turns = dict[tuple[type[Contender], int], list[Figures]]

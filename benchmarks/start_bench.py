@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -85,13 +86,17 @@ async def _fork(folder: Path) -> dict[str, float]:
         runtime.crew.forgive()
         worker.worn = "to be measured"
         runtime.crew.wake()
-        await runtime.crew.until(lambda old=worker: old.id not in runtime.crew.workers and runtime.is_ready)
+        await runtime.crew.until(partial(_is_replaced, runtime, worker.id))
         (fresh,) = runtime.crew.workers.values()
         took.append(fresh.since - fresh.born)
     memory = psutil.Process(fresh.pid).memory_full_info()
     await runtime.kill()
     running.cancel()
     return {"seconds": statistics.median(took), "memory": memory.rss / 2**20, "own": memory.uss / 2**20}
+
+
+def _is_replaced(runtime: Runtime, worker: int) -> bool:
+    return worker not in runtime.crew.workers and runtime.is_ready
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import (
@@ -69,29 +70,36 @@ def chosen(only: str | None = None, *, everything: bool = False, store: str | No
     return [part for part in (PARTS if everything else USUAL) if part in MEASURES or not store]
 
 
-def run(
-    only: str | None = None, *, store: str | None = None, rounds: int = ROUNDS, say: Say = lambda text: None
-) -> list[Row]:
-    """Measure one part or the usual ones, on one store or all; `say` hears what is under way, and what is left out."""
-    stores = [name for name in ((store,) if store else STORES) if not _is_left_out(name, say)]
-    rows: list[Row] = []
-    for part in chosen(only, store=store):
-        if part in MEASURES:
-            for name in stores if part != "scale" else [name for name in stores if name in scale_bench.FILLS]:
-                say(f"measuring {part}, {name}")
-                with _place(name) as place:
-                    rows += _of(part, asyncio.run(MEASURES[part](name, place, rounds)))
-        elif not _misses_server(part, say):
-            say(f"measuring {part}")
-            try:
-                rows += _of(part, ALONE[part](rounds))
-            except (NoCompiler, obtain.ObtainError) as error:
-                say(f"{part} is left out: {error}")
-    return rows
+@dataclass(frozen=True)
+class Piece:
+    """What is measured in one go: a part, or a part on one store."""
+
+    name: str
+    measure: Callable[[], Iterable[Row]]
 
 
-def _of(part: str, rows: Iterable[Row]) -> list[Row]:
-    return [replace(row, part=part) for row in rows]
+def pieces(part: str, *, store: str | None = None, rounds: int = ROUNDS, say: Say = lambda text: None) -> list[Piece]:
+    """What a part consists of, on one store or all; `say` hears what is left out."""
+    if part not in MEASURES:
+        return [] if _misses_server(part, say) else [Piece(part, partial(ALONE[part], rounds))]
+    able = STORES if part != "scale" else scale_bench.FILLS
+    there = [name for name in ((store,) if store else STORES) if name in able and not _is_left_out(name, say)]
+    return [Piece(f"{part}, {name}", partial(_on_store, part, name, rounds)) for name in there]
+
+
+def run(piece: Piece, part: str, say: Say = lambda text: None) -> list[Row]:
+    """Measure a piece of a part; `say` hears what is under way, and what is left out."""
+    say(f"measuring {piece.name}")
+    try:
+        return [replace(row, part=part) for row in piece.measure()]
+    except (NoCompiler, obtain.ObtainError) as error:
+        say(f"{piece.name} is left out: {error}")
+        return []
+
+
+def _on_store(part: str, store: str, rounds: int) -> Iterable[Row]:
+    with _place(store) as place:
+        return asyncio.run(MEASURES[part](store, place, rounds))
 
 
 def _is_left_out(store: str, say: Say) -> bool:

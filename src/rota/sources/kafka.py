@@ -32,7 +32,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs forget it
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from rota.kit import librdkafka
 from rota.kit.clock import SYSTEM

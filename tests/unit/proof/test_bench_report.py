@@ -1,5 +1,6 @@
 """The bench's page and picture: every row is there, also those that fell short."""
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,9 @@ from benchmarks.picture import COLOURS, LABEL, SCALE, picture
 
 FAST = compare("jobs: drained", "/s", "a | b", [100.0], [500.0], Goal(at=2.0, short=1.0))
 SLOW = compare("services: p99", "ms", "burst", [10.0], [9.0], Goal(at=0.3, short=0.5))
+OWN = replace(compare("watch while idle", "ms", "LISTEN", [300.0], [298.0]), goal="≤ 20.0 ms", verdict="short")
+"""Has something beside it, but a goal of its own."""
+
 LONE = alone("wheel: re-arm", "/s", [1000.0], Goal(at=2000, short=500))
 
 
@@ -33,7 +37,7 @@ def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
 
 
 def test_the_picture_has_a_bar_for_each_ratio_with_a_goal() -> None:
-    found = bars([FAST, SLOW, LONE])
+    found = bars([FAST, SLOW, OWN, LONE])
     assert [each.get("fill") for each in found] == [COLOURS["goal"], COLOURS["short"]]
 
 
