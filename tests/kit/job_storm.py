@@ -46,7 +46,7 @@ def note(run: rota.Run) -> None:
 
 
 for number in range({jobs}):
-    app.job(name=f"j{{number:03}}", every="1s", process={process}, retries={retries})(note)
+    app.job(name=f"j{{number:03}}", every="{every}", process={process}, retries={retries})(note)
 """
 """What follows an app: jobs that note each attempt and linger; `process` may be said of each `number`."""
 
@@ -122,7 +122,7 @@ class Calm:
 @asynccontextmanager
 async def storm_fleet(folder: Path, url: str, jobs: int, *flags: object, process: bool = False) -> AsyncIterator[Fleet]:
     """Three nodes with so many jobs that are due every second."""
-    app = APP + JOBS.format(jobs=jobs, process=process, retries=0, linger=0)
+    app = APP + JOBS.format(jobs=jobs, every="1s", process=process, retries=0, linger=0)
     usual = ("--lease-ttl", f"{TTL:g}s", "--drain", "3s", "--token", one_token(folder))
     async with open_store(url) as store:
         with Fleet(folder, url, store, NAMES, *usual, *flags, app=app) as fleet:

@@ -41,8 +41,8 @@ RATE = 4.0
 SINGLES = [f"s{number}" for number in range(3)]
 """Exclusive resources."""
 
-JOBS = 8
-"""Jobs that are due each second."""
+JOBS = 16
+"""Jobs that are due every other second."""
 
 CLIENTS = 2
 """Of each node."""
