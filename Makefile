@@ -18,7 +18,7 @@ demo: setup      ## all four kinds of work on three nodes; the leader is killed,
 test: setup      ## lint, types, imports, then every test on real servers
 	@$(MAKE) --no-print-directory check
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m pytest -n 3 -q
+	@$(PY) -m pytest -n 3 -q --durations=30
 
 check: setup     ## format, lint, types, import contract
 	@.venv/bin/ruff format --check --quiet . || (echo "run: make format"; exit 1)
