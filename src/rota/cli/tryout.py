@@ -11,7 +11,7 @@ from statistics import median
 import click
 
 from rota.cli import charts, options, tables
-from rota.sim.run import be_quiet
+from rota.sim.run import begin_in_pool
 from rota.sim.sketch import Sketch, read
 from rota.sim.tryout import Outcome, tryout
 
@@ -66,7 +66,9 @@ def _outcomes(sketch: Sketch, seeds: range, kill: tuple[str, ...], add: int, job
     run = partial(tryout, sketch, kill=kill, add=add)
     if len(seeds) == 1:
         return [run(seeds[0])]
-    with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"), initializer=be_quiet) as pool:
+    with ProcessPoolExecutor(
+        jobs or os.cpu_count(), mp_context=get_context("spawn"), initializer=begin_in_pool
+    ) as pool:
         return list(pool.map(run, seeds))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 
 from rota.model.ids import NodeId
@@ -55,7 +56,12 @@ def home(nodes: Collection[NodeId], kind: str, resource: str) -> NodeId | None:
 
 
 def _weight(node: NodeId, place: bytes) -> bytes:
-    return blake2b(place, digest_size=8, key=blake2b(node.encode(), digest_size=16).digest()).digest()
+    return blake2b(place, digest_size=8, key=_key(node)).digest()
+
+
+@lru_cache(maxsize=10_000)  # all nodes of a large fleet
+def _key(node: NodeId) -> bytes:
+    return blake2b(node.encode(), digest_size=16).digest()
 
 
 class SinkState(StrEnum):

@@ -83,7 +83,7 @@ class Stage:
             raise Invalid(
                 "a Stage has a loop of its own, and one runs here already; write the test with def, not async def"
             )
-        self._loop = _Loop()
+        self._loop = virtual.VirtualLoop()
         try:
             for hook in self.app.worker_start_hooks:
                 self._do(_call(hook))
@@ -337,18 +337,6 @@ class Stage:
             self._loop.run_until_complete(asyncio.wait(left, timeout=self._drain))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
-
-
-class _Loop(virtual.VirtualLoop):
-    """A virtual loop that gets past its 97th day.
-
-    asyncio takes a timer for due if it lies within the clock's resolution, a nanosecond; at such times a float is
-    coarser than that, so a timer that is due exactly now would never be, and the loop would spin.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._clock_resolution = _A_MOMENT / 10
 
 
 class _Late(TimeoutError):

@@ -70,7 +70,6 @@ class Election:
             world.start(f"n{number}", self._program)
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
         await self.recover()
-        await world.end()
 
     async def recover(self) -> None:
         """The faults are over: somebody leads soon, and then everybody is back."""

@@ -159,7 +159,6 @@ class FleetScenario:
         await self._recover(client)
         await asyncio.sleep(ENDS - world.time)
         await _ended([watching])
-        await world.end()
 
     async def _recover(self, client: SimStore) -> None:
         """Each part shows that it is well again; resources at last, for a stream at work would disturb their peace."""

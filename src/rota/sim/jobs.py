@@ -249,7 +249,6 @@ class Jobs:
             task.cancel()
         await asyncio.gather(*people, return_exceptions=True)
         await self.recover(client)
-        await world.end()
 
     async def recover(self, client: SimStore) -> None:
         """The faults are over: jobs go on, and once nothing more is due nothing is left."""

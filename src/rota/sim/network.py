@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from rota.kit.clock import Clock
+from rota.kit.virtual import VirtualLoop, virtual_loop
 from rota.model import keys
 from rota.model.errors import Conflict, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
@@ -70,10 +71,16 @@ class _Request:
     and nearly all are answered.
     """
 
-    def __init__(self, node: str, operation: Callable[[], Any], unsure: type[Unavailable] | type[Unknown]) -> None:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        node: str,
+        operation: Callable[[], Any],
+        unsure: type[Unavailable] | type[Unknown],
+    ) -> None:
         self.node, self.operation = node, operation
-        self._unsure, self._loop, self._context = unsure, asyncio.get_running_loop(), contextvars.copy_context()
-        self.deadline = self._loop.time() + TIMEOUT
+        self._unsure, self._loop, self._context = unsure, loop, contextvars.copy_context()
+        self.deadline = self._loop.now + TIMEOUT
         self.reply: asyncio.Future[Any] = self._loop.create_future()
         self._is_doubted = False
 
@@ -97,7 +104,7 @@ class Network:
         """Called in the very step of each accepted commit."""
 
         self._random = random
-        self._loop = asyncio.get_running_loop()
+        self._loop = virtual_loop()
         self._context = contextvars.copy_context()
         self._is_closed = False
 
@@ -114,7 +121,7 @@ class Network:
 
     def _arrive(self, request: _Request) -> None:
         down_until = self.weather.store_down_until
-        if self._loop.time() < down_until:
+        if self._loop.now < down_until:
             if down_until > request.deadline:
                 request.doubt()
             self._loop.call_at(down_until, partial(self._arrive, request), context=self._context)
@@ -139,7 +146,7 @@ class Network:
     def _carry(self, request: _Request, deliver: Callable[[], None]) -> None:
         least, most = self.weather.delay
         delay = least + (most - least) * self._random.random()  # as `uniform` has it; this is called for every message
-        if self._loop.time() + delay > request.deadline:
+        if self._loop.now + delay > request.deadline:
             request.doubt()
         self._loop.call_later(delay, deliver, context=self._context)
 
@@ -156,6 +163,7 @@ class SimStore:
         self._universe = network.universe
         self._node = node
         self._clock = clock
+        self._loop = virtual_loop()
 
     async def get(self, key: Key) -> Entry | None:
         rules.check_key(key)
@@ -210,7 +218,7 @@ class SimStore:
         """There is nothing to let go of."""
 
     async def _ask(self, operation: Callable[[], T], unsure: type[Unavailable] | type[Unknown] = Unavailable) -> T:
-        request = _Request(self._node, operation, unsure)
+        request = _Request(self._loop, self._node, operation, unsure)
         self._network.request(request)
         answer: T = await request.reply
         return answer

@@ -152,7 +152,6 @@ class PeersScenario:
         await rage(world, until=world.time + RAGE, pause=(0.5, 12.0), length=(0.5, 35.0))
         await asyncio.sleep(PEACE)
         self._check_peace()
-        await world.end()
 
     # What runs on each machine
 

@@ -180,7 +180,6 @@ class PlacementScenario:
             world.violate(f"{self.commits - before} commits of assignments in a fleet at rest")
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-        await world.end()
 
     # What changes
 

@@ -69,7 +69,6 @@ class RelayScenario:
         self.begin()
         await self.rage(FAULTS_END)
         await self.recover()
-        await self._world.end()
 
     def begin(self) -> None:
         """Start hosts and relays, and let tasks emit."""

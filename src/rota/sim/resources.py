@@ -166,7 +166,6 @@ class Resources:
         await self.recover()
         watching.cancel()
         await asyncio.gather(client, watching, return_exceptions=True)
-        await world.end()
 
     async def recover(self) -> None:
         """The faults are over: everything is covered soon, and then nothing moves, whoever leads."""

@@ -6,7 +6,8 @@ The result of a seed is a `Verdict`; the same seed gives the same verdict and th
 import gc
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from multiprocessing import get_context
 from typing import Protocol
 
 from rota.kit import virtual
+from rota.kit.child import in_a_child
 from rota.sim.election import Election
 from rota.sim.fleet import FleetScenario
 from rota.sim.jobs import Jobs
@@ -24,6 +26,9 @@ from rota.sim.resources import Resources
 from rota.sim.services import Services
 from rota.sim.streams import Streams
 from rota.sim.world import World
+
+LITTER = 8
+"""Seeds that share a process, which grows by some ten MB with each of them."""
 
 
 @dataclass(frozen=True)
@@ -66,34 +71,50 @@ def run_seed(seed: int, scenario: str = "election", broken: str | None = None) -
     """One seed of a scenario."""
     gc.disable()  # a seed is short, and what is collected in the middle of it would cost a fifth of its time
     try:
-        return virtual.run(_told(scenario, seed, broken))
+        return virtual.run(_told(scenario, seed, broken, is_left=False))
     finally:
         gc.enable()
 
 
 def run_seeds(
-    seeds: Iterable[int], scenario: str = "election", broken: str | None = None, *, processes: int | None = None
+    seeds: Sequence[int], scenario: str = "election", broken: str | None = None, *, processes: int | None = None
 ) -> Iterator[Verdict]:
     """Many seeds, in order, in so many processes at a time; as many as there are cores, if nobody says."""
     # Spawned, not forked: whoever calls us may have threads.
-    count = processes or os.cpu_count()
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=be_quiet) as pool:
-        yield from pool.map(partial(run_seed, scenario=scenario, broken=broken), seeds, chunksize=8)
+    count = processes or os.cpu_count() or 1
+    litter = max(1, min(LITTER, len(seeds) // count))
+    litters = [seeds[at : at + litter] for at in range(0, len(seeds), litter)]
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=begin_in_pool) as pool:
+        for verdicts in pool.map(partial(_in_a_child, scenario=scenario, broken=broken), litters):
+            yield from verdicts
 
 
-def be_quiet() -> None:
-    """Say nothing of nodes that die: here they do it by the thousand, and on purpose."""
+def _in_a_child(seeds: Sequence[int], scenario: str, broken: str | None) -> list[Verdict]:
+    """Some seeds, in a process that ends with them: freeing what worlds were made of is a seventh of their time."""
+    return in_a_child(lambda: [virtual.run_and_leave(_told(scenario, seed, broken, is_left=True)) for seed in seeds])
+
+
+def begin_in_pool() -> None:
+    """What a process of a pool of simulations does first.
+
+    It says nothing of nodes that die: here they do it by the thousand, and on purpose. It ends at once when somebody
+    presses Ctrl-C, for a pool would still run what is queued.
+    """
     logging.getLogger("rota").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def _told(name: str, seed: int, broken: str | None) -> Verdict:
+async def _told(name: str, seed: int, broken: str | None, *, is_left: bool) -> Verdict:
     world = World(seed)
     scenario = SCENARIOS[name](world, broken)
     await scenario.run()
-    return Verdict(
+    verdict = Verdict(
         seed=seed,
         violations=tuple(world.violations),
         counts=scenario.counts(),
         digest=world.digest,
         story=tuple(world.story),
     )
+    if not is_left:
+        await world.end()
+    return verdict

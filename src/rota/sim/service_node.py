@@ -7,9 +7,9 @@ is noticed after what it had sent before.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from rota.decide import crew
 from rota.decide.crew import Drain, Kill, Member, Phase, Start
 from rota.kit.instant import Instant
+from rota.kit.virtual import Handle, virtual_loop
 from rota.model.config import RuntimeConfig
 from rota.node.posts import ROUTER_GROUP, Post, group_pool, posts
 from rota.node.services import BATCH, GRACE
@@ -91,17 +92,17 @@ class Line:
 
     def __init__(self, random: Random, to: Process | None = None) -> None:
         self._random, self._to = random, to
-        self._loop = asyncio.get_running_loop()
+        self._loop = virtual_loop()
         self._last = 0.0
 
     def send(self, act: Act) -> None:
         """Do something at the other end."""
-        soon = self._loop.time() + self._random.uniform(0.0001, SLOWEST)
+        soon = self._loop.now + self._random.uniform(0.0001, SLOWEST)
         self._last = max(soon, self._last + 1e-6)
         if self._to is None:
             self._loop.call_at(self._last, act)
         else:
-            in_process(self._to, self._last - self._loop.time(), act)
+            in_process(self._to, self._last - self._loop.now, act)
 
 
 class SimClient(Caller):
@@ -133,11 +134,15 @@ class SimWorker:
 
     def __init__(self, node: "SimNode", number: int, start: Start, post: Post, proxy: "SimProxy") -> None:
         self.id, self.generation, self.slot, self.pool = number, start.generation, start.slot, start.pool
-        self.group, self.drain = post.group, post.drain
+        self.group = post.group
         self.proxy = proxy
-        self.phase, self.since, self.worn = Phase.STARTING, node.now, ""
         self.is_dead = False
         self._node, self._random = node, node.random
+        self.member = Member(
+            number, start.pool, start.slot, start.generation, Phase.STARTING, node.now, drain=post.drain
+        )
+        """As the plan sees it."""
+
         self._up, self.down, self._to_agent = Line(node.random), Line(node.random), Line(node.random)
         self._inbox = Inbox(GIVEN)
         self._held: dict[int, bytes] = {}
@@ -148,15 +153,17 @@ class SimWorker:
         self.seat = SimSeat(self, ROUTER if is_router else int(post.group), self.capacity, grace)
 
     @property
-    def member(self) -> Member:
-        """As the plan sees it."""
-        return Member(
-            self.id, self.pool, self.slot, self.generation, self.phase, self.since, worn=self.worn, drain=self.drain
-        )
+    def phase(self) -> Phase:
+        """Where it stands."""
+        return self.member.phase
 
     def enter(self, phase: Phase) -> None:
         """Come into a phase, as the agent sees it."""
-        self.phase, self.since = phase, self._node.now
+        self.member = replace(self.member, phase=phase, since=self._node.now)
+
+    def wear_out(self, why: str) -> None:
+        """Have it replaced."""
+        self.member = replace(self.member, worn=self.member.worn or why)
 
     def start(self) -> None:
         """Be ready after a while."""
@@ -240,13 +247,13 @@ class SimProxy:
         self.dispatch = dispatch
         self.from_agent, self._to_agent = Line(node.random), Line(node.random)
         self._node = node
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._loop = virtual_loop()
+        self._timer: Handle | None = None
 
     @property
     def now(self) -> float:
         """Its clock."""
-        return self._loop.time()
+        return self._loop.now
 
     # What clients do
 
@@ -347,20 +354,20 @@ class SimNode:
         self.target, self.previous = 1, 1
         self.workers: dict[int, SimWorker] = {}
         self.table = table(summary, dict.fromkeys([*map(int, summary.groups), ROUTER], 1))
-        self._loop = asyncio.get_running_loop()
+        self._loop = virtual_loop()
         self.proxies = [SimProxy(self, make(self.table)) for _ in range(summary.proxies)]
         self._posts: dict[int, dict[str, Post]] = {}
         """By generation: asked for often, and always the same."""
 
         self._last = 0
         self._is_woken = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Handle | None = None
         self.wake()
 
     @property
     def now(self) -> Instant:
         """Its clock."""
-        return Instant(self._loop.time())
+        return Instant(self._loop.now)
 
     @property
     def posts(self) -> dict[str, Post]:
@@ -407,7 +414,7 @@ class SimNode:
         worker = self.workers.get(number)
         if worker is not None and not worker.is_dead:
             if holds_others:
-                worker.worn = worker.worn or "a request took longer than it may"
+                worker.wear_out("a request took longer than it may")
             else:
                 worker.enter(Phase.DRAINING)
                 worker.die()
@@ -447,16 +454,15 @@ class SimNode:
 
     def _serve(self) -> None:
         summary, wanted = self.summaries[self.target], self.posts
+        ready: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for worker in self.workers.values():
+            if worker.phase is Phase.READY:
+                ready[worker.pool][worker.generation] += 1
         generations = {}
         for name in (*summary.groups, ROUTER_GROUP):
             number, pool = ROUTER if name == ROUTER_GROUP else int(name), group_pool(SERVICE, name)
-            ready = Counter(
-                worker.generation
-                for worker in self.workers.values()
-                if worker.pool == pool and worker.phase == Phase.READY
-            )
             count = wanted[pool].pool.count if pool in wanted else 0
-            generations[number] = active(self.table.groups.get(number, 0), self.target, ready, count)
+            generations[number] = active(self.table.groups.get(number, 0), self.target, ready[pool], count)
         found = merged(self.table, table(summary, generations), self.target)
         if found != self.table:
             self.table = found

@@ -145,7 +145,6 @@ class Services:
         for task in beside:
             task.cancel()
         await self.recover()
-        await self._world.end()
 
     def serve(self, process: Process | None = None) -> None:
         """A node begins to serve, in a process if there is one; whoever had a connection before has lost it."""

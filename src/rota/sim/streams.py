@@ -116,7 +116,6 @@ class Streams:
             task.cancel()
         await asyncio.gather(*busy, return_exceptions=True)
         await self.recover(client)
-        await world.end()
 
     def prepare(self, faults_end: float) -> None:
         """Have a source, and a stream that reads it."""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.kit.instant import Instant
-from rota.kit.virtual import Group
+from rota.kit.virtual import Group, virtual_loop
 from rota.model.node import NodeStatus
 from rota.model.resource import KindRecord
 from rota.sim.network import Network, SimStore
@@ -28,16 +28,16 @@ class SimClock:
     """A machine's clocks: the monotonic one drifts a little, the wall clock is wrong and steps."""
 
     def __init__(self, random: Random) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = virtual_loop()
         self._rate = 1.0 + random.uniform(-0.01, 0.01)
         self._boot = random.uniform(0, 1e6)
         self._skew = timedelta(seconds=random.uniform(-5, 5))
 
     def monotonic(self) -> Instant:
-        return Instant(self._boot + self._loop.time() * self._rate)
+        return Instant(self._boot + self._loop.now * self._rate)
 
     def wall(self) -> datetime:
-        return EPOCH + timedelta(seconds=self._loop.time()) + self._skew
+        return EPOCH + timedelta(seconds=self._loop.now) + self._skew
 
     def step(self, by: timedelta) -> None:
         """Set the wall clock forward or back."""
@@ -124,7 +124,7 @@ class World:
         self.violations: list[str] = []
         self.machines: list[Machine] = []
         self.is_over = False
-        self._loop = asyncio.get_running_loop()
+        self._loop = virtual_loop()
         self.store_clock = SimClock(self.random)
         self.universe = Universe(self.store_clock)
         self.network = Network(self.universe, self.random)
@@ -132,7 +132,7 @@ class World:
     @property
     def time(self) -> float:
         """Seconds since the beginning."""
-        return self._loop.time()
+        return self._loop.now
 
     @property
     def nodes(self) -> list[Machine]:
