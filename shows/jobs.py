@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -277,10 +276,10 @@ async def _frozen() -> list[Line]:
     async with _trial("ab", "--executors", 2) as (fleet, folder, url):
         (run,) = await verbs.run_now(fleet.store, "gated", "show")
         first = await eventually(lambda: next((each for each in fleet.nodes.values() if each.notes()), None), within=30)
-        os.kill(first.pid, signal.SIGSTOP)  # the agent alone: its executor comes to an end
+        first.freeze_between_writes(url)  # the agent alone: its executor comes to an end
         (folder / "go").touch()
         before = await _over(fleet.store, run)
-        os.kill(first.pid, signal.SIGCONT)
+        first.thaw()
         after = await _over(fleet.store, run, lambda found: found.late)
         told = rota("events", "--kind", "run.late", "--store", url, cwd=folder).out
     late = after.late[0]

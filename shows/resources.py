@@ -232,7 +232,7 @@ async def _freeze(found: Fleet) -> list[Line]:
     (first,) = (await found.placed())["single/x"]
     frozen = next(node for node in found.nodes.values() if node.name == first)
     await eventually(lambda: [words for words in frozen.notes() if words[0] == "act"])
-    frozen.freeze()
+    frozen.freeze_between_writes(frozen.store)
     try:
         await eventually(lambda: _moved(found, "single/x", first), within=20)
         await asyncio.sleep(60 - TTL)

@@ -6,13 +6,19 @@ had written when it was killed is there to be read.
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
+from rota.store import url as urls
 from tests.kit.leash import LEASH
+from tests.kit.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 """The repository."""
@@ -79,6 +85,19 @@ class Process:
         self.send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
+    def freeze_between_writes(self, store: str) -> None:
+        """Freeze it where it keeps nobody else from writing to the store of this URL.
+
+        Frozen within a write it would hold the lock of a SQLite file, and the others would wait for it for ever.
+        """
+        end = time.monotonic() + PATIENCE
+        self.freeze()
+        while not can_write(store):
+            self.thaw()
+            assert time.monotonic() < end, f"{store} was locked whenever process {self.pid} was frozen"
+            time.sleep(0.02)  # it gets on with its write
+            self.freeze()
+
     def thaw(self) -> None:
         """Let it run again."""
         self.send(signal.SIGCONT)
@@ -100,6 +119,23 @@ class Process:
             self.send(signal.SIGKILL)
             self._running.wait(within)
         LEASH.release(self.pid)
+
+
+def can_write(store: str) -> bool:
+    """Whether nobody holds the store's write lock for long; a server takes it from who does."""
+    url = urls.parse(store)
+    if url.scheme != "sqlite":
+        return True
+    file = f"file:{quote(url.path[1:])}?mode=rw"
+    with closing(sqlite3.connect(file, uri=True, timeout=0.2, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            return False
+        connection.execute("ROLLBACK")
+    return True
 
 
 class Script(Process):

@@ -65,7 +65,7 @@ async def freeze_the_leader(url: str, folder: Path, ttl: str = "2s", attempts: i
         running = {name: up.enter_context(stubborn(url, name, folder, ttl)) for name in "ab"}
         first = await leader_other_than(store, None)
         old_term = int(await eventually(lambda: _said(running[first.node], "accepted")))
-        running[first.node].freeze()
+        running[first.node].freeze_between_writes(url)
         second = await leader_other_than(store, first)
         new_term = int(await eventually(lambda: _said(running[second.node], "accepted")))
         running[first.node].thaw()

@@ -60,7 +60,7 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
                 return known.is_online if known else None
 
             await eventually(lambda: is_online("b"), within=30)
-            found.nodes["b"].freeze()
+            found.nodes["b"].freeze_between_writes(store[1])
 
             async def is_offline() -> bool:
                 return await is_online("b") is False

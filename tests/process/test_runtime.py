@@ -6,7 +6,6 @@ The rules that depend on the system are tried both ways: with what Linux offers,
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from rota.model import keys
+from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, children, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import (
     BROKEN,
@@ -288,42 +289,21 @@ async def test_tasks_go_on_while_the_session_is_renewed(tmp_path: Path) -> None:
     async with running(tmp_path, ttl="3s") as node:
         await node.assign("room", ["1"])
         before = await node.until(lambda now: now["work"]["tasks_running"] == 1)
-        await freeze_between_commits(node)
-        await eventually(lambda: _lease_is_over(node, before["session"]), within=30)
+        node.freeze_between_writes(node.store)  # or else nobody could sweep its lease
+        await until_its_lease_is_over(node)
         node.thaw()
         await node.until(lambda now: now["session"] not in (None, before["session"]))
         assert [words[0] for words in node.notes() if words[1] == "room/1#0"] == ["start"]
 
 
-async def freeze_between_commits(node: NodeUnderTest) -> None:
-    """Frozen with SQLite's lock in its hand, nobody could sweep its lease."""
-    from rota.model.errors import Unavailable
-    from rota.store import Put, open_store
-
-    while True:
-        node.freeze()
-        async with open_store(f"{node.store}?timeout=1s") as store:
-            try:
-                await store.commit(Put("/try", b""))
-            except Unavailable:
-                node.thaw()
-            else:
-                return
-
-
-async def _lease_is_over(node: NodeUnderTest, session: str) -> bool:
-    """Swept by us, for want of other nodes."""
-    from rota.model import keys
-    from rota.store import open_store
-
+async def until_its_lease_is_over(node: NodeUnderTest) -> None:
+    """It is swept by us, for want of other nodes."""
     async with open_store(node.store) as store:
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            listing = await store.scan(keys.NODES)
-            if not listing.entries:
-                return True
-            await asyncio.sleep(0.1)
-    return False
+
+        async def is_over() -> bool:
+            return not (await store.scan(keys.NODES)).entries
+
+        await eventually(is_over)
 
 
 async def test_tasks_with_a_process_of_their_own_are_shown_as_one_pool(tmp_path: Path) -> None:

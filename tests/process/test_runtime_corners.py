@@ -11,7 +11,7 @@ import pytest
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
 from tests.kit.waiting import eventually
-from tests.process.test_runtime import freeze_between_commits, running
+from tests.process.test_runtime import running, until_its_lease_is_over
 
 SLOW_TO_STOP = (
     APP
@@ -100,9 +100,9 @@ async def test_exclusive_work_of_an_old_session_does_not_come_back_with_a_new_on
         await node.assign("single", ["x"], exclusive=True)
         before = (await node.status())["session"]
         await eventually(lambda: acts(node))
-        await freeze_between_commits(node)
+        node.freeze_between_writes(node.store)
         await eventually(lambda: all(is_gone(int(words[2])) for words in acts(node)))
-        await asyncio.sleep(1)  # the lease ends a moment after the work
+        await until_its_lease_is_over(node)
         await node.unassign("single", ["x"])  # as a leader does when the lease has ended
         count = len(acts(node))
         node.thaw()
