@@ -331,8 +331,8 @@ async def freeze_the_agent(node: NodeUnderTest, ttl: float) -> tuple[float, floa
     status = await node.until(lambda now: workers(now, "task:"))
     (pid,) = workers(status, "task:")
     await eventually(lambda: [words for words in node.notes() if words[0] == "act"])
-    began = time.monotonic()
     node.freeze()
+    began = time.monotonic()  # by now it has renewed its lease for the last time
     try:
         await eventually(lambda: is_gone(pid), within=10 * ttl)
         gone = time.monotonic() - began

@@ -39,7 +39,8 @@ for number in range(4):
 @app.job(retries=0)
 def long(run: rota.Run) -> None:
     note("began", run.id, run.attempt)
-    time.sleep(run.payload or 3)
+    while not os.path.exists(os.path.join(HERE, "..", run.payload)):
+        time.sleep(0.02)
 
 
 app.command("shout", ["sh", "-c", "echo $ROTA_RUN $RUN_TOKEN >> ../notes"], cwd=HERE, after=["long"])
@@ -131,7 +132,7 @@ async def test_runs_by_hand_are_done_interrupted_and_followed(tmp_path: Path) ->
             return await found.store.get(keys.job("shout")) is not None
 
         await eventually(is_declared, within=30)
-        first, second = await verbs.run_now(found.store, "long", "the test", payloads=[None, None])
+        first, second = await verbs.run_now(found.store, "long", "the test", payloads=["gate", "gate"])
 
         async def running_ones() -> list[str]:
             return [run.id for run in await found.live() if run.job == "long" and run.state is RunState.RUNNING]
@@ -142,6 +143,7 @@ async def test_runs_by_hand_are_done_interrupted_and_followed(tmp_path: Path) ->
         stopped = await eventually(lambda: ended(waiting), within=30)
         assert stopped is not None
         assert stopped.state is RunState.INTERRUPTED
+        (tmp_path / "gate").touch()
         assert await eventually(lambda: ended(running), within=30)
 
         async def followed() -> list[RunRecord]:
@@ -150,7 +152,7 @@ async def test_runs_by_hand_are_done_interrupted_and_followed(tmp_path: Path) ->
         (run,) = await eventually(followed, within=30)
         assert (run.cause, run.state) == (Cause.AFTER, RunState.SUCCEEDED)
         assert [run.id, str(run.epoch)] in found.notes()
-        (third,) = await verbs.run_now(found.store, "long", "the test", payloads=[60])
+        (third,) = await verbs.run_now(found.store, "long", "the test", payloads=["never"])
         assert await eventually(running_ones) == [third]
         await verbs.interrupt(found.store, third, "enough", "the test")
         over = await eventually(lambda: ended(third), within=30)

@@ -36,7 +36,7 @@ from rota.store import Store, open_store
 from rota.store.events import EventLog
 from tests.kit.link_server import NODE, Desk
 from tests.kit.process import ROOT
-from tests.kit.waiting import eventually
+from tests.kit.waiting import PATIENCE, eventually
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_operations import assign, declare, join, lead, settle
 from tests.unit.api.test_relays import SINK, count, status, write_map
@@ -53,14 +53,14 @@ class Caller:
     def __init__(self, channel: grpc.aio.Channel, address: str) -> None:
         self.channel, self.address = channel, address
 
-    async def raw(self, path: str, content: bytes, timeout: float | None = 10, token: str = "") -> bytes:
+    async def raw(self, path: str, content: bytes, timeout: float | None = PATIENCE, token: str = "") -> bytes:
         """Ask with bytes."""
         call: Any = self.channel.unary_unary(path)
         metadata = (("authorization", f"Bearer {token}"),) if token else ()
         answer: bytes = await call(content, timeout=timeout, metadata=metadata)
         return answer
 
-    async def __call__(self, name: str, request: Message, answer: Any, timeout: float | None = 10) -> Any:
+    async def __call__(self, name: str, request: Message, answer: Any, timeout: float | None = PATIENCE) -> Any:
         service, _, method = name.rpartition(".")
         return answer.FromString(await self.raw(f"/{service}/{method}", request.SerializeToString(), timeout))
 
@@ -73,7 +73,7 @@ class Caller:
     async def create(self, id: str = "1", kind: str = "room", **more: Any) -> Any:
         return await self.resources("Create", pb.CreateResourceRequest(kind=kind, id=id, **more))
 
-    async def add(self, name: str, timeout: float | None = 10) -> Any:
+    async def add(self, name: str, timeout: float | None = PATIENCE) -> Any:
         spec = crawler_pb2.ResourceSpec(name=name, id="x", assigned_node="y", creation_time=3)
         return await self("CrawlerMaster.AddResource", spec, crawler_pb2.NodeSpec, timeout)
 
@@ -293,17 +293,17 @@ async def test_who_waits_is_answered_when_the_leader_has_decided(ask: Caller, st
 
 @pytest.fixture
 def in_good_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Callers with ten seconds are answered after half a one, however busy the machine is."""
-    monkeypatch.setattr(methods, "MARGIN", timedelta(seconds=9.5))
+    """Callers are answered after half a second, and have time for that however busy the machine is."""
+    monkeypatch.setattr(methods, "MARGIN", timedelta(seconds=PATIENCE - 0.5))
 
 
 @pytest.mark.usefixtures("in_good_time")
 async def test_a_wait_ends_before_the_callers_deadline(ask: Caller) -> None:
     request = pb.CreateResourceRequest(kind="room", id="1", wait=Duration(seconds=60))
-    made = await ask.resources("Create", request, timeout=10)
+    made = await ask.resources("Create", request)
     assert not made.HasField("status")
     request.id = "2"
-    assert (await ask.resources("Create", request, timeout=5)).id == "2"  # too little time to wait at all
+    assert (await ask.resources("Create", request, timeout=PATIENCE / 2)).id == "2"  # too little time to wait at all
 
 
 @pytest.mark.parametrize(
@@ -583,10 +583,10 @@ async def test_health_needs_no_token_and_reflection_one_to_look() -> None:
         for service in ("grpc.reflection.v1.ServerReflection", introspection.OLDER_REFLECTION):
             reflect: Any = ask.channel.stream_stream(f"/{service}/ServerReflectionInfo")
             async with refused(Code.UNAUTHENTICATED, "needs a token"):
-                await anext(aiter(reflect(timeout=10)))
+                await anext(aiter(reflect(timeout=PATIENCE)))
             stream = reflect(
                 iter([Asked(list_services="").SerializeToString()]),
-                timeout=10,
+                timeout=PATIENCE,
                 metadata=(("authorization", "Bearer rota_looker"),),
             )
             assert await anext(aiter(stream))
@@ -632,14 +632,14 @@ async def test_a_health_watch_tells_each_change(monkeypatch: pytest.MonkeyPatch)
     health.check_ready("session", lambda: ill[0] or None)
     async with opened(lambda: None, health) as ask:
         watch: Any = ask.channel.unary_stream("/grpc.health.v1.Health/Watch")
-        call = watch(b"", timeout=10)
+        call = watch(b"", timeout=PATIENCE)
         assert Served.FromString(await call.read()).status == Served.SERVING
         ill[0] = "not in the fleet"
         assert Served.FromString(await call.read()).status == Served.NOT_SERVING
         ill[0] = ""
         assert Served.FromString(await call.read()).status == Served.SERVING
         call.cancel()
-        unknown = watch(health_pb2.HealthCheckRequest(service="x").SerializeToString(), timeout=10)
+        unknown = watch(health_pb2.HealthCheckRequest(service="x").SerializeToString(), timeout=PATIENCE)
         assert Served.FromString(await unknown.read()).status == Served.SERVICE_UNKNOWN
         unknown.cancel()
 
@@ -648,9 +648,9 @@ async def test_streams_end_when_the_door_is_to_close() -> None:
     stopping = asyncio.Event()
     async with opened(lambda: None, stopping=stopping) as ask:
         begin: Any = ask.channel.unary_stream("/grpc.health.v1.Health/Watch")
-        watch = begin(b"", timeout=10)
+        watch = begin(b"", timeout=PATIENCE)
         reflect: Any = ask.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")(
-            timeout=10
+            timeout=PATIENCE
         )
         await watch.read()
         await reflect.write(Asked(list_services="").SerializeToString())
@@ -668,7 +668,7 @@ async def test_streams_end_when_the_door_is_to_close() -> None:
 async def test_a_tool_learns_all_services_and_their_messages(version: str) -> None:
     async with opened(lambda: None) as ask:
         path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
-        call: Any = ask.channel.stream_stream(path)(timeout=10)
+        call: Any = ask.channel.stream_stream(path)(timeout=PATIENCE)
 
         async def told(**asked: Any) -> Any:
             await call.write(Asked(**asked).SerializeToString())

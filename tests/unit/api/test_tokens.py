@@ -224,7 +224,7 @@ async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -
             async def ask(method: str, request: Message, kind: type[M], token: str = ADMIN) -> M:
                 shown = (("authorization", f"Bearer {token}"),)
                 call = channel.unary_unary(f"/rota.v1.{method}")
-                return kind.FromString(await call(request.SerializeToString(), timeout=10, metadata=shown))
+                return kind.FromString(await call(request.SerializeToString(), timeout=60, metadata=shown))
 
             wanted = pb.CreateTokenRequest(name="ci", role="operate", expires_in=Duration(seconds=3600))
             made = await ask("Tokens/Create", wanted, pb.NewToken)
