@@ -281,7 +281,7 @@ class _Node:
     async def _be_member(self) -> None:
         """Take part in the fleet, in one session after the other."""
         state = self._state
-        async with open_store(self._settings.node.store, clock=self._clock) as store:
+        async with open_store(self._settings.node.store, clock=self._clock, waits=True) as store:
             state.store = store
             if self._new_token:  # not before: where a node cannot start, the reason is all that is said
                 log.info("token made", extra={"node": state.id, "file": str(self._new_token)})

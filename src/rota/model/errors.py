@@ -60,6 +60,10 @@ class Unavailable(RotaError):
     exit_code = 7
 
 
+class BrokenOff(Unavailable):
+    """It was reached, and went away or asked us to wait; it will be back: wait for it."""
+
+
 class Unknown(RotaError):
     """It may or may not have happened; read again before doing anything."""
 

@@ -74,6 +74,13 @@ def translate(error: grpc.aio.AioRpcError, store: str, *, is_write: bool) -> Rot
     return Unavailable(f"store {store}: no answer ({text}); is etcd well?")
 
 
+def is_from_there(error: BaseException | None) -> bool:
+    """Does a failed call show that etcd was reached? One that hangs up before the first call may just want TLS."""
+    if not isinstance(error, grpc.aio.AioRpcError) or error.code() != grpc.StatusCode.UNAVAILABLE:
+        return False
+    return not _text(error).startswith(NOT_SENT)
+
+
 def closed(store: str) -> Unavailable:
     """For a call on a store that we have closed."""
     return Unavailable(f"store {store}: closed; open it again")

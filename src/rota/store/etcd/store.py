@@ -20,7 +20,7 @@ import msgspec
 
 from rota.kit.clock import Clock
 from rota.kit.decoding import UNREADABLE
-from rota.model.errors import Compacted, Conflict, Invalid, LeaseLost, Unavailable, Unknown
+from rota.model.errors import BrokenOff, Compacted, Conflict, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.etcd import client as clients
@@ -42,14 +42,16 @@ PAGE = 500
 
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
-    """The store at `url`; Unavailable, Denied or Invalid if it cannot be used."""
+    """The store at `url`; Unavailable, BrokenOff, Denied or Invalid if it cannot be used."""
     wanted = settings.read(url)
     client = await clients.connect(wanted)
     names = Wire(wanted.namespace)
     try:
         await _check_schema(client, names.schema_key, wanted.store, create=create)
-    except BaseException:
+    except BaseException as error:
         await client.close()
+        if isinstance(error, Unavailable) and errors.is_from_there(error.__cause__):
+            raise BrokenOff(str(error)) from error.__cause__
         raise
     return EtcdStore(client, names, clock, members_clock(wanted, clock), wanted)
 
@@ -86,7 +88,7 @@ async def _write_schema(client: Client, key: bytes, store: str) -> None:
         await client.txn(request)
     except Unknown as error:
         # Writing it twice does no harm, so the caller may simply open the store again.
-        raise Unavailable(f"store {store}: no answer while it was set up; open it again") from error
+        raise BrokenOff(f"store {store}: no answer while it was set up; open it again") from error
 
 
 class EtcdStore:

@@ -33,6 +33,8 @@ TEXT = frozenset({"key", "id", "lease", "run"})
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 NO_DATABASE = 1049
 UNKNOWN_VARIABLE = 1193
+NOT_NOW = frozenset({1040, 1053, 1927, 2006, 2013})
+"""Too many connections; it shuts down; this connection was killed, is gone, was lost."""
 
 
 async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
@@ -118,6 +120,10 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         if number == NO_DATABASE:
             return Invalid(f"store {self._store}: there is no such database; create it first")
         return otherwise(f"store {self._store}: {words}; is the server well?")
+
+    def is_from_there(self, error: BaseException | None) -> bool:
+        number = error.args[0] if isinstance(error, asyncmy.errors.MySQLError) and error.args else None
+        return super().is_from_there(error) or number in NOT_NOW
 
     async def _connect(self) -> MysqlLink:
         connection = asyncmy.connection.Connection(**self._arguments)

@@ -36,6 +36,13 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError)
+NOT_NOW = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+)
+"""Said by a server that starts, stops or is full, and by the driver when one hangs up."""
+
 BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 MIGRATION_LOCK = 0x726F7461  # "rota"
@@ -149,6 +156,9 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         if isinstance(error, asyncpg.CannotConnectNowError | OSError) and otherwise is Unavailable:
             return Unavailable(f"store {self._store}: cannot connect ({_line(error)}); is PostgreSQL running there?")
         return otherwise(f"store {self._store}: {_line(error)}")
+
+    def is_from_there(self, error: BaseException | None) -> bool:
+        return super().is_from_there(error) or isinstance(error, NOT_NOW)
 
     async def _connect(self) -> PostgresLink:
         return PostgresLink(await asyncpg.connect(**self._arguments))

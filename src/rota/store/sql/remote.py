@@ -15,10 +15,13 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from rota.kit import durations
-from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.errors import BrokenOff, RotaError, Unavailable, Unknown
 from rota.store.sql.steps import Nothing, Row, Step, Steps
 
 T = TypeVar("T")
+
+BROKEN = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFError)
+"""How a connection ends that was made; one that is refused never was."""
 
 
 class Link(Protocol):
@@ -150,18 +153,30 @@ class RemoteDriver(Generic[L]):
         """What a failure means to the caller."""
         raise NotImplementedError
 
+    def is_from_there(self, error: BaseException | None) -> bool:
+        """Does a failure to connect show that there is a server, or was one a moment ago?"""
+        return isinstance(error, BROKEN) or (error is not None and isinstance(error.__cause__, BROKEN))
+
     async def migrate(self, link: L, *, create: bool) -> None:
         """Bring the schema up to date, unless another process is just doing so."""
         raise NotImplementedError
 
     async def prepare(self, *, create: bool) -> None:
-        """Reach the database and bring its schema up to date."""
+        """Reach the database and bring its schema up to date; BrokenOff if it was reached, and failed then."""
+        is_reached = False
 
         async def call(work: Transaction) -> None:
+            nonlocal is_reached
             async with self._pool.borrow() as link:
+                is_reached = True
                 await self.migrate(link, create=create)
 
-        await self._settled(call)
+        try:
+            await self._settled(call)
+        except Unavailable as error:
+            if is_reached or self.is_from_there(error.__cause__):
+                raise BrokenOff(str(error)) from error.__cause__
+            raise
 
     async def read(self, steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
         """Run steps on one snapshot."""

@@ -5,7 +5,7 @@ import pytest
 from grpc import StatusCode
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.store.etcd.errors import Refused, cut_short, is_stale_token, translate
+from rota.store.etcd.errors import Refused, cut_short, is_from_there, is_stale_token, translate
 
 STORE = "etcd://user@127.0.0.1:2379"
 REFUSED = "UNKNOWN: ipv4:127.0.0.1:2379: Failed to connect to remote host: Connection refused"
@@ -123,3 +123,23 @@ def test_logging_in_again_helps_only_a_stale_token(code: StatusCode, details: st
 def test_a_write_under_way_when_the_store_is_closed_is_unknown() -> None:
     assert isinstance(cut_short(STORE, is_write=True), Unknown)
     assert isinstance(cut_short(STORE, is_write=False), Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "shows"),
+    [
+        pytest.param(StatusCode.UNAVAILABLE, "etcdserver: no leader", True, id="no leader"),
+        pytest.param(StatusCode.UNAVAILABLE, "Socket closed", True, id="closed after it was sent"),
+        pytest.param(
+            StatusCode.UNAVAILABLE, f"failed to connect to all addresses; last error: {REFUSED}", False, id="away"
+        ),
+        pytest.param(
+            StatusCode.UNAVAILABLE, "connections to all backends failing; last error: Socket closed", False, id="tls?"
+        ),
+        pytest.param(StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", False, id="time-out"),
+    ],
+)
+def test_only_a_call_that_was_sent_or_answered_shows_that_etcd_is_there(
+    code: StatusCode, details: str, shows: bool
+) -> None:
+    assert is_from_there(error(code, details)) is shows
