@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from inspect import isawaitable
 from typing import Self, TypeVar, overload
@@ -80,7 +80,12 @@ class Recorder:
 
     async def until(self, condition: Callable[[], object], *, within: float = PATIENCE) -> None:
         """Go on watching until `condition` holds; the watch's own error is raised here."""
-        await eventually(lambda: self._check(condition), within=within)
+        try:
+            await eventually(lambda: self._check(condition), within=within)
+        except AssertionError as error:
+            error.add_note(f"the watch saw {len(self.commits)} commits, at last {self.revisions[-3:]}")
+            error.add_note(f"and stands at {' > '.join(_stands_at(self._watch))}")
+            raise
 
     async def reach(self, revision: Revision, *, within: float = PATIENCE) -> None:
         """Go on watching until the commit of `revision` has come."""
@@ -95,9 +100,22 @@ class Recorder:
         return False
 
     async def _run(self) -> None:
-        async with aclosing(self._store.watch(self._prefix, self._after)) as commits:
+        self._watch = self._store.watch(self._prefix, self._after)
+        async with aclosing(self._watch) as commits:
             async for commit in commits:
                 self.commits.append(commit)
+
+
+def _stands_at(waiting: object) -> Iterator[str]:
+    """Where a coroutine waits, from the outermost to the innermost."""
+    while waiting is not None:
+        kind = next((kind for kind in ("cr", "ag", "gi") if hasattr(waiting, f"{kind}_frame")), None)
+        if kind is None:
+            yield repr(waiting)
+            return
+        frame = getattr(waiting, f"{kind}_frame")
+        yield f"{getattr(waiting, '__qualname__', waiting)}:{frame.f_lineno if frame else 'over'}"
+        waiting = getattr(waiting, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
 
 
 @asynccontextmanager
