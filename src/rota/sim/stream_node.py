@@ -212,7 +212,8 @@ class SimStreams:
         committer = MemoryCommitter(spec.sink.removeprefix("memory://"), spec.name, store, clock)
         if self._broken == "offsets":
             committer._catalogue = _Blind(store, spec.name)
-        limits = Limits(time=spec.checkpoint_every, batch=spec.batch, tell=self._tell_every)
+        tell = self._tell_every
+        limits = Limits(time=spec.checkpoint_every, batch=spec.batch, tell=tell, repeat=4 * tell)
         kind = {"end": _Greedy, "resume": _Skipping}.get(self._broken or "", StreamTask)
         while True:
             with suppress(RotaError):  # the source is away

@@ -12,7 +12,7 @@ def test_every_record_is_published_once_whatever_happens() -> None:
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
     assert counts["records"] > 8_000
-    assert counts["publishes"] > 80
+    assert counts["publishes"] > 60
     assert counts["perils at a step"] > 20
     assert counts["workers killed"] > 10
 

@@ -12,7 +12,8 @@ import pytest
 
 from rota.committers.memory import MemoryCommitter, MemoryDraft
 from rota.committers.port import Spoiled
-from rota.kit.clock import SYSTEM
+from rota.kit import virtual
+from rota.kit.clock import SYSTEM, Clock
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, Revision
@@ -25,6 +26,7 @@ from rota.workloads.context import Batch
 from rota.workloads.streams.run import Assigned, Limits, StreamTask
 from rota.workloads.streams.transform import DeadLetter, Transform
 from tests.kit.committers import move
+from tests.kit.virtual_trials import CLOCK
 from tests.kit.waiting import eventually
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -44,11 +46,12 @@ class World:
     tasks: list["asyncio.Task[str]"] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     made: int = 0
+    clock: Clock = SYSTEM
 
     def __post_init__(self) -> None:
         self.topic: Topic = topic(self.name)
         self.topic.make_anew(2)
-        self.committer = MemoryCommitter(self.name, "s", self.store, SYSTEM)
+        self.committer = MemoryCommitter(self.name, "s", self.store, self.clock)
         self.group = Group(
             stream="s",
             id="g",
@@ -88,7 +91,7 @@ class World:
                     self.store,
                     source,
                     self.committer,
-                    SYSTEM,
+                    self.clock,
                     limits=limits,
                     put_aside=self.letters.extend,
                     **more,
@@ -380,3 +383,34 @@ async def test_rows_made_while_a_pause_was_asked_for_are_read_again(world: World
 
 async def _equals(coming: Any, wanted: object) -> bool:
     return bool(await coming == wanted)
+
+
+def test_a_status_is_repeated_seldom_and_comes_back_when_it_is_lost() -> None:
+    key = keys.stream_task("s", "g", 0, Revision(1))
+
+    async def told(store: Store) -> dict[int, int]:
+        entry = await store.get(key)
+        assert entry is not None
+        return codec.decode(StreamTaskStatus, entry.value).offsets
+
+    async def story() -> None:
+        async with open_store("memory://") as store:
+            world = World(store, clock=CLOCK)
+            world.grow(0, 5)
+            await world.say(phase=Phase.READING)
+            await world.start(limits=Limits(repeat=timedelta(seconds=10)))
+            await asyncio.sleep(2)
+            assert await told(store) == {0: 5, 1: 0}
+            before = await store.revision()
+            await asyncio.sleep(9)
+            assert await store.revision() <= before + 1  # it had 180 times to say the same
+            world.grow(1, 3)
+            await asyncio.sleep(1)
+            assert await told(store) == {0: 5, 1: 3}
+            await store.commit(Delete(key))
+            await asyncio.sleep(10)
+            assert await told(store) == {0: 5, 1: 3}
+            world.tasks[0].cancel()
+            await asyncio.gather(*world.tasks, return_exceptions=True)
+
+    virtual.run(story())

@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import random
 from typing import TypeVar
@@ -21,7 +21,7 @@ from rota.kit.bell import Bell
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import RotaError, Unavailable, Unknown
-from rota.model.ids import LeaseId, NodeId, Revision
+from rota.model.ids import Instant, LeaseId, NodeId, Revision
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, StreamTaskStatus
 from rota.sources.port import Batch as Read
@@ -61,6 +61,9 @@ class Limits:
 
     tell: timedelta = timedelta(seconds=1)
     """The time between statuses, while nothing changes but figures."""
+
+    repeat: timedelta = timedelta(seconds=10)
+    """The time between statuses that are all alike: one may have gone with a lease, and its age shows that it lives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,8 @@ class StreamTask:
         self._latest: dict[int, int] = {}
         self._trouble = ""
         self._face: object = None
+        self._told: tuple[StreamTaskStatus, Instant] | None = None
+        """The status that is in the store, and since when."""
 
     async def run(self) -> str:
         """Live until everything of the group is published or the task has failed; why it failed, or nothing."""
@@ -325,17 +330,28 @@ class StreamTask:
     # Telling
 
     async def _tell_for_ever(self) -> None:
-        """Say how it is: at once when something changes, and now and then when only figures do."""
+        """Say how it is: at once when something changes, now and then if only figures do, seldom if nothing does."""
         heard = 0
         while True:
             heard = await self._bell.wait(heard, self._limits.tell.total_seconds())
             await self._tell()
 
     async def _tell(self) -> None:
-        if (status := self._status()) is not None:
-            key = keys.stream_task(status.stream, status.group, status.slot, status.epoch)
-            with suppress(Unavailable, Unknown):  # it is told again
-                await self._store.commit(Put(key, codec.encode(status), self._lease))
+        status, now = self._status(), self._clock.monotonic()
+        if status is None or self._is_known(status, now):
+            return
+        self._told = None
+        key = keys.stream_task(status.stream, status.group, status.slot, status.epoch)
+        with suppress(Unavailable, Unknown):  # it is told again
+            await self._store.commit(Put(key, codec.encode(status), self._lease))
+            self._told = status, now
+
+    def _is_known(self, status: StreamTaskStatus, now: Instant) -> bool:
+        """Was it told a short while ago, but for the time?"""
+        if self._told is None:
+            return False
+        told, since = self._told
+        return now - since < self._limits.repeat.total_seconds() and replace(status, at=told.at) == told
 
     def _status(self) -> StreamTaskStatus | None:
         progress, assigned = self._progress, self._assigned
