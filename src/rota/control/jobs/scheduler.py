@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 TOGETHER = 40
 """Runs of a job with a limit that are bound in one commit, for they share its cursor."""
 
-IDLE = 5.0
-"""Seconds between turns in which nothing happened."""
+IDLE, CALM = 5.0, 15.0
+"""Seconds between turns in which nothing happens: if something waits for what nobody tells of, and if nothing does."""
 
 RETRY = 0.2
 """Seconds before what was not written is tried again."""
@@ -144,10 +144,10 @@ class Scheduler:
         """Until something is new, or due."""
         now = self._store_clock.now()
         coming = [*self._next.values(), *filter(None, map(self._view.next_ready, self._view.waiting))]
-        soonest = min((each for each in coming if each > now), default=None)
-        seconds = IDLE if soonest is None else (soonest - now).total_seconds()
-        limit = turn.STEP.total_seconds() if self._ripening else self._retry
-        if await self._news.wait(self._heard, min(seconds, limit)) == self._heard:
+        seconds = turn.STEP.total_seconds() if self._ripening else self._retry
+        if soonest := min((each for each in coming if each > now), default=None):
+            seconds = min(seconds, (soonest - now).total_seconds())
+        if await self._news.wait(self._heard, seconds) == self._heard:
             return
         if self._my_wait(now):  # no hurry: there is less to look at when others have acted
             await asyncio.sleep(turn.STEP.total_seconds())
@@ -165,12 +165,17 @@ class Scheduler:
         self._look()
         steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
         if not steps:  # so it is in most turns
-            self._ripening, self._retry = {}, IDLE
+            self._ripening, self._retry = {}, IDLE if self._is_anything_open else CALM
             return False
         ripe = self._ripe(steps, self._my_wait(now))
         written = await self._writer.write(ripe, self._tell_all)  # those of the first commit begin at once
         self._retry = IDLE if len(written) == len(ripe) else RETRY
         return bool(written)
+
+    @property
+    def _is_anything_open(self) -> bool:
+        """Does a run wait for room, which may come with time alone, or for the end of a session that was not seen?"""
+        return bool(self._view.waiting) or not self._view.at.keys() <= self.members.sessions.keys()
 
     def _look(self) -> None:
         """Find anew when those jobs are due next of which something changed."""
