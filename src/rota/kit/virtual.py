@@ -82,6 +82,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = count()
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]  # a frame less
 
     def time(self) -> float:
         return self.now
@@ -124,13 +125,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Turn until it is to stop. A turn jumps if nothing is ready, and runs what is; what that makes ready waits."""
         ready, timers = self._ready, self._timers
         while True:
-            while timers and timers[0][2].is_cancelled:
-                heappop(timers)
             if not ready and not self._stopping:
-                if not timers:
-                    raise Deadlock("nothing is ready and no timer is set")
-                self.now = max(self.now, timers[0][0])
-            while timers and timers[0][0] <= self.now:
+                self._jump()
+            now = self.now
+            while timers and timers[0][0] <= now:
                 ready.append(heappop(timers)[2])
             for _ in range(len(ready)):
                 handle = ready.popleft()
@@ -148,6 +146,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                     self._tell(handle, error)
             if self._stopping:
                 return
+
+    def _jump(self) -> None:
+        """Go to the time of the next timer that is for something."""
+        timers = self._timers
+        while timers and timers[0][2].is_cancelled:
+            heappop(timers)
+        if not timers:
+            raise Deadlock("nothing is ready and no timer is set")
+        self.now = max(self.now, timers[0][0])
 
     def _tell(self, handle: "Handle", error: BaseException) -> None:
         """Tell the loop's handler what nobody caught, in asyncio's words."""
@@ -178,13 +185,8 @@ class Handle(msgspec.Struct, eq=False):
         return self.is_cancelled
 
     def cancel(self) -> None:
-        """Have nothing happen."""
+        """Have nothing happen; what it would have used goes when its time comes."""
         self.is_cancelled = True
-        self.callback, self.args = _nothing, ()  # what it would have used can go
-
-
-def _nothing() -> None:
-    """What a cancelled handle would do."""
 
 
 def virtual_loop() -> VirtualLoop:

@@ -50,6 +50,9 @@ class Trusting(Keeper):
 class Election:
     """One run of the scenario."""
 
+    RULED = (keys.LEADER, PROBE)
+    """What its rules are about: below which keys."""
+
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next in a larger scenario."""
         self._world, self._broken, self._pace = world, broken, pace

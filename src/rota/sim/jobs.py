@@ -200,6 +200,9 @@ WRITERS: Mapping[str | None, type[Writer]] = {None: Writer, "cursor": _CarelessO
 class Jobs:
     """One run of the scenario."""
 
+    RULED = (keys.LIVE_RUNS, keys.RUNS)
+    """What its rules are about: below which keys."""
+
     def __init__(
         self,
         world: World,

@@ -80,8 +80,8 @@ class _Request:
     ) -> None:
         self.node, self.operation = node, operation
         self._unsure, self._loop, self._context = unsure, loop, contextvars.copy_context()
-        self.deadline = self._loop.now + TIMEOUT
-        self.reply: asyncio.Future[Any] = self._loop.create_future()
+        self.deadline = loop.now + TIMEOUT
+        self.reply: asyncio.Future[Any] = loop.create_future()
         self._is_doubted = False
 
     def doubt(self) -> None:
@@ -117,38 +117,40 @@ class Network:
         if self._is_lost(request.node in self.weather.cut_up):
             request.doubt()
         else:
-            self._carry(request, partial(self._arrive, request))
+            self._carry(request, self.arrive, request)
 
-    def _arrive(self, request: _Request) -> None:
+    def arrive(self, request: _Request) -> None:
+        """The store carries it out, and the reply is told, if it does not get lost."""
         down_until = self.weather.store_down_until
         if self._loop.now < down_until:
             if down_until > request.deadline:
                 request.doubt()
-            self._loop.call_at(down_until, partial(self._arrive, request), context=self._context)
+            self._loop.call_at(down_until, self.arrive, request, context=self._context)
             return
+        answer = error = None
         try:
             if self.weather.refusal and self._random.random() < self.weather.refusal:
                 raise Unavailable("store sim://: it is not well")
-            answer: Callable[[], None] = partial(_settle, request.reply, request.operation(), None)
-        except RotaError as error:
-            answer = partial(_settle, request.reply, None, error)
+            answer = request.operation()
+        except RotaError as refused:
+            error = refused
         except BaseException:  # a mistake of the scenario: let it be told, and not look like a deadlock
             request.doubt()
             raise
         if self._is_lost(request.node in self.weather.cut_down):
             request.doubt()
         else:
-            self._carry(request, answer)
+            self._carry(request, _settle, request.reply, answer, error)
 
     def _is_lost(self, is_cut: bool) -> bool:
         return self._is_closed or is_cut or self._random.random() < self.weather.loss
 
-    def _carry(self, request: _Request, deliver: Callable[[], None]) -> None:
+    def _carry(self, request: _Request, deliver: Callable[..., None], *what: Any) -> None:
         least, most = self.weather.delay
-        delay = least + (most - least) * self._random.random()  # as `uniform` has it; this is called for every message
-        if self._loop.now + delay > request.deadline:
+        at = self._loop.now + least + (most - least) * self._random.random()  # as `uniform` has it, for every message
+        if at > request.deadline:
             request.doubt()
-        self._loop.call_later(delay, deliver, context=self._context)
+        self._loop.call_at(at, deliver, *what, context=self._context)
 
     def competes(self) -> bool:
         """Does somebody else win this commit?"""
@@ -181,15 +183,17 @@ class SimStore:
 
     async def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
         rules.check_prefix(prefix)
+        send = self._network.request
         while True:
             try:
-                commits, reached = await self._ask(partial(self._since, prefix, after))
+                commits, reached = await self._ask(partial(self._since, prefix, after), send=send)
             except Unavailable:
+                send = self._network.request
                 continue
             for commit in commits:
                 yield commit
-            # That there is news is known at once; getting at it is another matter.
             after = await self._universe.news(prefix, max(after, reached))
+            send = self._network.arrive  # the store tells of it unasked; if that gets lost, it is asked
 
     async def grant(self, ttl: timedelta) -> Lease:
         rules.check_ttl(ttl)
@@ -217,9 +221,14 @@ class SimStore:
     async def close(self) -> None:
         """There is nothing to let go of."""
 
-    async def _ask(self, operation: Callable[[], T], unsure: type[Unavailable] | type[Unknown] = Unavailable) -> T:
+    async def _ask(
+        self,
+        operation: Callable[[], T],
+        unsure: type[Unavailable] | type[Unknown] = Unavailable,
+        send: Callable[[_Request], None] | None = None,
+    ) -> T:
         request = _Request(self._loop, self._node, operation, unsure)
-        self._network.request(request)
+        (send or self._network.request)(request)
         answer: T = await request.reply
         return answer
 

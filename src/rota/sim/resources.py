@@ -140,6 +140,9 @@ class SimWork:
 class Resources:
     """One run of the scenario."""
 
+    RULED = (keys.LEADER, keys.ASSIGNMENTS)
+    """What its rules are about: below which keys."""
+
     def __init__(
         self, world: World, broken: str | None, *, names: int = 14, slots: int = SLOTS, pace: float = 1.0
     ) -> None:

@@ -324,7 +324,7 @@ class Services:
 
     def turned(self, proxy: SimProxy) -> None:
         """Look at all that a proxy knows."""
-        tickets = list(_tickets(proxy.dispatch))
+        tickets = _tickets(proxy.dispatch)
         for broken in (
             *self._broken_by_seats(proxy.dispatch, proxy.now),
             *self._broken_by_queues(proxy.dispatch, tickets, proxy.now),
@@ -352,9 +352,10 @@ class Services:
     def _broken_by_queues(self, dispatch: Dispatch, tickets: Collection[Ticket], now: float) -> Iterator[str]:
         for group in dispatch.groups.values():
             lines = [len(line) for line in group.lines.values()]
-            if group.pending != sum(lines) + len(group.again):
-                yield f"group {group.number} counts {group.pending} that wait, and has {sum(lines) + len(group.again)}"
-            if sum(lines) > QUEUE or max(lines, default=0) > QUEUE // 2:
+            waiting = sum(lines)
+            if group.pending != waiting + len(group.again):
+                yield f"group {group.number} counts {group.pending} that wait, and has {waiting + len(group.again)}"
+            if waiting > QUEUE // 2 and (waiting > QUEUE or max(lines) > QUEUE // 2):
                 yield f"group {group.number} has too many waiting: {lines}"
             if group.free and group.pending:
                 yield f"group {group.number} lets {group.pending} wait beside an idle worker"
@@ -366,7 +367,7 @@ class Services:
 
     def _broken_by_figures(self, dispatch: Dispatch, tickets: Collection[Ticket]) -> Iterator[str]:
         gone = dispatch.drops["client gone"] + dispatch.drops["answer to a client that is gone"]
-        here = sum(not ticket.is_answered for ticket in tickets)
+        here = len([ticket for ticket in tickets if not ticket.is_answered])
         if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
             yield (
                 f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "
@@ -430,11 +431,13 @@ def _had_its_time(ticket: Ticket, now: float) -> bool:
     return ticket.deadline is not None and ticket.given + ticket.deadline - ticket.arrived <= now
 
 
-def _tickets(dispatch: Dispatch) -> Iterator[Ticket]:
+def _tickets(dispatch: Dispatch) -> list[Ticket]:
     """All that is in one place or another."""
+    found: list[Ticket] = []
     for group in dispatch.groups.values():
-        yield from group.again
+        found += group.again
         for line in group.lines.values():
-            yield from line
+            found += line
         for seat in group.seats.values():
-            yield from seat.held.values()
+            found += seat.held.values()
+    return found

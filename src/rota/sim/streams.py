@@ -79,6 +79,9 @@ KIND = KindRecord(
 class Streams:
     """One run of the scenario."""
 
+    RULED = (keys.MANIFESTS, keys.STREAM_OFFSETS, keys.STREAM_GROUPS)
+    """What its rules are about: below which keys."""
+
     def __init__(self, world: World, broken: str | None, *, pace: float = 1.0) -> None:
         """`pace`: by how much longer than here it takes from one thing to the next."""
         self.world, self._broken, self._pace = world, broken, pace

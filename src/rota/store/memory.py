@@ -196,9 +196,7 @@ class Universe:
 
     def _tell(self, changes: Iterable[Change], before: Revision) -> None:
         """Wake those who wait for news below a prefix of one of these."""
-        touched = [change.key for change in changes]
-        # A dict, for it keeps the order and names each once, and needs no generator for every prefix.
-        for prefix in {each: None for each in self._waiting for key in touched if key.startswith(each)}:
+        for prefix in _touched(self._waiting, [change.key for change in changes]):
             for waiter in self._waiting.pop(prefix):
                 if not waiter.done():
                     waiter.set_result(before)
@@ -233,6 +231,14 @@ class Universe:
     def _index(self, revision: Revision) -> int:
         """Where the history goes on past `revision`: each step is one revision after the one before."""
         return max(0, revision - self._compacted)
+
+
+def _touched(prefixes: Iterable[Key], written: list[Key]) -> Iterable[Key]:
+    """The prefixes of what was written, in their order and each once."""
+    if len(written) == 1:  # so it is with most commits
+        return [each for each in prefixes if written[0].startswith(each)]
+    # A dict, for it keeps the order and names each once, and needs no generator for every prefix.
+    return {each: None for each in prefixes for key in written if key.startswith(each)}
 
 
 class MemoryStore:

@@ -7,6 +7,7 @@ surprise on etcd.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import lru_cache
 
 from rota.model.errors import Invalid
 from rota.model.ids import Key
@@ -29,9 +30,14 @@ _PLAIN_KEY = re.compile(r"(?:/[ -.0-~]+)+")
 """Most keys: printable ASCII, no empty part. One match is much quicker than the questions it answers."""
 
 
+@lru_cache(maxsize=10_000)  # the same keys are used again and again
+def _is_plain(key: str) -> bool:
+    return len(key) <= MAX_KEY_BYTES and _PLAIN_KEY.fullmatch(key) is not None
+
+
 def check_key(key: Key) -> None:
     """Invalid unless `key` is a path such as `/nodes/a`."""
-    if isinstance(key, str) and len(key) <= MAX_KEY_BYTES and _PLAIN_KEY.fullmatch(key):
+    if isinstance(key, str) and _is_plain(key):
         return
     if not isinstance(key, str) or not key.startswith("/"):
         raise Invalid(f"key {key!r}: keys are strings that start with /, such as /nodes/a")
