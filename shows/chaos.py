@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from rota.model.errors import Unavailable
 from shows.report import Line, show
 from tests.kit.chaos import grounds
 from tests.kit.chaos.faults import Faults, impossible
@@ -41,7 +42,7 @@ async def chaos(minutes: float, *, seed: int, store: str = "postgresql") -> Ledg
     with _folder(seed) as base:
         async with arena(base, STORES[store]) as found:
             faults = Faults(found, seed, say=lambda text: _tell(text, base / "tale"))
-            async with running(found.producing.run(), found.vitals.run()):
+            async with running(found.producing.run(), found.vitals.run(), faults.tend()):
                 asking = [asyncio.create_task(client.run()) for client in found.clients]
                 await faults.rage(60 * minutes)
                 for client in found.clients:
@@ -159,6 +160,12 @@ def _fleet(ledger: Ledger) -> Iterator[Line]:
         not damage.stuck,
         "the fleet: whole again after each fault",
         f"{took:.1f} s at worst, after {what}{_some(damage.stuck)}",
+    )
+    ended = [f"{name} with {code}" for name, code in damage.ended if code != Unavailable.exit_code]
+    yield Line(
+        not ended,
+        "nodes: none ended by itself, unless it did not find the store when it started (systemd starts it again)",
+        f"{len(ended)} did; {len(damage.ended) - len(ended)} did not find it{_some(ended)}",
     )
     orphans = (*damage.orphans, *ledger.left)
     yield Line(not orphans, "orphans: none of killed agents, none after the stop", f"{len(orphans)}{_some(orphans)}")

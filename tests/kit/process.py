@@ -52,6 +52,11 @@ class Process:
         """Whether it has not ended yet."""
         return self._running is not None and self._running.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with, less than zero for a signal; None if it has not."""
+        return self._running.poll() if self._running is not None else None
+
     def start(self) -> None:
         """Start it; what it writes is appended to its files."""
         with self.output.open("ab") as output, self.errors.open("ab") as errors:

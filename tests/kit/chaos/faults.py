@@ -2,6 +2,8 @@
 
 Two rows run side by side: faults of nodes, and faults of servers. A fault of a node begins when the fleet has got over
 the one before, for two replicas stand one loss at a time. What a server does meanwhile does not matter.
+
+Beside them somebody tends the nodes as systemd does (`deploy/systemd`): one that ended by itself is started again.
 """
 
 import asyncio
@@ -27,6 +29,9 @@ from tests.kit.waiting import eventually
 SPARED = "a"
 """The node whose agent is never killed, so that its memory can be watched all the time."""
 
+AGAIN = 1.0
+"""Seconds until a node that ended by itself is started again."""
+
 GONE = 5.0
 """Seconds within which nothing may be left of a node whose agent was killed; the kernel needs some milliseconds."""
 
@@ -49,6 +54,9 @@ class Damage:
     stuck: list[str] = field(default_factory=list)
     """Faults that the fleet had not got over in time."""
 
+    ended: list[tuple[str, int]] = field(default_factory=list)
+    """Nodes that ended by themselves, and with which code."""
+
     slowest: tuple[float, str] = (0.0, "")
     """The longest time until the fleet was whole again, and after what."""
 
@@ -59,6 +67,9 @@ class Faults:
     def __init__(self, arena: Arena, seed: int, say: Say) -> None:
         self._arena, self._seed, self._say = arena, seed, say
         self._began = time.monotonic()
+        self._down: set[str] = set()
+        """Nodes that are to be down for a while."""
+
         self.damage = Damage()
 
     async def rage(self, seconds: float) -> None:
@@ -68,6 +79,17 @@ class Faults:
             rows.create_task(self._harm_nodes(end))
             rows.create_task(self._harm_servers(end))
         await self._get_over("all of it")
+
+    async def tend(self) -> None:
+        """Start nodes again that ended by themselves, for ever."""
+        while True:
+            await asyncio.sleep(AGAIN)
+            for name, node in self._arena.fleet.nodes.items():
+                code = node.exit_code
+                if code is not None and name not in self._down:
+                    self.damage.ended.append((name, code))
+                    self.tell(f"{name} ended with {code}, and is started again: {node.complaint()[-300:].strip()}")
+                    node.start()
 
     def tell(self, what: str) -> None:
         """Say something with its time."""
@@ -126,12 +148,15 @@ class Faults:
         node = self._arena.fleet.nodes[name]
         kin = node.leftovers()
         self._arena.deaths.append(Death(name, time.monotonic()))
-        await asyncio.to_thread(node.kill)
+        self._down.add(name)
+        if node.is_running:
+            await asyncio.to_thread(node.kill)
         with suppress(AssertionError):
             await eventually(lambda: not any(map(is_alive, kin)), within=GONE)
         self.damage.orphans += [_told(each) for each in kin if is_alive(each)]
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(node.start)
+        node.start()
+        self._down.remove(name)
 
     def _kill_child(self, name: str, fault: Fault) -> None:
         family = self._arena.fleet.nodes[name].family()
