@@ -4,15 +4,19 @@ import asyncio
 import os
 import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
+from rota.model.ids import Revision
 from rota.store import At, Delete, Put, Store, open_store
+from rota.store.sql.log import LogStore
+from rota.store.sql.steps import Steps
+from rota.store.sql.transactions import Page
 from tests.kit.waiting import Recorder, eventually
 
 
@@ -49,6 +53,33 @@ async def test_a_key_deleted_and_made_anew_in_one_group_is_a_new_key(path: Path)
             await seen.reach(second)
             assert seen.commits[-1].changes[0].entry == entry
         await store.commit(Put("/fenced", b""), expect=[At("/k", entry.created)])
+
+
+@pytest.mark.parametrize("watches", [1, 4])  # each for itself; one reading for all
+async def test_a_watch_that_was_told_less_than_there_is_hears_the_rest(path: Path, watches: int) -> None:
+    async with open_store(f"sqlite:///{path}") as store, open_store(f"sqlite:///{path}") as other:
+        assert isinstance(store, LogStore)
+        read, late = store.driver.read, 4 * watches
+
+        async def behind(steps: Callable[[], Steps[object]], *, alone: bool = False) -> object:
+            """Reads from a server that is behind the one that was written to, for a while."""
+            nonlocal late
+            found = await read(steps, alone=alone)
+            if isinstance(found, Page) and found.commits and late:
+                late -= 1
+                return Page([], Revision(found.commits[0].revision - 1), is_last=True)
+            return found
+
+        async with AsyncExitStack() as stack:
+            seen = [await stack.enter_async_context(Recorder(store, "/k", Revision(0))) for _ in range(watches)]
+            first = await other.commit(Put("/k", b"1"))
+            for each in seen:
+                await each.reach(first)
+            store.driver.read, store.driver.poll = behind, 0.02  # type: ignore[method-assign, assignment]
+            second = await other.commit(Put("/k", b"2"))
+            for each in seen:
+                await each.reach(second)
+                assert each.revisions == [first, second]
 
 
 async def test_running_out_of_descriptors_breaks_nothing_for_long(path: Path) -> None:

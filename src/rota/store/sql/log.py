@@ -47,7 +47,8 @@ class Pulse:
 
     def __init__(self) -> None:
         self.count = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], Revision] = {}
+        """Who waits, and up to where they have read."""
 
     def beat(self) -> None:
         """Wake everybody who waits."""
@@ -57,20 +58,24 @@ class Pulse:
                 future.set_result(None)
         self._waiting.clear()
 
-    async def past(self, count: int) -> None:
-        """Wait for a beat after that one."""
+    async def past(self, count: int, reached: Revision) -> None:
+        """Wait for a beat after that one, having read up to a revision."""
         while self.count <= count:
             future = asyncio.get_running_loop().create_future()
-            self._waiting.add(future)
+            self._waiting[future] = reached
             try:
                 await future
             finally:
-                self._waiting.discard(future)
+                self._waiting.pop(future, None)
 
     @property
     def is_awaited(self) -> bool:
         """Does anybody wait?"""
         return bool(self._waiting)
+
+    def is_missed(self, newest: Revision) -> bool:
+        """Does anybody wait who has not read up to there? A database of several servers may have told them less."""
+        return any(reached < newest for reached in self._waiting.values())
 
 
 async def open_log(driver: Driver, clock: Clock, *, create: bool) -> Store:
@@ -150,7 +155,7 @@ class LogStore:
         """Wait until there may be something new for a watch; up to where there certainly is nothing."""
         if self._watching > FEW:
             return await self._tail.rest(prefix, after)
-        await self._pulse.past(beat)
+        await self._pulse.past(beat, after)
         return after
 
     async def _new_below(self, prefix: Key, after: Revision, beat: int) -> transactions.Page:
@@ -265,7 +270,8 @@ class LogStore:
                 continue
             except Exception:  # let those who watch run into it: they have somebody to tell
                 newest = Revision(-1)
-            if newest != known:  # also if it is less: the watches will find out what that means
+            # Also if it is less: the watches will find out what that means.
+            if newest != known or self._pulse.is_missed(newest):
                 known = newest
                 self._pulse.beat()
 
@@ -275,7 +281,7 @@ class LogStore:
             await self._tail.is_wanted.wait()
             beat, began = self._pulse.count, self._clock.monotonic()
             is_read = await self._tail.go_on(beat)
-            await self._pulse.past(beat)
+            await self._pulse.past(beat, self._tail.end)
             if is_read:
                 await asyncio.sleep(max(0.0, began + PACE - self._clock.monotonic()))
 

@@ -42,9 +42,11 @@ class Tail:
         self._read, self._count = read, count
         self._commits: deque[Commit] = deque()
         self._start: Revision | None = None
-        """Every commit past this one, up to `_end`, is kept."""
+        """Every commit past this one, up to `end`, is kept."""
 
-        self._end = Revision(0)
+        self.end = Revision(0)
+        """Up to where it was read."""
+
         self._beat = -1
         """The pulse's count up to which everything is here."""
 
@@ -55,14 +57,14 @@ class Tail:
 
     def begin(self, newest: Revision) -> None:
         """Somebody has read up to the end by itself: from there on it can be read for all."""
-        if self._start is None or self._end < newest:
-            self._start = self._end = newest
+        if self._start is None or self.end < newest:
+            self._start = self.end = newest
             self._commits.clear()
             self._wake(lambda _: True)
 
     def add(self, commits: Sequence[Commit]) -> None:
         """Take in what this process has committed, just before the beat that tells of it."""
-        if self._start is None or not commits or commits[0].revision != self._end + 1:
+        if self._start is None or not commits or commits[0].revision != self.end + 1:
             return
         if self._beat == self._count():
             self._beat += 1
@@ -72,9 +74,9 @@ class Tail:
         """What is new below a prefix, with all that came before that beat; None if one must read for oneself."""
         if not self._covers(after):
             return None
-        if self._end <= after and self._beat < beat:
+        if self.end <= after and self._beat < beat:
             await self.go_on(beat, after)
-            if not self._covers(after) or self._end < after:
+            if not self._covers(after) or self.end < after:
                 return None
         found: list[Commit] = []
         for commit in reversed(self._commits):
@@ -82,11 +84,11 @@ class Tail:
                 break
             if part := _below(prefix, commit):
                 found.append(part)
-        return Page(found[::-1], max(after, self._end), is_last=self._beat >= beat)
+        return Page(found[::-1], max(after, self.end), is_last=self._beat >= beat)
 
     async def rest(self, prefix: Key, after: Revision) -> Revision:
         """Wait until something may be new below a prefix, or one must read for oneself; until where nothing was."""
-        if not self._covers(after) or self._end > after:
+        if not self._covers(after) or self.end > after:
             return after
         resting = _Resting(prefix, after, asyncio.get_running_loop().create_future())
         self._resting.add(resting)
@@ -106,7 +108,7 @@ class Tail:
         """
         is_read = False
         async with self._turn:
-            while self._start is not None and self._beat < beat and (after is None or self._end <= after):
+            while self._start is not None and self._beat < beat and (after is None or self.end <= after):
                 await self._read_on()
                 is_read = True
                 if after is not None:
@@ -116,7 +118,7 @@ class Tail:
     async def _read_on(self) -> None:
         beat = self._count()
         try:
-            page = await self._read(self._end)
+            page = await self._read(self.end)
         except Exception:  # whatever it is, each finds it out by itself
             self._start = None
             self._commits.clear()
@@ -124,11 +126,11 @@ class Tail:
             return
         if page.is_last:
             self._beat = max(self._beat, beat)
-        self._take_in([commit for commit in page.commits if commit.revision > self._end], page.reached)
+        self._take_in([commit for commit in page.commits if commit.revision > self.end], page.reached)
 
     def _take_in(self, commits: Sequence[Commit], reached: Revision) -> None:
         self._commits.extend(commits)
-        self._end = max(self._end, reached)
+        self.end = max(self.end, reached)
         while len(self._commits) > KEPT:
             self._start = self._commits.popleft().revision
         heads = {_head(change.key) for commit in commits for change in commit.changes}
@@ -142,7 +144,7 @@ class Tail:
             if concerns(resting.prefix):
                 resting.woken.set_result(None)
             else:
-                resting.after = max(resting.after, self._end)
+                resting.after = max(resting.after, self.end)
 
     def _covers(self, after: Revision) -> bool:
         return self._start is not None and self._start <= after
