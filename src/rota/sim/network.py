@@ -71,6 +71,8 @@ class _Request:
     and nearly all are answered.
     """
 
+    __slots__ = ("_context", "_is_doubted", "_loop", "_unsure", "deadline", "node", "operation", "reply")
+
     def __init__(
         self,
         loop: VirtualLoop,

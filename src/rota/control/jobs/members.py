@@ -55,8 +55,12 @@ class Members:
         held = self._duties.get(FEED)
         return held.node if held is not None and held.session in self.sessions else None
 
-    def fold(self, prefix: Key, news: News) -> None:
-        """Take in what is new below one of the prefixes."""
+    def fold(self, prefix: Key, news: News) -> bool:
+        """Take in what is new below one of the prefixes; may it make a difference to what is decided?
+
+        Nodes tell of themselves all the time, and most of that is no reason to decide anything anew: how busy they are,
+        say, which is only asked when there is something to give.
+        """
         places: dict[Key, dict[Any, Any]] = {
             keys.NODES: self.nodes,
             keys.STATUS: self._jobs,
@@ -64,17 +68,22 @@ class Members:
             keys.NODE_LOADS: self._loads,
             keys.DUTIES: self._duties,
         }
-        into = places[prefix]
+        into, feeder = places[prefix], self.feeder
+        is_another = news.is_whole
         if news.is_whole:
             into.clear()
             self._read.add(prefix)
         for change in news.changes:
             name = change.key.removeprefix(prefix)
             value = _value(prefix, change.entry)
+            is_another = is_another or value != into.get(name)
             if value is None:
                 into.pop(name, None)
             else:
                 into[name] = value
+        if prefix in (keys.NODE_LOADS, keys.DUTIES):
+            return news.is_whole or self.feeder != feeder
+        return is_another
 
     def members(
         self, taken: Callable[[SessionId], int], barred: Callable[[NodeId], str], share: Callable[[NodeId], float]

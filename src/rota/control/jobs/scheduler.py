@@ -105,6 +105,9 @@ class Scheduler:
         self._decided: dict[str, tuple[Revision, Revision | None]] = {}
         """By which record and cursor that was found."""
 
+        self._following: set[str] = set()
+        """Jobs that come after others, of which something changed: they may be due for that."""
+
         self._ripening: dict[Key, Instant] = {}
         self._retry = IDLE
 
@@ -137,8 +140,8 @@ class Scheduler:
     async def _follow_members(self, prefix: Key) -> None:
         async with aclosing(follow_all(self._store, prefix, self._jitter)) as coming:
             async for news in coming:
-                self.members.fold(prefix, news)
-                self._news.ring()
+                if self.members.fold(prefix, news):
+                    self._news.ring()
 
     async def _wait(self) -> None:
         """Until something is new, or due."""
@@ -163,19 +166,26 @@ class Scheduler:
         taken_back, self._telling.refused = self._telling.refused, []
         await self._owner.release(taken_back)
         self._look()
+        if self._is_calm(now):  # so it is in most turns
+            self._ripening, self._retry = {}, CALM
+            return False
         steps = [*self._gone(now), *self._bindings(list(self._claims(now)), now), *await self._losses(now)]
-        if not steps:  # so it is in most turns
-            self._ripening, self._retry = {}, IDLE if self._is_anything_open else CALM
+        if not steps:
+            self._ripening, self._retry = {}, IDLE
             return False
         ripe = self._ripe(steps, self._my_wait(now))
         written = await self._writer.write(ripe, self._tell_all)  # those of the first commit begin at once
         self._retry = IDLE if len(written) == len(ripe) else RETRY
         return bool(written)
 
-    @property
-    def _is_anything_open(self) -> bool:
-        """Does a run wait for room, which may come with time alone, or for the end of a session that was not seen?"""
-        return bool(self._view.waiting) or not self._view.at.keys() <= self.members.sessions.keys()
+    def _is_calm(self, now: datetime) -> bool:
+        """Is nothing due, does nothing wait, and does everybody live who has a run? Then there is nothing to decide."""
+        return (
+            not self._view.waiting
+            and not self._following
+            and not any(at_ <= now for at_ in self._next.values())
+            and self._view.at.keys() <= self.members.sessions.keys()
+        )
 
     def _look(self) -> None:
         """Find anew when those jobs are due next of which something changed."""
@@ -185,7 +195,10 @@ class Scheduler:
             if known is None:
                 self._next.pop(name, None)
                 self._decided.pop(name, None)
+                self._following.discard(name)
                 continue
+            if known.record.spec.after:
+                self._following.add(name)
             by = known.modified, cursor[0] if cursor else None
             if self._decided.get(name) != by:
                 self._decided[name] = by
@@ -200,10 +213,12 @@ class Scheduler:
         for name, at_ in self._next.items():
             if at_ <= now and (claim := due(view.jobs[name].record, view.cursor(name), now, view.waiting[name])):
                 yield claim
-        for name in sorted({follower for each in view.successes for follower in view.followers.get(each, ())}):
+        for name in sorted(self._following):
             known = view.jobs[name]
             if claim := follow_up(known.record, known.created, view.cursor(name), view.successes, now):
-                yield claim
+                yield claim  # and again in the next turn, unless its cursor shows that it was written
+            else:
+                self._following.remove(name)
 
     def _bindings(self, claims: list[Claim], now: datetime) -> Iterator[Step]:
         """Runs that are made, and runs that get a node, each job's together."""
