@@ -52,7 +52,7 @@ SLOTS = 24
 CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
 FAULTS_END = 420.0
 ENDS = 600.0
-LOOK = 10.0
+LOOK = 15.0
 """Seconds between a node's looks at itself: what it should tell, and what became of tasks that are to end."""
 
 KINDS = [*rooms.KINDS, clicks.KIND]
@@ -127,7 +127,7 @@ class FleetScenario:
 
         Some seeds are busy with this and some with that: they find more than those that are all alike, and take less.
         """
-        return least * self._world.random.choice((1, 2, 3))
+        return least * self._world.random.choice((1, 2, 4))
 
     def counts(self) -> Mapping[str, int]:
         """What was tried, in all parts."""

@@ -124,7 +124,7 @@ class RelayScenario:
         fleet, random = self._fleet, self._world.random
         dead_since: dict[NodeId, float] = {}
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(2.0)
             nodes = set(fleet.relay_map.nodes)
             for node, machine in fleet.relays.items():
                 if machine.is_up:
@@ -139,9 +139,9 @@ class RelayScenario:
                 self._write_map(nodes - lost, before=())
             elif not dead_since and not self._is_moving():
                 absent = set(self._nodes) - nodes
-                if absent and self._world.random.random() < 0.2:
+                if absent and random.random() < 0.4:
                     self._write_map(nodes | {random.choice(sorted(absent))}, before=fleet.relay_map.nodes)
-                elif self._moves and len(nodes) > 1 and random.random() < 0.08:
+                elif self._moves and len(nodes) > 1 and random.random() < 0.16:
                     self._write_map(nodes - {random.choice(sorted(nodes))}, before=fleet.relay_map.nodes)
 
     def _write_map(self, nodes: set[NodeId], before: tuple[NodeId, ...]) -> None:

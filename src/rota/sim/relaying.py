@@ -83,7 +83,7 @@ class Fleet:
         pace: float = 1.0,
     ) -> None:
         self.world, self.resources, self.safeguards, self.pace = world, resources, safeguards, pace
-        self.silence = min(5.0, max(1.0, pace / 2))
+        self.silence = min(8.0, max(1.0, pace / 2))
         """Seconds after which a host or a relay says something, if it has nothing to say."""
 
         self.relay_map = RelayMap(version=0, nodes=())
@@ -307,6 +307,7 @@ class SimRelay:
         self._ways: dict[NodeId, tuple[Link, SimRelay, Line]] = {}
         self._cut_short = 0
         self._pinged = 0.0
+        self._members: set[NodeId] | None = None
         self._dice = fleet.world.random
         fleet.running[self.process] = self
 
@@ -339,7 +340,9 @@ class SimRelay:
             await asyncio.sleep(self._dice.uniform(0.1, 0.6) * min(9.0, max(1.0, self.fleet.pace / 2)))
 
     def _follow_map(self) -> None:
-        self.core.members_are(self.fleet.members, self.now)
+        if self._members != self.fleet.members:
+            self._members = self.fleet.members
+            self.core.members_are(self._members, self.now)
         if not self.core.accepts(self.fleet.relay_map.version):
             for line in self.core.map_changed(self.fleet.relay_map, self.now):
                 self._lines[line][0].cut()
