@@ -389,7 +389,7 @@ class _Node:
                 duties.create_task(keep_streams(term, self._clock, state.journal.tell), name="streams")
                 duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
-                duties.create_task(clear_away(term, self._settings.retention, self._clock), name="retention")
+                duties.create_task(clear_away(term, self._settings.retention), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
                 duties.create_task(keep_audit(term, self._settings.retention.audit, self._clock), name="audit")
                 chores(duties, state, term, settings.jobs)

@@ -19,6 +19,7 @@ from rota.model.audit import AuditEntry, AuditHead, AuditLink
 from rota.model.certificate import RevokedCertificate
 from rota.model.errors import Invalid
 from rota.model.event import Event
+from rota.model.history import HistoryNotes
 from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord
 from rota.model.manifest import CommittedOffset, Manifest
@@ -67,6 +68,7 @@ VERSIONS: Mapping[type, int] = {
     DutyHeld: 1,
     Event: 1,
     Group: 1,
+    HistoryNotes: 1,
     Hook: 1,
     HookCursor: 1,
     HookStatus: 1,

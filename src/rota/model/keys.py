@@ -38,6 +38,9 @@ LEADER: Key = "/leader"
 ROSTER: Key = "/fleet/roster"
 """The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
 
+HISTORY: Key = "/fleet/history"
+"""Which revision was the newest when: what is old enough is cleared away by the leader."""
+
 PLACING: Key = "/fleet/placing"
 """How the leader chooses nodes."""
 

@@ -1,0 +1,42 @@
+"""How much of the store's history may go. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.model.history import HistoryNote
+from rota.model.ids import Revision
+
+MOST = 100
+"""Notes that are kept: they are written anew each time."""
+
+
+@dataclass(frozen=True)
+class Clearing:
+    """What to do with the history now."""
+
+    before: Revision | None
+    """Forget what is older than this revision; None: nothing is old enough."""
+
+    notes: tuple[HistoryNote, ...]
+    """What is noted from now on."""
+
+
+def until_next(notes: Sequence[HistoryNote], now: datetime, every: timedelta, keep: timedelta) -> timedelta:
+    """How long to wait before the next look; not at all if nobody has looked for long."""
+    apart = max(every, keep / MOST)
+    if not notes or notes[-1].at > now:  # the clock was set back
+        return timedelta(0)
+    return max(timedelta(0), notes[-1].at + apart - now)
+
+
+def clearing(notes: Sequence[HistoryNote], newest: Revision, now: datetime, keep: timedelta) -> Clearing:
+    """What is old enough to go, and the notes for the next time.
+
+    Notes from the future are of a clock that was set back, and revisions that are not there of another store: both say
+    nothing.
+    """
+    true = [note for note in notes if note.at <= now and note.revision <= newest]
+    old = [note for note in true if note.at <= now - keep]
+    before = old[-1].revision if old else None
+    return Clearing(before, (*true[len(old) :], HistoryNote(at=now, revision=newest)))
