@@ -31,7 +31,7 @@ from rota.control.jobs.owner import Outcomes
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import OldRuns
 from rota.control.jobs.writing import Heed, Step, Writer
-from rota.decide.jobs.due import decided, times
+from rota.decide.jobs.due import next_due, times
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
@@ -63,8 +63,8 @@ TTL = timedelta(seconds=10)
 EXECUTORS = 4
 FAULTS_END = 180.0
 RECOVERY = 2 * TTL.total_seconds() + 60
-STANDSTILL = timedelta(minutes=2)
-"""A job that is due every minute or more often is decided further than this before now."""
+STANDSTILL = timedelta(seconds=90)
+"""A due time that is longer ago than this is decided."""
 
 SKEW = timedelta(minutes=5)
 BROKEN = ("cursor", "owner")
@@ -424,9 +424,9 @@ class Jobs:
         """Without faults the newest due time of each job is decided."""
         now = self.world.store_clock.wall()
         for name, record in self._records().items():
-            upto = decided(record, self._cursor(name))
-            if record.spec.is_timed and upto < now - STANDSTILL:
-                self.world.violate(f"{name} stands still at {upto}, and it is {now}")
+            coming = next_due(record, self._cursor(name))
+            if coming is not None and coming < now - STANDSTILL:
+                self.world.violate(f"{name} stands still: {coming} is not decided, and it is {now}")
 
     def _check_settled(self) -> None:
         for run in self._live.values():
