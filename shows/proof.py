@@ -36,7 +36,8 @@ def seeds_are_clean() -> Iterator[Line]:
         broken += [f"seed {verdict.seed}: {verdict.violations[0]}"] if verdict.violations else []
     took = time.monotonic() - began
     tried = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    yield Line(not broken, f"{SEEDS:,} seeds × 10 simulated minutes are clean", "; ".join([tried, *broken[:3]]))
+    unclean = [f"{len(broken)} are not", *broken[:3]] if broken else []
+    yield Line(not broken, f"{SEEDS:,} seeds × 10 simulated minutes are clean", "; ".join([tried, *unclean]))
     yield Line(
         took < WITHIN, f"and take less than {WITHIN / 60:.0f} minutes", f"{took / 60:.1f} on {os.cpu_count()} cores"
     )
