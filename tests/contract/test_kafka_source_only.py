@@ -13,7 +13,7 @@ from rota.sources import Bounds, Vanished, kafka, open_source
 from rota.sources import url as urls
 from tests.conftest import ServerPool
 from tests.kit.servers import PASSWORD, USER, Kafka, free_port
-from tests.kit.sources import KafkaHarness, done, new, news, numbers, offsets, produce, read_to, take
+from tests.kit.sources import KafkaHarness, done, make_topic, new, news, numbers, offsets, produce, read_to, take
 from tests.kit.waiting import eventually
 
 pytestmark = pytest.mark.needs("kafka")
@@ -38,7 +38,7 @@ def victim(servers: ServerPool, tmp_path: Path) -> Iterator[KafkaHarness]:
 def make(place: KafkaHarness, name: str, **settings: str) -> str:
     """A topic with settings of its own; its URL."""
     config = {key.replace("_", "."): value for key, value in settings.items()}
-    done(place.admin.create_topics([NewTopic(name, 1, 1, config=config)]))
+    make_topic(place.admin, NewTopic(name, 1, 1, config=config))
     return f"kafka://{place.kafka.hosts}/{name}"
 
 

@@ -4,6 +4,7 @@ To add a source: a class here and a line in HARNESSES.
 """
 
 import shutil
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from rota.kit.epoch import milliseconds
 from rota.sources import Batch, NewRecord, Reader, Record, log_place, memory, open_log
 from tests.kit.kafka import MockKafka
 from tests.kit.servers import Kafka, Server
+from tests.kit.waiting import PATIENCE
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2
@@ -273,7 +275,7 @@ class KafkaHarness(SourceHarness):
         return f"kafka://{self.kafka.hosts}/{self.space}"
 
     def make(self, **settings: str) -> None:
-        done(self.admin.create_topics([NewTopic(self.space, PARTITIONS, 1, config=settings)]))
+        make_topic(self.admin, NewTopic(self.space, PARTITIONS, 1, config=settings))
 
     def plain(self) -> Producer:
         """A producer without transactions."""
@@ -323,6 +325,18 @@ def produce(producer: Producer, topic: str, partition: int, records: Sequence[Ne
         )
     assert producer.flush(30) == 0
     assert not failed
+
+
+def make_topic(admin: AdminClient, topic: NewTopic) -> None:
+    """Have a topic; a broker that was told so by the controller may itself hear of it a little later."""
+    done(admin.create_topics([topic]))
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = admin.list_topics(timeout=PATIENCE).topics.get(topic.topic)
+        if found is not None and found.error is None and len(found.partitions) >= topic.num_partitions:
+            return
+        assert time.monotonic() < end, f"{topic.topic} was made, and is not there"
+        time.sleep(0.02)
 
 
 def done(asked: Mapping[Any, Any]) -> None:

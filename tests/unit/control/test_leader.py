@@ -7,15 +7,13 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from rota.control.leader import Candidate
-from rota.control.retention import History
 from rota.control.roster import keep_roster
 from rota.control.term import Term
 from rota.kit import virtual
-from rota.kit.instant import Instant
 from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import TermOver, Unavailable
-from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.ids import NodeId, SessionId
 from rota.model.node import Incarnation, Leader, Roster
 from rota.node.session import Session, in_session
 from rota.sim.world import EPOCH
@@ -228,15 +226,6 @@ def test_the_roster_is_written_down() -> None:
         return tuple(codec.decode(Roster, entry.value).nodes)
 
     play(story)
-
-
-def test_history_is_given_out_once_it_is_old_enough() -> None:
-    history = History()
-    for minute in range(5):
-        history.note(Instant(minute * 60.0), Revision(minute * 10))
-    assert history.older_than(Instant(-1.0)) is None
-    assert history.older_than(Instant(130.0)) == 20
-    assert history.older_than(Instant(130.0)) is None
 
 
 def test_a_node_record_of_a_newer_release_does_not_stop_the_leader() -> None:

@@ -42,8 +42,9 @@ log = logging.getLogger(__name__)
 TOGETHER = 40
 """Runs of a job with a limit that are bound in one commit, for they share its cursor."""
 
-IDLE, CALM = 5.0, 15.0
-"""Seconds between turns in which nothing happens: if something waits for what nobody tells of, and if nothing does."""
+IDLE, CALM = 1.0, 15.0
+"""Seconds between turns in which nothing happens: if something waits, for nobody tells when a node may be given more;
+and if nothing does."""
 
 RETRY = 0.2
 """Seconds before what was not written is tried again."""
