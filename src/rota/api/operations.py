@@ -284,7 +284,7 @@ async def drain_node(
         since=before.since if before else now,
         deadline=now + deadline if deadline else before.deadline if before else None,
         why=why or (before.why if before else ""),
-        tasks=before.tasks if before else await count_tasks(store, node),
+        tasks=before.tasks if before else len(await list_tasks(store, node)),
     )
     await store.commit(Put(key, codec.encode(drain)))
     return drain
@@ -303,10 +303,11 @@ async def undrain_node(store: Store, node: str) -> bool:
 
 
 @needs(Access.VIEW)
-async def count_tasks(store: Store, node: str) -> int:
-    """How many tasks a node has to run."""
-    async with aclosing(scan_all(store, keys.assignments(NodeId(node)))) as entries:
-        return len([entry async for entry in entries])
+async def list_tasks(store: Store, node: str) -> list[str]:
+    """The ids of the tasks that a node has to run."""
+    begin = keys.assignments(NodeId(node))
+    async with aclosing(scan_all(store, begin)) as entries:
+        return [entry.key.removeprefix(begin) async for entry in entries]
 
 
 @needs(Access.OPERATE)

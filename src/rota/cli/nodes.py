@@ -138,12 +138,17 @@ async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, 
 
 async def _until_it_is_empty(store: Store, node: str, begun: Drain, progress: Progress) -> None:
     """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
-    shown = (-1, "")
-    while (left := await operations.count_tasks(store, node)) > 0:
-        if begun.deadline is not None and SYSTEM.wall() >= begun.deadline:
-            raise RotaError(
-                f"node {node}: {left} tasks were there at the deadline, and are stopped{await _stuck(store, node)}"
-            )
+    shown, last = (-1, ""), list[str]()
+    while True:
+        there = await operations.list_tasks(store, node)
+        is_over = begun.deadline is not None and SYSTEM.wall() >= begun.deadline
+        # What was there may be stopped by now: gone, but not moved.
+        if is_over and (late := there or await _uncovered(store, last)):
+            stuck = await _stuck(store, node) or shown[1]
+            raise RotaError(f"node {node}: {len(late)} tasks were there at the deadline, and are stopped{stuck}")
+        if not there:
+            return
+        left, last = len(there), there
         # All resources are read for this: only when it has come to a stop.
         stuck = await _stuck(store, node) if left == shown[0] else ""
         if progress.is_live:
@@ -154,6 +159,13 @@ async def _until_it_is_empty(store: Store, node: str, begun: Drain, progress: Pr
         if await store.get(keys.drain(NodeId(node))) is None:
             raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
         await asyncio.sleep(LOOK)
+
+
+async def _uncovered(store: Store, tasks: list[str]) -> list[str]:
+    """Those of these tasks whose resources have fewer than they should."""
+    entries = {task: await store.get(keys.RESOURCE_STATUS + task.rpartition("#")[0]) for task in tasks}
+    statuses = {task: understood(ResourceStatus, entry) for task, entry in entries.items()}
+    return [task for task, status in statuses.items() if status and status.assigned < status.replicas]
 
 
 async def _stuck(store: Store, node: str) -> str:
