@@ -64,6 +64,10 @@ def test_seed_10_ends_though_a_machine_was_to_die_when_all_was_over() -> None:
     assert run_seed(10, "fleet").violations == ()
 
 
+def test_seed_74_tries_a_run_again_though_the_clock_was_set_back_before_its_owner_knew() -> None:
+    assert run_seed(74, "fleet").violations == ()
+
+
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
     found = (violation for seed in range(20) for violation in run_seed(seed, "fleet", mistake).violations)

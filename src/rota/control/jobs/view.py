@@ -126,8 +126,12 @@ class JobsView:
         found: dict[str, Live] = {}
         while queue and len(found) < most:
             live = self._pending(heapq.heappop(queue)[1])
-            if live is not None and is_ready(live.run, now):
+            if live is None:
+                continue
+            if is_ready(live.run, now):
                 found[live.run.id] = live
+            else:  # it was, by a clock that was set back since; or it waits a second time, and this is the first
+                self._enqueue(live.run)
         for live in found.values():
             heapq.heappush(queue, (live.run.due, live.run.id))
         return list(found.values())

@@ -24,7 +24,7 @@ NOBODY = "no node takes part in jobs; start one with an app, or wait"
 NO_ROOM = "no executor is free any more"
 
 SET_BACK = timedelta(minutes=1)
-"""If a run is so much younger than nothing, the store's clock was set back, and its waits mean nothing any more."""
+"""If a run was made, or tried last, so much later than now, the store's clock was set back: its waits mean nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,12 @@ def misfit(job: WantedJob, member: Member) -> str:
 
 
 def is_ready(run: RunRecord, now: datetime) -> bool:
-    """Does a pending run wait for nothing but a node? (One that is made later than now has outlived a clock.)"""
-    return run.not_before is None or run.not_before <= now or now < run.created - SET_BACK
+    """Does a pending run wait for nothing but a node?"""
+    if run.not_before is None or run.not_before <= now:
+        return True
+    # Who tried it may not have known yet that the clock was set, and have counted from the old one.
+    since = max(run.created, run.earlier[-1].ended) if run.earlier else run.created
+    return now < since - SET_BACK
 
 
 def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:

@@ -55,6 +55,14 @@ def test_one_that_waits_for_its_moment_comes_then() -> None:
     assert ready(view, NOW + 5 * SECOND) == [run(0).id, run(1).id]
 
 
+def test_one_whose_moment_had_come_is_not_forgotten_if_the_clock_goes_back() -> None:
+    view = folded((change(run(0, not_before=NOW + 5 * SECOND), 1), 1))
+    assert ready(view, NOW + 6 * SECOND) == [run(0).id]
+    assert ready(view, NOW + 4 * SECOND) == []
+    assert view.next_ready("a") == NOW + 5 * SECOND
+    assert ready(view, NOW + 5 * SECOND) == [run(0).id]
+
+
 def test_bound_runs_are_counted_by_job_and_session() -> None:
     bound = bind(run(), NodeId("n"), SessionId("s"), NOW)
     view = folded((change(run(), 1), 1), (change(bound, 2), 2))

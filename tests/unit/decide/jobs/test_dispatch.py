@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rota.decide.jobs.dispatch import Member, dispatch, is_ready, refusals
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, RunRecord, WantedJob, run_id
+from rota.model.job import Cause, Outcome, RunRecord, RunState, Try, WantedJob, run_id
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ANY = {"a": WantedJob(name="a", concurrency=None), "b": WantedJob(name="b", concurrency=None)}
@@ -92,6 +92,14 @@ def test_a_run_waits_for_its_moment():
     assert is_ready(held, NOW)
     assert not is_ready(held, NOW - timedelta(seconds=1))
     assert is_ready(held, NOW - timedelta(days=1)), "the store's clock was set back"
+
+
+def test_a_run_that_was_tried_by_the_clock_before_does_not_wait_for_that_to_come_again():
+    tried = Try(attempt=1, epoch=1, node=NodeId("a"), outcome=Outcome(state=RunState.FAILED), ended=NOW)
+    made, again = NOW - timedelta(hours=8), NOW + timedelta(seconds=1)
+    held = RunRecord(id="a/b", job="a", due=made, cause=Cause.MANUAL, created=made, not_before=again, earlier=(tried,))
+    assert not is_ready(held, NOW)
+    assert is_ready(held, made)
 
 
 @given(
