@@ -125,8 +125,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Turn until it is to stop. A turn jumps if nothing is ready, and runs what is; what that makes ready waits."""
         ready, timers = self._ready, self._timers
         while True:
-            if not ready and not self._stopping:
-                self._jump()
+            if not ready and not self._stopping:  # go to the time of the next timer that is for something
+                while timers and timers[0][2].is_cancelled:
+                    heappop(timers)
+                if not timers:
+                    raise Deadlock("nothing is ready and no timer is set")
+                self.now = max(self.now, timers[0][0])
             now = self.now
             while timers and timers[0][0] <= now:
                 ready.append(heappop(timers)[2])
@@ -146,15 +150,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                     self._tell(handle, error)
             if self._stopping:
                 return
-
-    def _jump(self) -> None:
-        """Go to the time of the next timer that is for something."""
-        timers = self._timers
-        while timers and timers[0][2].is_cancelled:
-            heappop(timers)
-        if not timers:
-            raise Deadlock("nothing is ready and no timer is set")
-        self.now = max(self.now, timers[0][0])
 
     def _tell(self, handle: "Handle", error: BaseException) -> None:
         """Tell the loop's handler what nobody caught, in asyncio's words."""

@@ -223,16 +223,16 @@ class SimStore:
     async def close(self) -> None:
         """There is nothing to let go of."""
 
-    async def _ask(
+    def _ask(
         self,
         operation: Callable[[], T],
         unsure: type[Unavailable] | type[Unknown] = Unavailable,
         send: Callable[[_Request], None] | None = None,
-    ) -> T:
+    ) -> "asyncio.Future[T]":
+        """What the answer will be; no coroutine, for there are thousands of questions in a seed."""
         request = _Request(self._loop, self._node, operation, unsure)
         (send or self._network.request)(request)
-        answer: T = await request.reply
-        return answer
+        return request.reply
 
     def _commit(self, writes: tuple[Write, ...], expect: tuple[Expect, ...]) -> Revision:
         contested = [expectation.key for expectation in expect if not expectation.key.startswith(NEVER_REWRITTEN)]

@@ -324,11 +324,11 @@ class Services:
 
     def turned(self, proxy: SimProxy) -> None:
         """Look at all that a proxy knows."""
-        tickets = _tickets(proxy.dispatch)
+        dispatch, now, tickets = proxy.dispatch, proxy.now, _tickets(proxy.dispatch)
         for broken in (
-            *self._broken_by_seats(proxy.dispatch, proxy.now),
-            *self._broken_by_queues(proxy.dispatch, tickets, proxy.now),
-            *self._broken_by_figures(proxy.dispatch, tickets),
+            *self._broken_by_seats(dispatch, now),
+            *self._broken_by_queues(dispatch),
+            *self._broken_by_tickets(dispatch, tickets, now),
         ):
             self._world.violate(broken)
 
@@ -349,25 +349,28 @@ class Services:
             if not any(_had_its_time(ticket, now) for ticket in seat.held.values()):
                 yield f"worker {seat.worker} is overdue, and had no request for all of its time"
 
-    def _broken_by_queues(self, dispatch: Dispatch, tickets: Collection[Ticket], now: float) -> Iterator[str]:
+    def _broken_by_queues(self, dispatch: Dispatch) -> Iterator[str]:
         for group in dispatch.groups.values():
-            lines = [len(line) for line in group.lines.values()]
-            waiting = sum(lines)
-            if group.pending != waiting + len(group.again):
-                yield f"group {group.number} counts {group.pending} that wait, and has {waiting + len(group.again)}"
-            if waiting > QUEUE // 2 and (waiting > QUEUE or max(lines) > QUEUE // 2):
-                yield f"group {group.number} has too many waiting: {lines}"
+            again, lines = len(group.again), group.lines
+            waiting = sum(map(len, lines.values())) if lines else 0
+            if group.pending != waiting + again:
+                yield f"group {group.number} counts {group.pending} that wait, and has {waiting + again}"
+            if waiting > QUEUE // 2 and (waiting > QUEUE or max(map(len, lines.values())) > QUEUE // 2):
+                yield f"group {group.number} has too many waiting: {[len(line) for line in lines.values()]}"
             if group.free and group.pending:
                 yield f"group {group.number} lets {group.pending} wait beside an idle worker"
+
+    def _broken_by_tickets(self, dispatch: Dispatch, tickets: Collection[Ticket], now: float) -> Iterator[str]:
+        here = 0
         for ticket in tickets:
+            if not ticket.is_answered:
+                here += 1
+                if ticket.deadline is not None and ticket.deadline <= now:
+                    yield f"request {ticket.number} is late, and was not answered"
             if ticket.seat is None and not ticket.caller.is_open:
                 yield f"request {ticket.number} waits, and its client is gone"
-            if ticket.deadline is not None and ticket.deadline <= now and not ticket.is_answered:
-                yield f"request {ticket.number} is late, and was not answered"
-
-    def _broken_by_figures(self, dispatch: Dispatch, tickets: Collection[Ticket]) -> Iterator[str]:
-        gone = dispatch.drops["client gone"] + dispatch.drops["answer to a client that is gone"]
-        here = len([ticket for ticket in tickets if not ticket.is_answered])
+        drops = dispatch.drops
+        gone = drops.get("client gone", 0) + drops.get("answer to a client that is gone", 0)
         if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
             yield (
                 f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "
@@ -435,9 +438,11 @@ def _tickets(dispatch: Dispatch) -> list[Ticket]:
     """All that is in one place or another."""
     found: list[Ticket] = []
     for group in dispatch.groups.values():
-        found += group.again
-        for line in group.lines.values():
-            found += line
+        if group.pending:
+            found += group.again
+            for line in group.lines.values():
+                found += line
         for seat in group.seats.values():
-            found += seat.held.values()
+            if seat.held:
+                found += seat.held.values()
     return found

@@ -49,6 +49,8 @@ class _Step(msgspec.Struct, frozen=True):
 
     commit: Commit
     before: dict[Key, Entry | None]
+    roots: set[Key]
+    """Under which first words of keys it is: most who look for news have no other reason to look closer."""
 
 
 class _Granted:
@@ -127,8 +129,10 @@ class Universe:
         """The commits past `after` that touch the prefix."""
         if after < self._compacted:
             raise Compacted(after, self._compacted)
-        found = []
+        found, root = [], _root(prefix)
         for step in self._history[self._index(after) :]:
+            if root and root not in step.roots:
+                continue
             changes = [change for change in step.commit.changes if change.key.startswith(prefix)]
             if changes:
                 found.append(Commit(step.commit.revision, tuple(changes)))
@@ -190,7 +194,7 @@ class Universe:
         for key, entry in after.items():
             self._place(key, before[key], entry)
         changes = tuple(Change(key, after[key]) for key in sorted(after))
-        self._history.append(_Step(Commit(revision, changes), before))
+        self._history.append(_Step(Commit(revision, changes), before, set(map(_root, after))))
         self.revision = revision
         self._tell(changes, Revision(revision - 1))
 
@@ -231,6 +235,11 @@ class Universe:
     def _index(self, revision: Revision) -> int:
         """Where the history goes on past `revision`: each step is one revision after the one before."""
         return max(0, revision - self._compacted)
+
+
+def _root(key: Key) -> Key:
+    """The first word of a key, or of a prefix that has it whole; else nothing."""
+    return key[: key.find("/", 1) + 1]
 
 
 def _touched(prefixes: Iterable[Key], written: list[Key]) -> Iterable[Key]:
