@@ -1,5 +1,9 @@
 """gRPC's edge: records there and back, errors there and back, and what strangers may send."""
 
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -10,13 +14,13 @@ from grpc.aio import Metadata
 
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
-from rota.model.link import AttemptId, Whom
-from rota.rpc import StaleEpoch, open_link, serve_link
+from rota.model.link import AttemptId, Batch, Whom
+from rota.rpc import Link, StaleEpoch, open_link, serve_link
 from rota.rpc.grpc import errors, options, wire
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.settings import DEFAULT
-from tests.kit.link_server import NODE, Desk, batch, change, report, start, stop
+from tests.kit.link_server import CALM, MAP, NODE, Desk, batch, change, report, start, stop
 
 MEANT = Whom(node=NodeId("b"))
 
@@ -130,3 +134,64 @@ async def test_a_call_is_given_the_time_that_is_left() -> None:
     async with open_link("grpc://192.0.2.1:7701") as link:
         with pytest.raises(Unavailable):  # nothing was sent, however long the connecting took
             await link.dispatch(start(), timeout=timedelta(milliseconds=200))
+
+
+@asynccontextmanager
+async def link_to(hand_over: Callable[[Any, Any], Awaitable[None]]) -> AsyncIterator[Link]:
+    """A link to a node that takes batches in a way of its own."""
+    server = grpc.aio.server()
+    taking = grpc.stream_stream_rpc_method_handler(
+        hand_over, pb.HandOverRequest.FromString, pb.HandOverAnswer.SerializeToString
+    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"HandOver": taking}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with open_link(f"grpc://127.0.0.1:{port}", settings=CALM) as link:
+            yield link
+    finally:
+        await server.stop(None)
+
+
+async def too_late(ended: asyncio.Event) -> AsyncIterator[Batch]:
+    """A batch that is written when gRPC's own threads know that the call is over, and the loop does not know yet."""
+    await ended.wait()
+    time.sleep(0.1)  # noqa: ASYNC251  # the loop stands still
+    yield batch(1)
+
+
+async def hand_over_late(link: Link, ended: asyncio.Event, seen: Callable[[int], object] = lambda acked: None) -> None:
+    """Hand over too late; after the first ack no more than one is read before."""
+    async with aclosing(link.hand_over(NODE, MAP, too_late(ended))) as acks:
+        async for acked in acks:
+            seen(acked)
+            await ended.wait()
+
+
+async def test_a_write_that_finds_the_call_over_does_not_hide_its_status() -> None:
+    ended = asyncio.Event()
+
+    async def refuse(_: object, context: Any) -> None:
+        await context.read()
+        ended.set()
+        await errors.refuse(context, Denied("the token was taken back"))
+
+    async with link_to(refuse) as link:
+        with pytest.raises(Denied, match="the token was taken back"):
+            await hand_over_late(link, ended)
+
+
+async def test_a_write_that_finds_the_call_over_does_not_hide_what_is_unread() -> None:
+    ended, seen = asyncio.Event(), list[int]()
+
+    async def refuse(_: object, context: Any) -> None:
+        await context.read()
+        for acked in (1, 2, 3):
+            await context.write(wire.to_acked(acked))
+        await context.write(pb.HandOverAnswer(refusal=errors.to_refusal(Denied("the token was taken back"))))
+        ended.set()
+
+    async with link_to(refuse) as link:
+        with pytest.raises(Denied, match="the token was taken back"):
+            await hand_over_late(link, ended, seen.append)
+    assert seen == [1, 2, 3]

@@ -33,6 +33,7 @@ from rota.model.link import (
 from rota.rpc import handover, rules
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, guard, options, wire
+from rota.rpc.grpc.ending import Ending
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.port import IsRevoked, Link
@@ -136,19 +137,20 @@ class GrpcLink:
         )
         await self._connected(silence.total_seconds())
         with self._translated(is_write=False):
-            call = self._hand_over(metadata=self._shown)
+            call: Any = self._hand_over(metadata=self._shown)
+        ending, answers = Ending(call), aiter(call)
         stream: Stream[Batch, int, pb.HandOverRequest, pb.HandOverAnswer] = Stream(
             peer=self._peer,
             silence=silence.total_seconds(),
-            write=partial(self._during, call, call.write),
-            read=partial(self._during, call, call.read),
+            write=partial(self._during, ending, call.write),
+            read=partial(self._during, ending, partial(anext, answers, grpc.aio.EOF)),
             encode=wire.to_batch,
             decode=self._acked,
             beat=pb.HandOverRequest(),
-            end=partial(self._during, call, call.done_writing),
+            end=partial(self._during, ending, call.done_writing),
         )
-        async with _living(call, stream):
-            await self._during(call, call.write, pb.HandOverRequest(opening=opening))
+        async with aclosing(answers), _living(call, stream):
+            await self._during(ending, call.write, pb.HandOverRequest(opening=opening))
             async with aclosing(handover.send(stream, batches, self._settings.window, self._peer)) as acks:
                 async for acked in acks:
                     yield acked
@@ -171,7 +173,7 @@ class GrpcLink:
             peer=self._peer,
             silence=silence.total_seconds(),
             write=_nothing,
-            read=partial(self._during, call, call.read),
+            read=partial(self._during, Ending(call), call.read),
             encode=lambda item: item,
             decode=wire.from_chunk,
             beat=None,
@@ -217,17 +219,16 @@ class GrpcLink:
             raise errors.closed(self._peer)
         return deadline - loop.time()
 
-    async def _during(self, call: Any, operation: Callable[..., Awaitable[T]], *arguments: object) -> T:
+    async def _during(self, ending: Ending, operation: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """One reading or writing of a stream; Rota's error if the stream has ended with one."""
         with self._translated(is_write=False):
             try:
                 return await operation(*arguments)
-            except asyncio.InvalidStateError:  # it has ended; how, the call knows
-                code = await call.code()
-                if code is grpc.StatusCode.OK:
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it has ended; how, need not be in the error
+                status = await ending.status()
+                if status.code() is grpc.StatusCode.OK:
                     raise Unavailable(f"node link {self._peer}: the other end of the stream is gone") from None
-                initial, trailing = await call.initial_metadata(), await call.trailing_metadata()
-                raise grpc.aio.AioRpcError(code, initial, trailing, details=await call.details()) from None
+                raise status from None
 
     def _acked(self, message: pb.HandOverAnswer) -> int | None:
         """The sequence of an ack; raises a refusal."""
