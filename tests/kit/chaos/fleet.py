@@ -18,6 +18,7 @@ from tests.kit.chaos import grounds
 from tests.kit.chaos.app import ACTS, SERVED, chaos_app
 from tests.kit.chaos.clients import Client, Death, Requests
 from tests.kit.chaos.coverage import Coverage
+from tests.kit.chaos.processors import Processors
 from tests.kit.chaos.records import Producing
 from tests.kit.chaos.vitals import Vitals
 from tests.kit.faultproxy import FaultProxy
@@ -78,6 +79,7 @@ class Arena:
     clients: list[Client]
     requests: Requests
     vitals: Vitals
+    processors: Processors
     deaths: list[Death] = field(default_factory=list)
     """Of proxies, as far as they were killed on purpose."""
 
@@ -163,6 +165,7 @@ async def arena(base: Path, kind: type[StoreHarness]) -> AsyncIterator[Arena]:
             ],
             requests=requests,
             vitals=Vitals(fleet, base / "vitals"),
+            processors=Processors(base / "processors"),
         )
         await _begin(found)
         yield found

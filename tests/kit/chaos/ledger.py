@@ -13,6 +13,7 @@ from tests.kit.chaos.clients import Served, settle
 from tests.kit.chaos.faults import Damage, left_behind
 from tests.kit.chaos.fleet import NAMES, RATE, ROOMS, TTL, WINDOW, Arena
 from tests.kit.chaos.plan import DEADLY, OF_LEASES, OF_SERVERS, Fault, Harm
+from tests.kit.chaos.processors import was_taken
 from tests.kit.chaos.vitals import Growth
 from tests.kit.job_storm import Account, Calm, account_of, come_to_rest
 from tests.kit.stream_places import sums
@@ -38,6 +39,9 @@ class Ledger:
 
     requests: Served
     runs: Account
+    crowded: int
+    """Due times that were late while other machines had much of the processors."""
+
     produced: Sums
     published: Sums
     acts: int
@@ -106,6 +110,7 @@ async def reckon(arena: Arena, damage: Damage) -> Ledger:
         repeats=allowed_repeats(damage.faults),
         requests=settle(arena.requests, arena.served(), arena.deaths),
         runs=runs,
+        crowded=sum(was_taken(arena.processors.looks, due) for due in runs.missed_when),
         produced=produced,
         published=published,
         acts=len(acts),
