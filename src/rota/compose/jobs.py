@@ -95,20 +95,13 @@ def _barred(state: NodeState, node: NodeId) -> str:
     if node == state.id:
         is_stopping = state.runtime is not None and state.runtime.is_draining
         return "it is stopping" if is_stopping else ""
-    return "" if _is_reached(state, node) else "it cannot be reached"
-
-
-def _is_reached(state: NodeState, node: NodeId) -> bool:
-    """Does nobody doubt that it answers?"""
-    peers = state.peers
-    if peers is None or node in peers.ledger.strikes:
-        return peers is None
-    health = peers.health.get(node)
-    return health is None or health.is_online
+    # By what this node finds itself. One that answers and counts as offline, because it fell lately, has no share; but
+    # if all count as that, somebody has to do the work (`decide.jobs.dispatch`).
+    return "it cannot be reached" if state.peers is not None and node in state.peers.ledger.strikes else ""
 
 
 def _share(state: NodeState, node: NodeId, config: PeersConfig) -> float:
-    """One that has just come back gets less for a while."""
+    """One that has just come back gets less for a while, and one that counts as offline nothing."""
     if node == state.id or state.peers is None or state.jobs is None:
         return 1.0
     return state.peers.weight(node, state.jobs.clock.now(), config.ramp * config.beat)

@@ -1,8 +1,19 @@
 """The jobs' scenario: clean seeds, and broken safeguards found."""
 
+import asyncio
+from datetime import timedelta
+from functools import partial
+
 import pytest
 
+from rota.control.jobs.part import Surroundings
+from rota.control.jobs.scheduler import Standing
+from rota.kit import virtual
+from rota.model.job import RunRecord, RunState, WantedJob
+from rota.sim.jobs import EXECUTORS, Jobs
+from rota.sim.network import SimStore
 from rota.sim.run import run_seed
+from rota.sim.world import World
 
 
 def test_every_due_time_runs_once_whatever_happens() -> None:
@@ -22,3 +33,28 @@ def test_a_writer_that_expects_nothing_is_found(broken: str, words: str) -> None
 
 def test_the_same_seed_tells_the_same_story() -> None:
     assert run_seed(3, "jobs").digest == run_seed(3, "jobs").digest
+
+
+def test_a_fleet_whose_nodes_have_all_fallen_lately_still_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each counts as offline for the others, and answers; more is due than the one that decides can do alone."""
+    fallen = partial(Surroundings, standing=Standing(share=lambda other: 0.0))
+    monkeypatch.setattr("rota.sim.jobs.Surroundings", fallen)
+    took, seconds = 0.5, 90.0
+    runs_a_second = 1.5 * EXECUTORS / took
+
+    async def story() -> list[RunRecord]:
+        world = World(1)
+        every = timedelta(seconds=2)
+        wanted = [WantedJob(name=f"j{number}", every=every, argv=("x",)) for number in range(int(2 * runs_a_second))]
+        jobs = Jobs(world, None, jobs=wanted, lasts=lambda order: took)
+        world.network.committed = jobs.check
+        for number in range(4):
+            world.start(f"n{number}", jobs._program)
+        await jobs.declare(SimStore(world.network, "client", world.store_clock))
+        await asyncio.sleep(seconds)
+        return jobs.over()
+
+    over = virtual.run(story())
+    assert len(over) > 0.7 * runs_a_second * seconds
+    assert RunState.MISSED not in {run.state for run in over}
+    assert len({run.node for run in over}) == 4

@@ -91,16 +91,18 @@ class Members:
         """The nodes that run jobs.
 
         `taken` counts the runs of a session, `barred` knows more reasons against a node, and `share` which part of its
-        executors it may be given.
+        executors it may be given; the others are a reserve.
         """
         found = []
         for node in self.nodes.values():
             if node.executors > 0 and node.role.may_work:
+                bound, given = taken(node.session), math.ceil(node.executors * share(node.id))
                 found.append(
                     Member(
                         node=node.id,
                         session=node.session,
-                        free=math.ceil(node.executors * share(node.id)) - taken(node.session),
+                        free=given - bound,
+                        reserve=node.executors - max(bound, given),
                         score=self._loads.get(node.id, 0.0),
                         labels=node.labels,
                         jobs=self._jobs.get(node.id, frozenset()),

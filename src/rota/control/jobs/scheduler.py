@@ -60,7 +60,7 @@ class Standing:
     """Why a node gets nothing: it is stopping, or cannot be reached."""
 
     share: Callable[[NodeId], float] = lambda _: 1.0
-    """Which part of its executors a node may be given: one that has just come back gets less."""
+    """Which part of its executors a node may be given: one that has just come back gets less. The rest is a reserve."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Scheduler:
         if not claims and not self._view.waiting:
             return  # so it is in most turns, and who could take a run need not be known
         members = self._members()
-        room = sum(max(0, member.free) + member.spare for member in members if not member.barred)
+        room = sum(member.room for member in members)
         made = {claim.job: claim for claim in claims}
         runs = [run for claim in claims for run in claim.runs if run.state is RunState.PENDING and is_ready(run, now)]
         waiting = {live.run.id: live for name in self._view.waiting for live in self._ready(name, now, room)}
@@ -236,7 +236,7 @@ class Scheduler:
         jobs = {
             name: self._view.jobs[name].record.spec for name in {run.job for run in candidates} & self._view.jobs.keys()
         }
-        plan = dispatch(candidates, jobs, self._view.bound, members)
+        plan = dispatch(candidates, jobs, self._view.bound, members, now)
         binds: dict[str, list[Bind]] = {}
         for bind in plan.binds:
             binds.setdefault(bind.run.job, []).append(bind)
@@ -291,7 +291,7 @@ class Scheduler:
             return len(at.get(session, ()))
 
         return [
-            replace(member, free=self._owner.free, spare=self._owner.spare)
+            replace(member, free=self._owner.free, spare=self._owner.spare, reserve=0)
             if member.session == self._me.session
             else member
             for member in self.members.members(taken, self._barred, self._standing.share)

@@ -2,8 +2,11 @@
 
 Runs go in the order of their due times, each to the node with the most free executors, which has one less after that;
 equal ones go by load score and then by name. A node must have what the job asks for: its labels, and its function if it
-is one. Cordoned nodes, nodes that are leaving and nodes that others cannot reach get nothing; if nobody can be reached,
-whoever decides takes the run itself, if it may.
+is one. Cordoned nodes, nodes that are leaving and nodes that whoever decides cannot reach get nothing; if it reaches
+nobody, it takes the run itself, if it may.
+
+Nodes that fell lately get less than they could take, or nothing. The rest of their executors is a reserve, for runs
+that have waited for a while: else a fleet in which all have fallen leaves everything to one node, though all are back.
 
 A job's limit of runs at a time counts those that are bound, wherever they are. That no race exceeds it is the commit's
 business: it writes the job's cursor and expects it as it was when this was decided.
@@ -23,6 +26,9 @@ UNKNOWN_JOB = "its job is gone"
 NOBODY = "no node takes part in jobs; start one with an app, or wait"
 NO_ROOM = "no executor is free any more"
 
+PATIENCE = timedelta(seconds=10)
+"""How long a run waits for a node in good standing."""
+
 SET_BACK = timedelta(minutes=1)
 """If a run was made, or tried last, so much later than now, the store's clock was set back: its waits mean nothing."""
 
@@ -36,6 +42,9 @@ class Member:
     free: int
     """Executors that nothing is bound to."""
 
+    reserve: int = 0
+    """Executors that nothing is bound to, and that are held back because it fell lately."""
+
     spare: int = 0
     """Runs that it would take on ahead, if nobody has an executor free: they are short."""
 
@@ -48,6 +57,11 @@ class Member:
 
     barred: str = ""
     """Why it gets nothing at all, if so."""
+
+    @property
+    def room(self) -> int:
+        """How many runs it would take, at most."""
+        return 0 if self.barred else max(0, self.free) + max(0, self.spare) + max(0, self.reserve)
 
 
 @dataclass(frozen=True)
@@ -72,11 +86,13 @@ def dispatch(
     jobs: Mapping[str, WantedJob],
     bound: Mapping[str, int],
     members: Sequence[Member],
+    now: datetime,
 ) -> Plan:
     """Nodes for these runs, given how many runs of each job are bound already."""
     free = {member.node: member.free for member in members}
     spare = {member.node: member.spare for member in members}
-    places = sum(max(0, member.free) + max(0, member.spare) for member in members if not member.barred)
+    reserve = {member.node: member.reserve for member in members}
+    places = sum(member.room for member in members)
     counts = Counter(bound)
     fitting: dict[str, list[Member] | str] = {}
     binds: list[Bind] = []
@@ -98,22 +114,14 @@ def dispatch(
         if isinstance(fit, str):
             waiting[run.id] = fit
             continue
-        best, room = _most(fit, free), free
-        if free[best.node] < 1:
-            best, room = _most(fit, spare), spare
-        if room[best.node] < 1:
+        rooms = (free, spare, reserve) if _has_waited(run, now) else (free, spare)
+        best = _take_place(fit, rooms)
+        if best is None:
             waiting[run.id] = f"no executor is free on {_names(fit)}"
             continue
-        room[best.node] -= 1
         counts[run.job] += 1
         binds.append(Bind(run, best))
     return Plan(tuple(binds), waiting)
-
-
-def refusals(job: WantedJob, members: Iterable[Member]) -> dict[NodeId, str]:
-    """Why each node does not take a run of this job; those that do are left out."""
-    found = {member.node: member.barred or misfit(job, member) or _full(member) for member in members}
-    return {node: why for node, why in found.items() if why}
 
 
 def misfit(job: WantedJob, member: Member) -> str:
@@ -146,6 +154,16 @@ def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
     return fit or f"the nodes that can run it take nothing now; {able[0].node}: {able[0].barred}"
 
 
+def _take_place(members: Sequence[Member], rooms: Iterable[dict[NodeId, int]]) -> Member | None:
+    """Who takes a run, in the first of these sorts of room where there is any; it has one less after that."""
+    for room in rooms:
+        best = _most(members, room)
+        if room[best.node] > 0:
+            room[best.node] -= 1
+            return best
+    return None
+
+
 def _most(members: Sequence[Member], room: Mapping[NodeId, int]) -> Member:
     """Who has the most room; of equals the idlest, and then the first by name."""
     return min(members, key=lambda member: (-room[member.node], member.score, member.node))
@@ -159,8 +177,9 @@ def _limit(job: WantedJob) -> str:
     return f"{job.concurrency} of it run already, and that is its limit"
 
 
-def _full(member: Member) -> str:
-    return "" if member.free > 0 else "all its executors are taken"
+def _has_waited(run: RunRecord, now: datetime) -> bool:
+    """Has it been ready for so long that any node will do?"""
+    return now - max(run.due, run.created, run.not_before or run.created) >= PATIENCE
 
 
 def _names(members: Sequence[Member]) -> str:

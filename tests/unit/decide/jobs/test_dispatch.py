@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from rota.decide.jobs.dispatch import Member, dispatch, is_ready, refusals
+from rota.decide.jobs.dispatch import Member, dispatch, is_ready
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import Cause, Outcome, RunRecord, RunState, Try, WantedJob, run_id
 
@@ -23,6 +24,11 @@ def member(name, free=4, **changes):
 def run(number=0, job="a"):
     due = NOW + timedelta(seconds=number)
     return RunRecord(id=run_id(job, due), job=job, due=due, cause=Cause.SCHEDULE, created=NOW)
+
+
+def decided(runs, jobs, bound, members, waited=0.0):
+    """What is decided when the first of these runs has waited for so many seconds."""
+    return dispatch(runs, jobs, bound, members, NOW + timedelta(seconds=waited))
 
 
 def where(plan):
@@ -43,11 +49,11 @@ def where(plan):
     ],
 )
 def test_where_runs_go(members, runs, expected):
-    assert where(dispatch([run(number) for number in range(runs)], ANY, {}, members)) == expected
+    assert where(decided([run(number) for number in range(runs)], ANY, {}, members)) == expected
 
 
 def test_the_oldest_due_time_goes_first():
-    plan = dispatch([run(2), run(0), run(1)], ANY, {}, [member("a", 2)])
+    plan = decided([run(2), run(0), run(1)], ANY, {}, [member("a", 2)])
     assert [bind.run.due for bind in plan.binds] == [NOW, NOW + timedelta(seconds=1)]
     assert list(plan.waiting.values()) == ["no executor is free any more"]
 
@@ -62,29 +68,52 @@ def test_the_oldest_due_time_goes_first():
     ],
 )
 def test_why_it_waits(job, members, why):
-    plan = dispatch([run()], {"a": job}, {}, members)
+    plan = decided([run()], {"a": job}, {}, members)
     assert why in plan.waiting[run().id]
 
 
 def test_a_run_without_its_job_waits_to_be_cleared_away():
-    assert dispatch([run()], {}, {}, [member("n")]).waiting == {run().id: "its job is gone"}
+    assert decided([run()], {}, {}, [member("n")]).waiting == {run().id: "its job is gone"}
 
 
 def test_a_command_runs_anywhere():
     command = WantedJob(name="a", argv=("true",))
-    assert where(dispatch([run()], {"a": command}, {}, [member("n", jobs=frozenset())])) == ["n"]
+    assert where(decided([run()], {"a": command}, {}, [member("n", jobs=frozenset())])) == ["n"]
 
 
 def test_a_limit_counts_what_is_bound_and_what_is_bound_now():
     limited = {"a": WantedJob(name="a", concurrency=3)}
-    plan = dispatch([run(number) for number in range(5)], limited, {"a": 1}, [member("n", 9)])
+    plan = decided([run(number) for number in range(5)], limited, {"a": 1}, [member("n", 9)])
     assert len(plan.binds) == 2
     assert set(plan.waiting.values()) == {"3 of it run already, and that is its limit"}
 
 
-def test_refusals_name_each_node():
-    told = refusals(ANY["a"], [member("a", 0), member("b", barred="it is leaving"), member("c")])
-    assert told == {"a": "all its executors are taken", "b": "it is leaving"}
+def test_nodes_that_fell_lately_get_only_what_has_waited():
+    members = [member("a", 0, reserve=2), member("b", 0, reserve=1), member("c", 1)]
+    assert where(decided([run(0), run(1)], ANY, {}, members, waited=9.9)) == ["c"]
+    assert where(decided([run(0), run(1)], ANY, {}, members, waited=10)) == ["c"], "the second is a second younger"
+    assert where(decided([run(0), run(1)], ANY, {}, members, waited=11)) == ["c", "a"]
+    plan = decided([run(number) for number in range(9)], ANY, {}, members, waited=60)
+    assert where(plan) == ["c", "a", "a", "b"]
+    assert set(plan.waiting.values()) == {"no executor is free any more"}
+
+
+def test_what_is_free_and_what_is_taken_ahead_comes_before_a_reserve():
+    members = [member("a", 1, spare=1), member("b", 0, reserve=5)]
+    assert where(decided([run(number) for number in range(3)], ANY, {}, members, waited=60)) == ["a", "a", "b"]
+
+
+def test_a_barred_node_has_no_reserve():
+    members = [member("a", 0, reserve=5, barred="it cannot be reached"), member("b", 0)]
+    assert where(decided([run()], ANY, {}, members, waited=60)) == []
+
+
+def test_a_run_that_was_held_back_has_not_waited_before():
+    held = structs.replace(run(), not_before=NOW + timedelta(seconds=55))
+    assert where(decided([held], ANY, {}, [member("a", 0, reserve=1)], waited=60)) == []
+    made = structs.replace(run(), due=NOW - timedelta(days=9))  # of a backfill
+    assert where(decided([made], ANY, {}, [member("a", 0, reserve=1)], waited=5)) == []
+    assert where(decided([made], ANY, {}, [member("a", 0, reserve=1)], waited=10)) == ["a"]
 
 
 def test_a_run_waits_for_its_moment():
@@ -109,7 +138,7 @@ def test_a_run_that_was_tried_by_the_clock_before_does_not_wait_for_that_to_come
 )
 def test_nothing_is_exceeded_and_nothing_waits_for_no_reason(free, runs, limit):
     members = [member(f"n{number}", count) for number, count in enumerate(free)]
-    plan = dispatch([run(number) for number in range(runs)], {"a": WantedJob(name="a", concurrency=limit)}, {}, members)
+    plan = decided([run(number) for number in range(runs)], {"a": WantedJob(name="a", concurrency=limit)}, {}, members)
     for name, count in Counter(where(plan)).items():
         assert count <= free[int(name[1:])]
     assert len(plan.binds) == min(runs, sum(free), limit if limit is not None else runs)
