@@ -93,6 +93,10 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
         yield proxy
 
 
+OF_OTHERS = ("ResourceWarning", "PytestUnraisableExceptionWarning", "crashed while running")
+"""Words of failures that say nothing of the test that has them: something else was left open, or a process ended."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
     if (
@@ -118,6 +122,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        # For .ci/run: may what failed be run once more? Not if something was left out or broken off, or is not theirs.
+        failed = session.config.pluginmanager.get_plugin("terminalreporter").stats.get("failed", [])
+        is_theirs = not any(word in report.longreprtext for report in failed for word in OF_OTHERS)
+        is_whole = session.exitstatus == pytest.ExitCode.TESTS_FAILED and not _skips(session.config)
+        cache.set("rota/may_fail_once", is_whole and is_theirs)
     if os.environ.get("CI") == "true" and _skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

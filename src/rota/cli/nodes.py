@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection, Mapping
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import click
@@ -24,6 +26,12 @@ from rota.store.records import understood
 
 LOOK = 0.5
 """Seconds between looks at how far a drain has come."""
+
+LOOKS = 5
+"""Looks at a node that has no tasks any more, before one that nobody else runs counts as stopped."""
+
+AHEAD = timedelta(minutes=1)
+"""How far the leader's clock, by which a drain is over, may be ahead of ours."""
 
 SHOWN = 5
 """Reasons that are shown of tasks that cannot move."""
@@ -126,29 +134,59 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store:
 
 
 async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
+    before = await _Before.of(store, node) if deadline is not None else _Before()
     begun = await operations.drain_node(store, SYSTEM, node, why=why, deadline=deadline)
     if no_wait:
         click.echo(f"node {node} is drained; it had {begun.tasks} tasks")
         return
     progress = Progress(f"draining {node}", begun.tasks)
     async with progress.turning() if progress.is_live else nullcontext():
-        await _until_it_is_empty(store, node, begun, progress)
+        await _until_it_is_empty(store, node, begun, before, progress)
     click.echo(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
-async def _until_it_is_empty(store: Store, node: str, begun: Drain, progress: Progress) -> None:
+@dataclass(frozen=True)
+class _Before:
+    """What a node had when it was to be drained, and how its resources were covered then."""
+
+    tasks: frozenset[str] = frozenset()
+    assigned: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    async def of(cls, store: Store, node: str) -> "_Before":
+        tasks = frozenset(await operations.list_tasks(store, node))
+        wanted = {_resource(task) for task in tasks}
+        return cls(tasks, {name: each.assigned for name, each in (await _statuses(store)).items() if name in wanted})
+
+    async def missed(self, store: Store, there: Collection[str]) -> set[str]:
+        """Tasks that were stopped: they are not there any more, and nobody else runs them."""
+        gone = self.tasks - set(there)
+        now = await _statuses(store) if gone else {}
+        return {
+            task
+            for task in gone
+            if (status := now.get(name := _resource(task)))
+            and status.assigned < min(status.replicas, self.assigned.get(name, 0))
+        }
+
+
+async def _until_it_is_empty(store: Store, node: str, begun: Drain, before: _Before, progress: Progress) -> None:
     """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
-    shown, last = (-1, ""), list[str]()
+    shown, stuck, looks = (-1, ""), "", 0
     while True:
         there = await operations.list_tasks(store, node)
-        is_over = begun.deadline is not None and SYSTEM.wall() >= begun.deadline
-        # What was there may be stopped by now: gone, but not moved.
-        if is_over and (late := there or await _uncovered(store, last)):
-            stuck = await _stuck(store, node) or shown[1]
-            raise RotaError(f"node {node}: {len(late)} tasks were there at the deadline, and are stopped{stuck}")
-        if not there:
+        to_go = begun.deadline - SYSTEM.wall() if begun.deadline is not None else timedelta.max
+        is_over = to_go <= timedelta()
+        # The leader may find that it is over before we do. But an exclusive task is missed for a moment when it moves.
+        late = await before.missed(store, there) if is_over or (not there and to_go < AHEAD) else set()
+        looks += bool(late)
+        if (is_over and (there or late)) or looks > LOOKS:
+            stuck = await _stuck(store, node) or stuck
+            count = len({*there, *late})
+            raise RotaError(f"node {node}: {count} tasks were there at the deadline, and are stopped{stuck}")
+        if not there and not late:
             return
-        left, last = len(there), there
+        left = len(there)
         # All resources are read for this: only when it has come to a stop.
         stuck = await _stuck(store, node) if left == shown[0] else ""
         if progress.is_live:
@@ -161,22 +199,24 @@ async def _until_it_is_empty(store: Store, node: str, begun: Drain, progress: Pr
         await asyncio.sleep(LOOK)
 
 
-async def _uncovered(store: Store, tasks: list[str]) -> list[str]:
-    """Those of these tasks whose resources have fewer than they should."""
-    entries = {task: await store.get(keys.RESOURCE_STATUS + task.rpartition("#")[0]) for task in tasks}
-    statuses = {task: understood(ResourceStatus, entry) for task, entry in entries.items()}
-    return [task for task, status in statuses.items() if status and status.assigned < status.replicas]
+def _resource(task: str) -> str:
+    return task.rpartition("#")[0]
+
+
+async def _statuses(store: Store) -> dict[str, ResourceStatus]:
+    """How each resource is covered."""
+    async with aclosing(operations.scan_all(store, keys.RESOURCE_STATUS)) as entries:
+        found = {entry.key.removeprefix(keys.RESOURCE_STATUS): entry async for entry in entries}
+    return {name: status for name, entry in found.items() if (status := understood(ResourceStatus, entry))}
 
 
 async def _stuck(store: Store, node: str) -> str:
     """Why tasks cannot leave a node, with how many, as the end of a sentence."""
     counts: Counter[str] = Counter()
     begins = f"{node} is drained, and no other node takes it: "
-    async with aclosing(operations.scan_all(store, keys.RESOURCE_STATUS)) as entries:
-        async for entry in entries:
-            status = understood(ResourceStatus, entry)
-            if status and status.moving.startswith(begins):
-                counts[status.moving.removeprefix(begins)] += 1
+    for status in (await _statuses(store)).values():
+        if status.moving.startswith(begins):
+            counts[status.moving.removeprefix(begins)] += 1
     return "".join(f"; {count} cannot: {why}" for why, count in counts.most_common(SHOWN))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 import psutil
@@ -44,8 +45,9 @@ class Look:
 
 
 def was_taken(looks: Sequence[Look], due: datetime) -> bool:
-    """Did others take much, when something was due, or shortly before or after?"""
-    return any(look.taken > MUCH for look in looks if abs(look.at - due) <= AROUND)
+    """Did others take much of the time shortly before and after something was due?"""
+    around = [look.taken for look in looks if abs(look.at - due) <= AROUND]
+    return bool(around) and mean(around) > MUCH
 
 
 class Processors:

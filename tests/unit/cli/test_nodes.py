@@ -1,44 +1,121 @@
 """`rota nodes drain` with a deadline."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
 from rota.api import operations
+from rota.api.schema import ResourceView
 from rota.cli import nodes
-from rota.cli.progress import Progress
-from rota.kit.clock import SYSTEM
 from rota.model import keys
 from rota.model.errors import RotaError
 from rota.model.ids import NodeId
-from rota.store import open_store
+from rota.store import Store, open_store
 from rota.store.port import Delete
-from tests.unit.api.test_operations import assign, create, declare, join, settle
+from tests.kit.waiting import eventually
+from tests.unit.api.test_operations import CLOCK, assign, create, declare, join, settle
 
-DEADLINE = timedelta(seconds=0.7)
+ASKED = timedelta(minutes=10)
+STOPPED = "node a: 1 tasks were there at the deadline, and are stopped"
 
 
-async def test_a_task_that_is_gone_after_the_deadline_has_not_moved_if_it_is_missed() -> None:
+class Hand:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = CLOCK.wall()
+
+    def wall(self) -> object:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    monkeypatch.setattr(nodes, "SYSTEM", hand := Hand())
+    monkeypatch.setattr(nodes, "LOOK", 0.001)
+    return hand
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
     async with open_store("memory://") as store:
         await declare(store, "room")
         await join(store, "a")
-        view = await create(store, "1")
-        await assign(store, "a", "1")
-        begun = await operations.drain_node(store, SYSTEM, "a", deadline=DEADLINE)
-        waiting = asyncio.create_task(nodes._until_it_is_empty(store, "a", begun, Progress("draining", begun.tasks)))
-        await asyncio.sleep(DEADLINE.total_seconds() - 0.1)
-        await settle(store, view)
-        await store.commit(Delete(keys.assignment(NodeId("a"), keys.task("room", "1", 0))))
-        with pytest.raises(RotaError, match="node a: 1 tasks were there at the deadline, and are stopped"):
-            await waiting
+        yield store
 
 
-async def test_a_task_is_missed_until_another_node_has_it() -> None:
-    async with open_store("memory://") as store:
-        await declare(store, "room")
-        view, task = await create(store, "1"), keys.task("room", "1", 0)
-        await settle(store, view)
-        assert await nodes._uncovered(store, [task]) == [task]
-        await settle(store, view, "b")
-        assert await nodes._uncovered(store, [task]) == []
+@pytest.fixture
+async def room(store: Store) -> ResourceView:
+    """It has one task, on the node that is drained."""
+    view = await create(store, "1")
+    await assign(store, "a", "1")
+    await settle(store, view, "a")
+    return view
+
+
+async def drained(store: Store, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    """Drain the node; while that waits, something happens."""
+    draining = asyncio.create_task(nodes._drain(store, "a", ASKED, "", no_wait=False))
+    await eventually(lambda: store.get(keys.drain(NodeId("a"))))
+    await meanwhile()
+    await draining
+
+
+async def go(store: Store, view: ResourceView, *where: str) -> None:
+    """The task is where it is said to be, or nowhere."""
+    await settle(store, view, *where)
+    await store.commit(Delete(keys.assignment(NodeId("a"), keys.task("room", view.id, 0))))
+
+
+async def test_a_task_that_was_stopped_at_the_deadline_has_not_moved(
+    store: Store, room: ResourceView, clock: Hand
+) -> None:
+    async def meanwhile() -> None:
+        clock.now += ASKED
+        await go(store, room)
+
+    with pytest.raises(RotaError, match=STOPPED):
+        await drained(store, meanwhile)
+
+
+async def test_nor_if_the_leader_finds_sooner_than_we_that_it_has_come(
+    store: Store, room: ResourceView, clock: Hand
+) -> None:
+    async def meanwhile() -> None:
+        clock.now += ASKED - timedelta(seconds=20)
+        await go(store, room)
+
+    with pytest.raises(RotaError, match=STOPPED):
+        await drained(store, meanwhile)
+
+
+async def test_one_that_went_elsewhere_has_moved(
+    store: Store, room: ResourceView, clock: Hand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def meanwhile() -> None:
+        clock.now += ASKED - timedelta(seconds=20)
+        await go(store, room, "b")
+
+    await drained(store, meanwhile)
+    assert capsys.readouterr().out.endswith("node a is drained: 1 of 1 tasks have moved\n")
+
+
+async def test_one_that_another_node_misses_too_was_not_stopped_here(
+    store: Store, room: ResourceView, clock: Hand
+) -> None:
+    """It had one task of three before, and has one."""
+    await settle(store, room, "a", replicas=3)
+
+    async def meanwhile() -> None:
+        clock.now += ASKED - timedelta(seconds=20)
+        await settle(store, room, "b", replicas=3)
+        await store.commit(Delete(keys.assignment(NodeId("a"), keys.task("room", room.id, 0))))
+
+    await drained(store, meanwhile)
+
+
+async def test_what_is_there_is_listed(store: Store, room: ResourceView) -> None:
+    assert await operations.list_tasks(store, "a") == [keys.task("room", room.id, 0)]
+    assert await operations.list_tasks(store, "b") == []

@@ -22,7 +22,8 @@ def look(seconds: float, taken: float) -> Look:
     [
         pytest.param([], False, id="nobody looked"),
         pytest.param([look(0, 0.2)], False, id="not much"),
-        pytest.param([look(0, 0.2), look(-50, 0.3)], True, id="shortly before"),
+        pytest.param([look(-50, 0.3), look(0, 0.1)], False, id="not much on the whole"),
+        pytest.param([look(0, 0.2), look(-50, 0.4)], True, id="shortly before"),
         pytest.param([look(50, 0.3)], True, id="shortly after"),
         pytest.param([look(-61, 0.6), look(61, 0.6)], False, id="long before and after"),
     ],

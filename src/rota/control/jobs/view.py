@@ -13,7 +13,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from rota.decide.jobs.dispatch import is_ready
 from rota.model import keys
@@ -23,6 +23,9 @@ from rota.store.port import Change, Entry
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
+
+SWEEP = timedelta(seconds=10)
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,9 @@ class JobsView:
         self._delayed: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
         """Those that wait for their moment, likewise."""
 
+        self._swept: dict[str, datetime] = {}
+        """By job: when all that wait for their moment were looked at last."""
+
         self._ahead: dict[Key, Revision] = {}
 
     # Taking in
@@ -115,6 +121,7 @@ class JobsView:
 
     def ready(self, job: str, now: datetime, most: int) -> list[Live]:
         """The pending runs of a job that wait for nothing but a node, the oldest first."""
+        self._sweep(job, now)
         delayed, queue = self._delayed[job], self._queues[job]
         while delayed:
             live = self._pending(delayed[0][1])
@@ -135,6 +142,19 @@ class JobsView:
         for live in found.values():
             heapq.heappush(queue, (live.run.due, live.run.id))
         return list(found.values())
+
+    def _sweep(self, job: str, now: datetime) -> None:
+        """Now and then, look at all that wait for their moment: one by a clock that was set back is behind others."""
+        if timedelta() <= now - self._swept.get(job, NEVER) < SWEEP:
+            return
+        self._swept[job] = now
+        delayed, self._delayed[job] = self._delayed[job], []
+        for at, id in delayed:
+            live = self._pending(id)
+            if live is not None and is_ready(live.run, now):
+                heapq.heappush(self._queues[job], (live.run.due, id))
+            elif live is not None:
+                heapq.heappush(self._delayed[job], (at, id))
 
     def next_ready(self, job: str) -> datetime | None:
         """When the first of those that wait for their moment has done so; None if none does."""

@@ -40,10 +40,10 @@ class Member:
     node: NodeId
     session: SessionId
     free: int
-    """Executors that nothing is bound to."""
+    """Executors of its share that nothing is bound to; less than none if it has more runs than its share."""
 
     reserve: int = 0
-    """Executors that nothing is bound to, and that are held back because it fell lately."""
+    """Executors beside its share that nothing is bound to: they are held back because it fell lately."""
 
     spare: int = 0
     """Runs that it would take on ahead, if nobody has an executor free: they are short."""
@@ -92,7 +92,8 @@ def dispatch(
     free = {member.node: member.free for member in members}
     spare = {member.node: member.spare for member in members}
     reserve = {member.node: member.reserve for member in members}
-    places = sum(member.room for member in members)
+    held = sum(max(0, member.reserve) for member in members if not member.barred)
+    places = sum(member.room for member in members) - held
     counts = Counter(bound)
     fitting: dict[str, list[Member] | str] = {}
     binds: list[Bind] = []
@@ -105,19 +106,19 @@ def dispatch(
         if job.concurrency is not None and counts[run.job] >= job.concurrency:
             waiting[run.id] = _limit(job)
             continue
-        if binds and len(binds) == places:  # thousands may wait, and need not be held against each node
-            waiting[run.id] = NO_ROOM
-            continue
         if run.job not in fitting:
             fitting[run.job] = _fitting(job, members)
         fit = fitting[run.job]
         if isinstance(fit, str):
             waiting[run.id] = fit
             continue
-        rooms = (free, spare, reserve) if _has_waited(run, now) else (free, spare)
-        best = _take_place(fit, rooms)
+        best = _take_place(fit, free, spare) if places else None  # thousands may wait: not each looks at each node
+        places -= best is not None
+        if best is None and held and _has_waited(run, now):
+            best = _take_place(fit, reserve)
+            held -= best is not None
         if best is None:
-            waiting[run.id] = f"no executor is free on {_names(fit)}"
+            waiting[run.id] = NO_ROOM if binds else _why_full(fit)
             continue
         counts[run.job] += 1
         binds.append(Bind(run, best))
@@ -136,11 +137,7 @@ def misfit(job: WantedJob, member: Member) -> str:
 
 def is_ready(run: RunRecord, now: datetime) -> bool:
     """Does a pending run wait for nothing but a node?"""
-    if run.not_before is None or run.not_before <= now:
-        return True
-    # Who tried it may not have known yet that the clock was set, and have counted from the old one.
-    since = max(run.created, run.earlier[-1].ended) if run.earlier else run.created
-    return now < since - SET_BACK
+    return run.not_before is None or run.not_before <= now or _is_of_another_clock(run, now)
 
 
 def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
@@ -154,8 +151,8 @@ def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
     return fit or f"the nodes that can run it take nothing now; {able[0].node}: {able[0].barred}"
 
 
-def _take_place(members: Sequence[Member], rooms: Iterable[dict[NodeId, int]]) -> Member | None:
-    """Who takes a run, in the first of these sorts of room where there is any; it has one less after that."""
+def _take_place(members: Sequence[Member], *rooms: dict[NodeId, int]) -> Member | None:
+    """Who takes a run, in the first of these sorts of room that there is; it has one less of it after that."""
     for room in rooms:
         best = _most(members, room)
         if room[best.node] > 0:
@@ -177,9 +174,27 @@ def _limit(job: WantedJob) -> str:
     return f"{job.concurrency} of it run already, and that is its limit"
 
 
+def _why_full(members: Sequence[Member]) -> str:
+    later = any(member.reserve > 0 for member in members)
+    more = f"; after {PATIENCE.total_seconds():g} s it may go to one that fell lately" if later else ""
+    return f"no executor is free on {_names(members)}{more}"
+
+
 def _has_waited(run: RunRecord, now: datetime) -> bool:
     """Has it been ready for so long that any node will do?"""
-    return now - max(run.due, run.created, run.not_before or run.created) >= PATIENCE
+    since = _since(run)
+    ready = max(run.due, since, run.not_before or since)
+    return now - ready >= PATIENCE or _is_of_another_clock(run, now)
+
+
+def _is_of_another_clock(run: RunRecord, now: datetime) -> bool:
+    """Was the store's clock set back since? Who tried it last may not have known yet, and have gone by the old one."""
+    return now < _since(run) - SET_BACK
+
+
+def _since(run: RunRecord) -> datetime:
+    """When it was made, or tried last."""
+    return max(run.created, run.earlier[-1].ended) if run.earlier else run.created
 
 
 def _names(members: Sequence[Member]) -> str:

@@ -63,6 +63,17 @@ def test_one_whose_moment_had_come_is_not_forgotten_if_the_clock_goes_back() -> 
     assert ready(view, NOW + 5 * SECOND) == [run(0).id]
 
 
+def test_one_by_a_clock_that_was_set_back_does_not_wait_behind_others() -> None:
+    later = NOW + timedelta(hours=8)
+    old = run(0, created=later, not_before=later + SECOND)
+    view = folded((change(old, 1), 1), (change(run(1, not_before=NOW + 60 * SECOND), 2), 2))
+    assert ready(view) == [old.id]
+    view = folded((change(run(1, not_before=NOW + 60 * SECOND), 1), 1))
+    assert ready(view) == []
+    view.fold((change(old, 2),), Revision(2))
+    assert ready(view, NOW + 10 * SECOND) == [old.id]
+
+
 def test_bound_runs_are_counted_by_job_and_session() -> None:
     bound = bind(run(), NodeId("n"), SessionId("s"), NOW)
     view = folded((change(run(), 1), 1), (change(bound, 2), 2))

@@ -116,6 +116,24 @@ def test_a_run_that_was_held_back_has_not_waited_before():
     assert where(decided([made], ANY, {}, [member("a", 0, reserve=1)], waited=10)) == ["a"]
 
 
+def test_a_run_that_was_just_lost_waits_for_a_node_in_good_standing():
+    lost = Try(
+        attempt=1, epoch=1, node=NodeId("a"), outcome=Outcome(state=RunState.LOST), ended=NOW + timedelta(minutes=5)
+    )
+    again, members = structs.replace(run(), earlier=(lost,)), [member("a", 0, reserve=1)]
+    assert where(decided([again], ANY, {}, members, waited=305)) == []
+    assert where(decided([again], ANY, {}, members, waited=310)) == ["a"]
+
+
+def test_a_run_of_a_clock_that_was_set_back_takes_any_node():
+    assert where(decided([run()], ANY, {}, [member("a", 0, reserve=1)], waited=-8 * 3600)) == ["a"]
+
+
+def test_a_reserve_is_told_of():
+    (why,) = decided([run()], ANY, {}, [member("a", 0, reserve=1)]).waiting.values()
+    assert why == "no executor is free on a; after 10 s it may go to one that fell lately"
+
+
 def test_a_run_waits_for_its_moment():
     held = RunRecord(id="a/b", job="a", due=NOW, cause=Cause.SCHEDULE, created=NOW, not_before=NOW)
     assert is_ready(held, NOW)
