@@ -23,14 +23,15 @@ MUCH = 0.25
 AROUND = timedelta(minutes=1)
 """How long before something was due, and after, others may have made it late."""
 
-KINDS = {
+SERVERS = {
     "rabbitmq": ("beam", "rabbit", "erl_", "epmd"),
     "kafka": ("java",),
     "store": ("postgres", "mariadb", "mysqld", "etcd"),
-    "harness": ("shows.",),
-    "fleet": ("rota",),
 }
-"""Words of a process's name and command line → whose it is; the first that fits."""
+"""Words of a process's name → whose it is."""
+
+OURS = {"harness": "shows.", "fleet": "rota"}
+"""A word of a process's command line → whose it is; nodes also name the store there."""
 
 
 @dataclass(frozen=True)
@@ -97,5 +98,7 @@ def _processes() -> Iterator[tuple[tuple[int, float], str, float]]:
 
 
 def _kind(name: str, argv: Sequence[str]) -> str:
-    told = " ".join((name, *argv))
-    return next((kind for kind, words in KINDS.items() if any(word in told for word in words)), "others of ours")
+    line = " ".join(argv)
+    servers = (kind for kind, words in SERVERS.items() if any(word in name for word in words))
+    ours = (kind for kind, word in OURS.items() if word in line)
+    return next(servers, None) or next(ours, "others of ours")

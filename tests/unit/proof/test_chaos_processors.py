@@ -50,6 +50,7 @@ async def test_who_had_them_is_written_down(tmp_path: Path, monkeypatch: pytest.
         ("postgres", ["postgres: rota rota 127.0.0.1"], "store"),
         ("python", ["python", "-m", "shows.proof"], "harness"),
         ("python3", ["rota: relay of a"], "fleet"),
+        ("rota", ["rota", "node", "--store", "postgresql://db/rota"], "fleet"),
         ("sshd", [], "others of ours"),
     ],
 )
