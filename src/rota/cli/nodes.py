@@ -134,7 +134,8 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store:
 
 
 async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
-    before = await _Before.of(store, node) if deadline is not None else _Before()
+    # Without a deadline of ours there may be one of an earlier drain.
+    before = _Before() if no_wait else await _Before.of(store, node)
     begun = await operations.drain_node(store, SYSTEM, node, why=why, deadline=deadline)
     if no_wait:
         click.echo(f"node {node} is drained; it had {begun.tasks} tasks")

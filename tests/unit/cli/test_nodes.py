@@ -91,6 +91,16 @@ async def test_nor_if_the_leader_finds_sooner_than_we_that_it_has_come(
         await drained(store, meanwhile)
 
 
+async def test_the_deadline_of_an_earlier_drain_counts(store: Store, room: ResourceView, clock: Hand) -> None:
+    await nodes._drain(store, "a", ASKED, "", no_wait=True)
+    draining = asyncio.create_task(nodes._drain(store, "a", None, "", no_wait=False))
+    await asyncio.sleep(0)
+    clock.now += ASKED
+    await go(store, room)
+    with pytest.raises(RotaError, match=STOPPED):
+        await draining
+
+
 async def test_one_that_went_elsewhere_has_moved(
     store: Store, room: ResourceView, clock: Hand, capsys: pytest.CaptureFixture[str]
 ) -> None:
