@@ -55,7 +55,7 @@ class ServiceStat:
     """Requests that no handler answered, by reason: `queue full`, `worker lost` and so on."""
 
     drops: dict[str, int] = field(default_factory=dict)
-    """What was dropped, by reason: `client gone`, `late answer` and so on."""
+    """What was dropped, by reason: `late answer`, `answer to a client that is gone` and so on."""
 
     groups: dict[str, Latency] = field(default_factory=dict)
     cmds: dict[str, Latency] = field(default_factory=dict)

@@ -26,6 +26,7 @@ def table(summary: ServiceSummary, active: Mapping[int, int]) -> Table:
         rule=summary.rule,
         layout=summary.layout,
         queue=summary.queue,
+        queue_bytes=summary.queue_bytes,
         max_frame=summary.max_frame,
         max_clients=summary.max_clients,
         client_timeout=summary.client_timeout.total_seconds() if summary.client_timeout else None,

@@ -367,10 +367,9 @@ class Services:
                 here += 1
                 if ticket.deadline is not None and ticket.deadline <= now:
                     yield f"request {ticket.number} is late, and was not answered"
-            if ticket.seat is None and not ticket.caller.is_open:
-                yield f"request {ticket.number} waits, and its client is gone"
-        drops = dispatch.drops
-        gone = drops.get("client gone", 0) + drops.get("answer to a client that is gone", 0)
+            elif ticket.seat is None:
+                yield f"request {ticket.number} was answered, and still waits"
+        gone = dispatch.drops.get("answer to a client that is gone", 0)
         if dispatch.requests != dispatch.answers + dispatch.silent + gone + here:
             yield (
                 f"{dispatch.requests} requests came; {dispatch.answers} answered, {dispatch.silent} silent, "

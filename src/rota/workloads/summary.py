@@ -79,6 +79,7 @@ class ServiceSummary:
     auto_answer_on_fail: bool
     layout: Layout = BOX
     rule: Rule | None = None
+    queue_bytes: int = 64 << 20
     max_clients: int = 10_000
     proxies: int = 1
     all_out_first: bool = False

@@ -44,9 +44,13 @@ def keeps_watching(self, seat, now, lost=Dispatch.seat_lost):
         self._watch(ticket)
 
 
-def serves_the_gone(self, caller):
-    """What a client that hung up waits for still runs."""
+def forgets_the_gone(self, caller):
+    """What waits for a client that hung up is dropped without a word."""
     caller.is_open = False
+    for group in self.groups.values():
+        for ticket in list(group.lines.get(caller, ())):
+            self._take_out(group, ticket)
+            self._unwatch(ticket)
 
 
 def flips_no_seats(self, group, generation):
@@ -76,7 +80,7 @@ def lets_the_late_wait(self, ticket):
     ("name", "mistake"),
     [
         ("seat_lost", keeps_watching),
-        ("caller_gone", serves_the_gone),
+        ("caller_gone", forgets_the_gone),
         ("_flip", flips_no_seats),
         ("_move_on", lambda self, group, now: None),
         ("_is_late", lets_the_late_wait),

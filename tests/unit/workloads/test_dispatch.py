@@ -78,7 +78,7 @@ class Bench:
             )
             if not ticket.is_answered
         }
-        gone = it.drops["client gone"] + it.drops["answer to a client that is gone"]
+        gone = it.drops["answer to a client that is gone"]
         return it.requests == it.answers + it.silent + gone + len(here)
 
 
@@ -420,31 +420,71 @@ def test_deadlines_of_tables_that_are_gone_leave_nothing_behind(client):
 # Clients that are gone
 
 
-def test_what_a_vanished_client_waits_for_does_not_run(client):
+def test_what_a_client_sent_before_it_closed_still_runs(client):
     bench = timed()
     seat = bench.worker()
     other = Client()
     bench.ask(client, 1, 2, 3)
     bench.ask(other, 4)
     bench.dispatch.caller_gone(client)
-    assert bench.dispatch.groups[1].pending == 1
-    bench.done(seat)
-    assert bench.holds(seat) == [4]
+    ran = []
+    while seat.held:
+        ran += bench.holds(seat)
+        bench.done(seat)
+    assert sorted(ran) == [1, 2, 3, 4]
     assert client.outbox == []
-    assert bench.dispatch.drops == {"client gone": 2, "answer to a client that is gone": 1}
-    assert bench.dispatch.groups[1].discarded == 2
+    assert bench.dispatch.drops == {"answer to a client that is gone": 3}
+    assert bench.dispatch.groups[1].discarded == 0
     assert bench.is_balanced
 
 
-def test_a_second_run_for_a_vanished_client_does_not_happen(client):
+def test_an_idempotent_request_of_a_vanished_client_runs_again(client):
     bench = Bench(routes={1: Route(1, None, is_idempotent=True)})
     seat = bench.worker()
     bench.ask(client, 1)
     bench.dispatch.seat_lost(seat, bench.now)
     bench.dispatch.caller_gone(client)
-    assert bench.dispatch.groups[1].pending == 0
-    assert bench.worker().held == {}
+    assert bench.holds(bench.worker()) == [1]
     assert bench.is_balanced
+
+
+def test_a_client_that_leaves_is_touched_when_its_last_request_is_settled(client):
+    bench = Bench()
+    seat = bench.worker()
+    bench.ask(client, 1, 2)
+    client.is_leaving = True
+    bench.dispatch.returned(seat, 1, DONE, b"", bench.now)  # it chose silence
+    assert (client.unanswered, bench.dispatch.touched_callers) == (1, [])
+    bench.dispatch.returned(seat, 2, DONE, b"", bench.now)
+    assert (client.unanswered, bench.dispatch.touched_callers) == (0, [client])
+
+
+# Bytes that wait
+
+
+@pytest.mark.parametrize("callers", [1, 2])
+def test_what_waits_is_bounded_in_bytes(callers):
+    size = len(WIRE.frame(cmd=1, sn=1))
+    bench = Bench(queue_bytes=10 * size)
+    clients = [Client() for _ in range(callers)]
+    for sn in range(12):
+        for client in clients:
+            bench.ask(client, sn)
+    group = bench.dispatch.groups[1]
+    assert group.size == group.pending * size == callers * 5 * size
+    assert all(len(client.answers()) == 7 for client in clients)
+    seats = [bench.worker() for _ in range(group.pending)]
+    assert (group.size, group.pending, len(seats)) == (0, 0, 5 * callers)
+    assert [client.waiting for client in clients] == [0] * callers
+    assert bench.is_balanced
+
+
+def test_one_frame_may_wait_whatever_its_size(client):
+    bench = Bench(queue_bytes=1)
+    bench.ask(client, 1)
+    assert bench.dispatch.groups[1].pending == 1
+    bench.ask(Client(), 2)
+    assert bench.dispatch.groups[1].pending == 1
 
 
 # Workers that are gone
@@ -711,15 +751,15 @@ def test_a_routed_request_meets_the_bound_of_its_groups_queue(client):
     assert client.answers() == [(2, Ret.QUEUE_FULL), (1, Ret.DEADLINE)]
 
 
-def test_a_client_that_vanished_while_it_was_routed_is_not_served(client):
+def test_what_is_routed_while_its_client_closes_still_runs(client):
     bench = routed(routes={1: Route(1, 2.0)})
     router, one = bench.worker(group=ROUTER), bench.worker(group=1)
     bench.ask(client, 1)
     bench.dispatch.caller_gone(client)
     choose(bench, router, 1)
-    assert one.held == {}
-    assert bench.dispatch.drops == {"client gone": 1}
-    assert bench.pass_time(9) is None
+    assert bench.holds(one) == [1]
+    bench.done(one)
+    assert bench.dispatch.drops == {"answer to a client that is gone": 1}
     assert bench.is_balanced
 
 

@@ -3,6 +3,9 @@
 What a client can cost is bounded: the bytes of a frame that is not whole, the answers it does not read, the time it
 says nothing. A client whose answers pile up is not read from until it has taken them. Every connection that we end is
 counted, with the reason.
+
+A client that has sent its last request may close its side of the connection (`shutdown(SHUT_WR)`, `nc -N`): the
+connection stays until its requests are answered. One that closed both sides looks the same until an answer is sent.
 """
 
 import contextlib
@@ -10,7 +13,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from rota.node.proxy.intake import receive
-from rota.node.proxy.loop import READ, WRITE
+from rota.node.proxy.loop import NOTHING, READ, WRITE
 from rota.workloads.services.dispatch import Caller
 from rota.workloads.services.frames import BadFrame
 from rota.workloads.services.parcels import ADDRESS, UDP
@@ -53,6 +56,11 @@ class TcpClient(Caller):
         """Bytes of a frame that is not whole yet."""
         return len(self._begun)
 
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that it has not taken."""
+        return len(self._unsent)
+
     def ready(self, event: int) -> None:
         """Something can be done with its socket: send what waits, take in what has come."""
         if event & WRITE:
@@ -60,12 +68,16 @@ class TcpClient(Caller):
             if event == WRITE or not self.is_open:
                 return
         front = self._front
+        if self.is_leaving:
+            if event & ~(READ | WRITE):  # it has closed the other direction, too, or is gone
+                front.hang_up(self)
+            return
         try:
             data = receive(self.sock)
         except (BlockingIOError, InterruptedError):
             return
         if not data:
-            front.hang_up(self)
+            self._leave()
             return
         if self._begun:
             self._begun += data
@@ -92,17 +104,35 @@ class TcpClient(Caller):
             front.buffered += len(self._begun)
             front.make_room()
 
+    def _leave(self) -> None:
+        """It sends nothing more: answer what it has asked, and hang up."""
+        front = self._front
+        self.is_leaving = True
+        front.unaware.discard(self)
+        if self._begun:
+            front.drops["part of a frame"] += 1
+            front.buffered -= len(self._begun)
+            self._begun.clear()
+        front.loop.change(self.fd, WRITE if self._unsent else NOTHING)
+        self._hang_up_if_done()
+
+    def _hang_up_if_done(self) -> None:
+        if self.is_leaving and self.is_open and not (self.unanswered or self.outbox or self._unsent):
+            self._front.hang_up(self)
+
     def flush(self) -> None:
         """Send what lies in the outbox, as far as it goes."""
+        if self.outbox:
+            self._send_outbox()
+        if self.is_leaving:
+            self._hang_up_if_done()
+
+    def _send_outbox(self) -> None:
         outbox = self.outbox
-        if not outbox:
-            return
         data = outbox[0] if len(outbox) == 1 else b"".join(outbox)
         outbox.clear()
         if self._unsent:  # the loop tells when it takes more
-            self._unsent += data
-            if len(self._unsent) > UNREAD:
-                self._front.hang_up(self, "answers not read")
+            self._keep(data)
             return
         try:
             sent = self.sock.send(data)
@@ -112,8 +142,18 @@ class TcpClient(Caller):
             self._front.hang_up(self)
             return
         if sent < len(data):
-            self._unsent += memoryview(data)[sent:]
             self._front.loop.change(self.fd, WRITE)
+            self._keep(memoryview(data)[sent:])
+
+    def _keep(self, data: bytes | memoryview) -> None:
+        """Keep what the system did not take, unless that is too much for this client or for all of them."""
+        is_first = not self._unsent
+        self._unsent += data
+        self._front.unread += len(data)
+        if len(self._unsent) > UNREAD and not is_first:
+            self._front.hang_up(self, "answers not read")
+        else:
+            self._front.make_room_for_answers()
 
     def _send_rest(self) -> None:
         """It takes more: send what waits."""
@@ -125,8 +165,10 @@ class TcpClient(Caller):
             self._front.hang_up(self)
             return
         del self._unsent[:sent]
+        self._front.unread -= sent
         if not self._unsent:
-            self._front.loop.change(self.fd, READ)
+            self._front.loop.change(self.fd, NOTHING if self.is_leaving else READ)
+            self._hang_up_if_done()
 
     def part(self) -> None:
         """Send what is left, and then say that nothing more comes; hang up when it has done so too.
@@ -145,12 +187,13 @@ class TcpClient(Caller):
             return
         if data:
             self._front.drops["sent after the end"] += 1
-        else:
+        elif not self._unsent:
             self._front.hang_up(self)
 
     def let_go(self) -> None:
         """Forget its buffers; its socket is closed by whoever calls this."""
         self._front.buffered -= len(self._begun)
+        self._front.unread -= len(self._unsent)
         self._begun.clear()
         self._unsent.clear()
 

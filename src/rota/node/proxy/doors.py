@@ -25,6 +25,18 @@ BACKLOG = 1000
 LARGEST = 65_507
 """Bytes of the largest datagram."""
 
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""Seconds of silence after which the system asks whether a client's machine is there, between such questions, and how
+many may stay unanswered: a machine that is gone is noticed within two minutes."""
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Let the system notice when the other end's machine is gone."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
 
 class TcpDoor:
     """Takes connections."""
@@ -75,13 +87,14 @@ class TcpDoor:
 
     def _admit(self, sock: socket.socket, where: tuple[str, int]) -> None:
         front = self._front
-        if len(front.clients) >= front.table.max_clients:
+        if len(front.clients) >= front.table.max_clients and not front.make_room_for_client():
             front.drops["too many clients"] += 1
             sock.close()
             return
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(sock)
         except OSError:  # it has gone again
             sock.close()
             return

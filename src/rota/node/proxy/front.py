@@ -15,12 +15,18 @@ from rota.node.proxy.clients import TcpClient, UdpClient
 from rota.node.proxy.doors import TcpDoor, UdpDoor
 from rota.node.proxy.loop import READ, Loop
 from rota.node.proxy.seats import Line
-from rota.workloads.services.dispatch import Caller, Dispatch
+from rota.workloads.services.dispatch import Dispatch
 from rota.workloads.services.frames import wire
 from rota.workloads.services.table import Table
 
 BUFFERED = 64 * 1024 * 1024
 """Bytes that all clients of a service may have sent of frames that are not whole."""
+
+UNREAD = 256 * 1024 * 1024
+"""Bytes of answers that all clients of a service together may leave unread."""
+
+SILENT = 60.0
+"""Seconds of silence after which a client gives way to a new one when there are as many as may be."""
 
 
 class Front:
@@ -40,7 +46,7 @@ class Front:
 
         self.lines: dict[int, Line] = {}
         self.drops: Counter[str] = Counter()
-        self.buffered = 0
+        self.buffered = self.unread = 0
         self.paused: list[TcpDoor] = []
         self._doors: list[TcpDoor | UdpDoor] = []
         self._is_withdrawn = False
@@ -48,8 +54,6 @@ class Front:
 
     def serve(self, table: Table) -> None:
         """Serve by this table from now on."""
-        if table.client_timeout is not None and self.table.client_timeout is None:
-            self.clients = OrderedDict.fromkeys(self.clients, self.now)  # nobody listened for their silence yet
         if self._is_withdrawn:
             self._is_withdrawn = self.dispatch.is_stopping = False
             self.unaware.clear()
@@ -61,7 +65,7 @@ class Front:
         self._is_withdrawn = True
         self.dispatch.stop()
         self.close_doors()
-        self.unaware = set(self.clients)
+        self.unaware = self._who_may_ask()
         self.dispatch.configure(msgspec.structs.replace(self.table, groups={}), self.now)
 
     def listen(self, tcp: list[socket.socket], udp: list[socket.socket]) -> None:
@@ -86,9 +90,8 @@ class Front:
         """A client asked for something."""
         if self.unaware:
             self.unaware.discard(client)
-        if self.table.client_timeout is not None:
-            self.clients[client] = self.now
-            self.clients.move_to_end(client)
+        self.clients[client] = self.now
+        self.clients.move_to_end(client)
 
     def hang_up(self, client: TcpClient, why: str = "") -> None:
         """End a connection; `why` if it is we who want that."""
@@ -108,6 +111,22 @@ class Front:
         while self.buffered > BUFFERED:
             most = max(self.clients, key=lambda client: client.begun)
             self.hang_up(most, "no room for frames that are not whole")
+
+    def make_room_for_answers(self) -> None:
+        """If answers that nobody reads take too much memory, hang up on the client that left most unread."""
+        while self.unread > UNREAD:
+            most = max(self.clients, key=lambda client: client.unread)
+            self.hang_up(most, "no room for answers that are not read")
+
+    def make_room_for_client(self) -> bool:
+        """Hang up on the client that has been silent longest and waits for nothing; False if none has been for long."""
+        for client, heard in self.clients.items():
+            if self.now - heard < SILENT:
+                return False
+            if not client.unanswered:
+                self.hang_up(client, "silent, and made room for another")
+                return True
+        return False
 
     # Workers
 
@@ -169,32 +188,23 @@ class Front:
             door.open()
         self.paused.clear()
         limit = self.table.client_timeout
-        waiting = None
         while limit is not None and self.clients:
             client, heard = next(iter(self.clients.items()))
             if self.now - heard < limit:
                 return
-            if waiting is None:
-                waiting = self._waiting()
-            if client in waiting:  # it is we who are slow
+            if client.unanswered:  # it is we who are slow
                 self.heard(client)
             else:
                 self.hang_up(client, "silent for too long")
-
-    def _waiting(self) -> set[Caller]:
-        """Clients that wait for an answer."""
-        groups = self.dispatch.groups.values()
-        found = {caller for group in groups for caller in group.lines}
-        return found.union(
-            (ticket.caller for group in groups for ticket in group.again),
-            (ticket.caller for line in self.lines.values() for ticket in line.held.values()),
-        )
 
     def stop(self) -> None:
         """Take no new connections; answer new requests that we are stopping."""
         self.dispatch.stop()
         self.close_doors(only_tcp=True)
-        self.unaware = set(self.clients)
+        self.unaware = self._who_may_ask()
+
+    def _who_may_ask(self) -> set[TcpClient]:
+        return {client for client in self.clients if not client.is_leaving}
 
     def say_goodbye(self) -> None:
         """Answer what is here and what has come; from now on, only that we are stopping."""

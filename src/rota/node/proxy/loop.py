@@ -11,6 +11,8 @@ from rota.node import kernel
 
 READ = select.POLLIN
 WRITE = select.POLLOUT
+NOTHING = 0
+"""Only that a connection has ended in both directions, or broke: of that one is always told."""
 
 Ready = Callable[[int], None]
 

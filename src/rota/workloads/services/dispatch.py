@@ -11,7 +11,11 @@ active generation. Its ticket says who asked; it is in exactly one place (waitin
 A request's time counts from its arrival, and its client hears at the end of it. A worker is only overdue when it has
 had the request for all that time: otherwise a long queue would cost the workers that could shorten it.
 
-Every request is answered once: by its handler, which may choose silence, or by us with a code that says why not.
+Every request is answered once: by its handler, which may choose silence, or by us with a code that says why not. A
+request that arrived whole runs whether or not its client is still there: many messages want no answer, and their
+senders close the connection when the last one is written.
+
+What may wait is bounded in requests and in bytes, for each group and, by half of that, for each caller.
 """
 
 from bisect import bisect_right
@@ -35,13 +39,22 @@ TELL_AGAIN = 1.0
 class Caller:
     """A client, as dispatch sees it: a place for its answers."""
 
-    __slots__ = ("address", "is_open", "is_touched", "outbox")
+    __slots__ = ("address", "is_leaving", "is_open", "is_touched", "outbox", "unanswered", "waiting")
 
     def __init__(self, address: bytes) -> None:
         self.address = address
         """As workers are told (`parcels.ADDRESS`)."""
 
         self.outbox: list[bytes] = []
+        self.unanswered = 0
+        """Its requests that may still be answered."""
+
+        self.waiting = 0
+        """Bytes of its requests that wait for a worker."""
+
+        self.is_leaving = False
+        """Does it ask nothing more? It is touched when its last request is settled."""
+
         self.is_open = True
         self.is_touched = False
 
@@ -109,7 +122,9 @@ class Group:
         self.again: deque[Ticket] = deque()
         """Requests of the active generation that may run again, their worker having been lost; they come first."""
 
-        self.pending = 0
+        self.pending = self.size = 0
+        """How many requests wait, and how many bytes they have."""
+
         self.given = self.done = self.discarded = 0
 
     @property
@@ -217,18 +232,15 @@ class Dispatch:
             self._refuse(caller, frame, self._wire, Ret.NO_SUCH_GROUP)
             return
         self._last += 1
+        caller.unanswered += 1
         ticket = Ticket(self._last, caller, cmd, frame, self._wire, group.number, route, now)
         if self._enter(group, ticket, now) and ticket.deadline is not None:
             self._watch(ticket)
 
     def caller_gone(self, caller: Caller) -> None:
-        """A client hung up: what it still waits for need not run."""
+        """A client hung up: what it asked for still runs, and the answers are dropped."""
         caller.is_open = False
         caller.outbox.clear()
-        for group in self.groups.values():
-            for ticket in [*(each for each in group.again if each.caller is caller), *group.lines.get(caller, ())]:
-                self._take_out(group, ticket)
-                self._drop(ticket)
 
     def expire(self, now: float) -> float | None:
         """Answer what has had its time; when to look again."""
@@ -283,7 +295,7 @@ class Dispatch:
             if self._may_run_again(ticket, seat, group):
                 ticket.has_run = True
                 group.again.append(ticket)
-                group.pending += 1
+                self._waits(group, ticket)
             else:
                 self._unwatch(ticket)
                 self._fail(ticket, Ret.WORKER_LOST)
@@ -318,6 +330,7 @@ class Dispatch:
                 self._answer(ticket, answer)
             elif not ticket.is_answered:
                 self.silent += 1
+                self._settle(ticket)
             self._count(ticket, now)
         self._rest(group, seat, now)
 
@@ -329,22 +342,39 @@ class Dispatch:
             self._give(group, group.free[0], ticket, now)
             return True
         line = group.lines.get(ticket.caller)
-        limit = self.table.queue
-        if group.pending >= limit or (line is not None and len(line) >= max(1, limit // 2)):
+        if not self._has_room(group, line, ticket):
             group.discarded += 1
             self._fail(ticket, Ret.QUEUE_FULL)
             return False
         if line is None:
             line = group.lines[ticket.caller] = deque()
         line.append(ticket)
-        group.pending += 1
+        self._waits(group, ticket)
         return True
+
+    def _has_room(self, group: Group, line: deque[Ticket] | None, ticket: Ticket) -> bool:
+        """May one more request wait? The first of a caller needs room for itself in the group alone."""
+        most, bytes_at_most, size = self.table.queue, self.table.queue_bytes, len(ticket.frame)
+        if group.pending >= most or (group.pending and group.size + size > bytes_at_most):
+            return False
+        return line is None or (len(line) < max(1, most // 2) and ticket.caller.waiting + size <= bytes_at_most // 2)
+
+    def _waits(self, group: Group, ticket: Ticket) -> None:
+        """A request has joined those that wait."""
+        group.pending += 1
+        group.size += len(ticket.frame)
+        ticket.caller.waiting += len(ticket.frame)
+
+    def _waits_no_more(self, group: Group, ticket: Ticket) -> None:
+        """A request was taken out of those that wait."""
+        group.pending -= 1
+        group.size -= len(ticket.frame)
+        ticket.caller.waiting -= len(ticket.frame)
 
     def _next(self, group: Group, now: float) -> Ticket | None:
         """The request whose turn it is, taken from the queue; what has waited too long is answered instead."""
         lines, again = group.lines, group.again
         while group.pending:
-            group.pending -= 1
             if again:
                 ticket = again.popleft()
             else:
@@ -352,6 +382,7 @@ class Dispatch:
                 ticket = line.popleft()
                 if line:  # its next turn comes after those of all others
                     lines[caller] = line
+            self._waits_no_more(group, ticket)
             if ticket.deadline is None or ticket.deadline > now:
                 return ticket
             group.discarded += 1
@@ -367,9 +398,9 @@ class Dispatch:
         tickets = self._waiting(group)
         group.again.clear()
         group.lines.clear()
-        group.pending = 0
         group.discarded += len(tickets)
         for ticket in tickets:
+            self._waits_no_more(group, ticket)
             self._unwatch(ticket)
         return tickets
 
@@ -382,13 +413,7 @@ class Dispatch:
             line.remove(ticket)
             if not line:
                 del group.lines[ticket.caller]
-        group.pending -= 1
-
-    def _drop(self, ticket: Ticket) -> None:
-        """A request that has not run, and whose client is gone."""
-        self.groups[ticket.group].discarded += 1
-        self.drops["client gone"] += 1
-        self._unwatch(ticket)
+        self._waits_no_more(group, ticket)
 
     def _drop_other_frames(self, group: Group) -> None:
         """What waits in frames of another layout cannot be read by those who work now."""
@@ -443,9 +468,7 @@ class Dispatch:
         if group is None or not group.is_known or ticket.wire is not self._wire:
             is_outdated = not router.is_known or seat.generation != router.active
             group = self._place(ticket) if answer and is_outdated else None
-        if not ticket.caller.is_open:
-            self._drop(ticket)
-        elif group is not None:
+        if group is not None:
             self._enter_from(ticket, group, now)
         else:
             self._unwatch(ticket)
@@ -536,7 +559,6 @@ class Dispatch:
         return (
             ticket.route.is_idempotent
             and not (ticket.has_run or ticket.is_answered)
-            and ticket.caller.is_open
             and group.is_known
             and seat.generation == group.active
         )
@@ -607,6 +629,7 @@ class Dispatch:
             return
         ticket.is_answered = True
         self._refuse(ticket.caller, ticket.frame, ticket.wire, ret)
+        self._settle(ticket)
 
     def _answer(self, ticket: Ticket, answer: bytes) -> None:
         """What a handler answered; only once."""
@@ -615,6 +638,15 @@ class Dispatch:
             return
         ticket.is_answered = True
         self._send(ticket.caller, answer)
+        self._settle(ticket)
+
+    def _settle(self, ticket: Ticket) -> None:
+        """A request is answered, or never will be; a caller that is leaving is touched after its last one."""
+        caller = ticket.caller
+        caller.unanswered -= 1
+        if caller.is_leaving and not caller.unanswered and not caller.is_touched:
+            caller.is_touched = True
+            self.touched_callers.append(caller)
 
     def _send(self, caller: Caller, answer: bytes) -> None:
         if not caller.is_open:

@@ -54,6 +54,9 @@ class ServiceSpec:
     queue: int
     """Requests that may wait per group."""
 
+    queue_bytes: int
+    """Bytes of requests that may wait per group."""
+
     max_frame: int
     """Bytes of the longest frame that is taken."""
 
@@ -94,6 +97,7 @@ class ServiceSpec:
         concurrency: object = 1,
         timeout: object = None,
         queue: object = 1000,
+        queue_bytes: object = 64 << 20,
         max_frame: object = 1 << 20,
         client_timeout: object = None,
         auto_answer_on_fail: object = True,
@@ -120,6 +124,7 @@ class ServiceSpec:
             concurrency=check.count("concurrency", concurrency),
             timeout=check.duration_or_none("timeout", timeout),
             queue=check.count("queue", queue),
+            queue_bytes=check.count("queue_bytes", queue_bytes),
             max_frame=check.count("max_frame", max_frame, least=24, most=LARGEST_FRAME),
             client_timeout=check.duration_or_none("client_timeout", client_timeout),
             auto_answer_on_fail=check.flag("auto_answer_on_fail", auto_answer_on_fail),

@@ -39,6 +39,7 @@ class Table(msgspec.Struct, frozen=True):
 
     layout: Layout = BOX
     queue: int = 1000
+    queue_bytes: int = 64 << 20
     max_frame: int = 1 << 20
     max_clients: int = 10_000
     client_timeout: float | None = None
