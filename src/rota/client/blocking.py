@@ -21,14 +21,13 @@ from typing import Any, NoReturn, Self
 from rota.client.answer import Answer, TimedOut
 from rota.client.exchange import MAX_FRAME, Body, Exchange, Intake, Peer, unreachable
 from rota.client.redial import Redial
-from rota.client.sockets import connect, reason
+from rota.client.sockets import READ, close_gently, connect, reason
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.workloads.checks import Duration
 from rota.workloads.services.frames import BOX, BadFrame, Layout
 
-READ = 65_536
 GLANCE = 0.2
 """Seconds after which a waiting call looks whether its client was closed: a UDP socket cannot be woken."""
 
@@ -174,7 +173,14 @@ class _Connection:
             self._lose(cmd, f"what came is no answer: {error}", error)
 
     def close(self) -> None:
-        """Give it back to the system."""
+        """Give it back to the system; what was sent still arrives."""
+        if self._peer.is_udp or not self.is_sound:
+            self._sock.close()
+        else:
+            close_gently(self._sock)
+
+    def let_go(self) -> None:
+        """Close this process's copy of it; the connection stays open for the process that it was forked from."""
         self._sock.close()
 
     def _wait(self, deadline: _Deadline) -> bytes:
@@ -332,7 +338,7 @@ class _Pool:
         """Leave the connections that were open when this process was forked to the process it was forked from."""
         if self._pid != os.getpid():
             for connection in (*self._idle, *self._lent):
-                connection.close()
+                connection.let_go()
             self._idle.clear()
             self._lent.clear()
             self._opening, self._pid = 0, os.getpid()

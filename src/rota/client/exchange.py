@@ -46,6 +46,8 @@ class Peer:
 
 def peer(address: str) -> Peer:
     """The service at `host:port`, `tcp://host:port` or `udp://host:port`; Invalid says how to write one."""
+    if not isinstance(address, str):
+        raise Invalid(f"service address {address!r}: write one address as text, like tcp://host:port")
     scheme, separator, rest = address.rpartition("://")
     if separator and scheme not in ("tcp", "udp"):
         raise Invalid(f'service address "{address}": there is no {scheme}://; write tcp://host:port or udp://host:port')

@@ -22,13 +22,14 @@ def checked(kind: str) -> Callable[[M], M]:
         parameters = inspect.signature(method).parameters
         known = [name for name, it in parameters.items() if it.kind is it.KEYWORD_ONLY]
         needed = [name for name in known if parameters[name].default is inspect.Parameter.empty]
-        takes_name = "name" in parameters and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        plain = [name for name, it in parameters.items() if it.kind is it.POSITIONAL_OR_KEYWORD and name != "self"]
+        takes_name = "name" in plain
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
             if takes_name:
                 name = args[1] if len(args) > 1 else kwargs.get("name")
-                _check(kind, name, kwargs, [*known, "name", "argv"], needed)
+                _check(kind, name, kwargs, [*known, *plain], needed)
             elif _is_wrong(kwargs, known, needed):
 
                 def refuse(function: object) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import socket
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -265,6 +266,24 @@ async def test_what_was_sent_leaves_before_the_client_closes(client_of: Any, ser
     await client.send(Cmd.SILENCE, bytes(1 << 20))
     await client.aclose()
     assert await eventually(lambda: [len(body) for body in server.bodies] == [1 << 20])
+
+
+def test_closing_with_unread_answers_resets_no_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = ServiceClient(f"127.0.0.1:{server.getsockname()[1]}")
+        for _ in range(20):
+            client.send(1, b"x" * 976)
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(bytes(50_000))  # answers to `send` are read by no call
+            client.close()
+            assert sum(map(len, iter(lambda: connection.recv(65_536), b""))) == 20_000
+
+
+@pytest.mark.parametrize("address", [["a:1", "b:1"], None, 7])
+def test_an_address_that_is_no_text_is_invalid(address: Any) -> None:
+    with pytest.raises(Invalid, match="write one address as text"):
+        ServiceClient(address)
 
 
 async def test_a_cancelled_call_leaves_no_trace(server: BoxServer) -> None:

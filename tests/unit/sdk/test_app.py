@@ -323,6 +323,11 @@ def test_a_mistyped_option_is_told(app, declare, says):
     assert told(declare, app) == says
 
 
+def test_an_option_of_another_kind_is_refused(app):
+    told_of = told(lambda app: app.service("logic", port=1, argv=[]), app)
+    assert told_of.startswith('service "logic": there is no option argv=; there are admin, ')
+
+
 @pytest.mark.parametrize(
     ("declare", "says"),
     [
