@@ -212,6 +212,45 @@ async def test_a_worker_whose_loop_stands_still_is_replaced(tmp_path: Path) -> N
         await node.at_full_strength()
 
 
+async def test_a_worker_killed_at_its_deadline_leaves_its_stacks_and_an_event(tmp_path: Path) -> None:
+    async with serving(tmp_path, options="groups={1: 1}") as node:
+        with node.client() as client:
+            assert client.ask(LATE).ret == -10005
+        saved = node.data / "stacks"
+        await eventually(lambda: any("in late" in file.read_text() for file in saved.glob("*.txt")))
+        await eventually(lambda: "worker killed" in node.complaint())
+        assert "a request took longer than it may" in node.complaint()
+
+
+ANSWERS_TOO_LATE = """
+import threading
+
+
+def answer_later(request):
+    while not os.path.exists(os.path.join(HERE, "gate")):
+        time.sleep(0.01)
+    try:
+        note("sent", request.write(b"too late"))
+    except rota.Invalid as error:
+        note("refused", error)
+
+
+@logic.on(30, group=1)
+def hands_over(request):
+    threading.Thread(target=answer_later, args=(request,)).start()
+"""
+
+
+async def test_an_answer_after_its_handler_returned_is_refused_with_a_reason(tmp_path: Path) -> None:
+    async with serving(tmp_path, options="groups={1: 1}", extra=ANSWERS_TOO_LATE) as node:
+        with node.client() as client:
+            client.send(30)
+            assert client.ask(ECHO).ret == 0, "the one worker has returned from the first"
+        node.gate.touch()
+        (words,) = await eventually(node.notes)
+        assert " ".join(words).startswith("refused cmd 30: its handler has returned")
+
+
 LEAVES_SOMETHING_BEHIND = """
 
 from contextvars import ContextVar

@@ -46,6 +46,18 @@ async def test_a_long_request_ends_in_the_generation_that_began_it(tmp_path: Pat
             assert client.receive().body == b"1"
 
 
+async def test_a_request_longer_than_drain_outlives_a_reload(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--drain", "1s", options="groups={1: 1}") as node:
+        with node.client() as client, node.client() as other:
+            client.send(HELD)
+            await eventually(node.notes)
+            for version in (2, 3):  # each takes longer than `drain`, or the third would show nothing
+                await asyncio.to_thread(node.reload, version=version)
+                assert other.ask(SLOW, b"1.5").body == str(version).encode()
+            node.gate.touch()
+            assert client.receive().body == b"1"
+
+
 async def test_groups_and_routes_change_on_a_reload(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 1}") as node:
         with crowd(node.port) as asking, node.client() as client:

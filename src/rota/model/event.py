@@ -148,6 +148,12 @@ KINDS: Mapping[str, Kind] = {
         "A worker's event loop did not turn for `stall_after`.",
         {"pid": "its process", **_WHY},
     ),
+    "worker.killed": Kind(
+        Severity.WARNING,
+        "worker {subject} was killed",
+        "A worker had a request for longer than it may, or did not end in time when it was told to.",
+        {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
+    ),
     "worker.recycled": Kind(
         Severity.INFO, "worker {subject} is replaced", "A worker reached its age, its count or its memory.", _WHY
     ),

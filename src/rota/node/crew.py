@@ -37,7 +37,7 @@ from rota.node.output import MARK
 from rota.node.pipes import Attempt, Beat, Brief, Channel, Deadline, Emitting, Finish, Registered, StartFailed, pair
 from rota.node.posts import CANARY, RUN, Post
 from rota.node.stacks import Stacks
-from rota.node.vigil import Vigil
+from rota.node.vigil import STACKS_WAIT, Vigil
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Crew:
             worker.worn = worker.worn or why
         else:
             worker.enter(Phase.DRAINING, self._clock.monotonic())
-            worker.kill(why)
+            self._cut_short(worker, why)
         self.wake()
 
     def send_out(self, attempt: Attempt) -> int:
@@ -313,7 +313,17 @@ class Crew:
                 more = [os.dup(fd) for fd in extras]
                 loader.fork(worker.brief, os.dup(theirs.fileno()), lifeline, os.dup(worker.stacks), *more)
 
+    def _cut_short(self, worker: Worker, why: str) -> None:
+        """Kill a worker that works for too long; it writes down its stacks before, to show at what."""
+        if not worker.why_killed:
+            worker.why_killed, worker.is_cut_short = why, True
+            worker.ask_for_stacks()
+            asyncio.get_running_loop().call_later(STACKS_WAIT, worker.kill, why)
+
     def _kill(self, worker: Worker, why: str) -> None:
+        if worker.phase == Phase.DRAINING and worker.handle is not None:
+            self._cut_short(worker, why)
+            return
         worker.kill(why)
         if worker.handle is None and (loader := self.generations.able().get(worker.brief.generation)):
             log.warning("loader does not fork", extra={"generation": loader.generation, "pid": loader.pid})
@@ -451,15 +461,16 @@ class Crew:
         if worker.phase != Phase.DRAINING and not worker.is_errand:
             self.exits[worker.brief.pool.partition(":")[0], sort] += 1
             self._fell(worker, why, stacks)
+        elif worker.is_cut_short:
+            self._report_end("worker.killed", worker, why, stacks)
         for witness in self.witnesses:
             witness.ended(worker, why)
         self.wake()
 
     def _fell(self, worker: Worker, why: str, stacks: str) -> None:
         brief, now = worker.brief, self._clock.monotonic()
-        key, subject = (brief.pool, brief.slot), f"{brief.pool}/{brief.slot}"
-        where = self._stacks.save(subject, worker.brief.worker, stacks) if stacks else None
-        self._tell("worker.exited", subject, pool=brief.pool, why=why, generation=brief.generation, stacks=where)
+        key = (brief.pool, brief.slot)
+        self._report_end("worker.exited", worker, why, stacks)
         if self.is_excused(worker):
             return
         stood = timedelta(seconds=now - worker.since) if worker.phase == Phase.READY else timedelta()
@@ -467,7 +478,17 @@ class Crew:
         if brief.pool in self.posts:
             self.falls[key] = falls
         if falls.count == self.policy.loop_after and not brief.pool.startswith(CANARY):
-            self._tell("worker.crash_loop", subject, pool=brief.pool, falls=falls.count, why=why)
+            self._tell("worker.crash_loop", _name(worker), pool=brief.pool, falls=falls.count, why=why)
+
+    def _report_end(self, kind: str, worker: Worker, why: str, stacks: str) -> None:
+        brief, subject = worker.brief, _name(worker)
+        where = self._stacks.save(subject, brief.worker, stacks) if stacks else None
+        self._tell(kind, subject, pool=brief.pool, why=why, generation=brief.generation, stacks=where)
+
+
+def _name(worker: Worker) -> str:
+    """The worker, as events name it."""
+    return f"{worker.brief.pool}/{worker.brief.slot}"
 
 
 def _sort(worker: Worker, status: int) -> str:

@@ -86,10 +86,13 @@ def group_pool(service: str, group: str) -> str:
 
 
 def _of_service(service: ServiceSummary, config: RuntimeConfig, sizes: Mapping[tuple[str, int], int]) -> Iterator[Post]:
+    # A worker ends when the last of its requests is answered, however long that takes: a reload loses none. Where all
+    # old ones must be gone first, a request that hangs would hold up all others, so there `drain` is the limit.
+    drain = config.drain if service.all_out_first else None
     for group, count in service.groups.items():
         size = sizes.get((service.name, int(group)), count)
         pool = Pool(group_pool(service.name, group), size, breaks_first=service.all_out_first)
-        yield Post(pool, "service", service.name, group, True, drain=config.drain, has_loop=service.has_loop)
+        yield Post(pool, "service", service.name, group, True, drain=drain, has_loop=service.has_loop)
     if isinstance(service.rule, ByWorker):
         pool = Pool(group_pool(service.name, ROUTER_GROUP), service.proxies)
         yield Post(pool, "service", service.name, ROUTER_GROUP, True, drain=config.drain)

@@ -124,24 +124,35 @@ class _Counter:
 class _Asked:
     """The door of one request. An answer before the handler's end is sent at once, the one at its end with the end."""
 
-    __slots__ = ("_last", "_layout", "_number", "_parcel", "_send")
+    __slots__ = ("_is_ended", "_last", "_layout", "_number", "_parcel", "_send")
 
     def __init__(self, number: int, parcel: bytes, layout: Wire, send: Callable[[bytes], None]) -> None:
         self._number, self._parcel, self._layout, self._send = number, parcel, layout, send
         self._last: bytes | None = None
+        self._is_ended = False
 
     def reply(self, request: Request, reply: Reply) -> None:
-        """Send an answer, or keep it for the end."""
+        """Send an answer, or keep it for the end; Invalid if that was sent already."""
+        self._check_open(request)
         packed = self._layout.reply(self._parcel, reply.ret, reply.body, reply.fields, FRAME_AT)
         if len(packed) > LARGEST:
             raise Invalid(f"cmd {request.cmd}: an answer of {len(packed)} bytes; at most {LARGEST} are sent")
         if request.is_over:
             self._last = packed
+            self._check_open(request)  # another thread may have sent the end meanwhile
         else:
             self._send(returned(self._number, ANSWERED, packed))
 
+    def _check_open(self, request: Request) -> None:
+        if self._is_ended:
+            raise Invalid(
+                f"cmd {request.cmd}: its handler has returned, so no answer can be sent; answer before it returns, or "
+                "write the handler with async def and await the work"
+            )
+
     def end(self) -> bytes:
-        """The last parcel about it."""
+        """The last parcel about it; nothing can be sent after it."""
+        self._is_ended = True
         if self._last is None:
             return returned(self._number, DONE)
         return returned(self._number, DONE | ANSWERED, self._last)

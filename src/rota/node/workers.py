@@ -20,6 +20,9 @@ class Worker:
         self.since = self.born = self.heard = now
         self.worn = ""
         self.why_killed = ""
+        self.is_cut_short = False
+        """Is it killed in the middle of its work, though it was to end by itself?"""
+
         self.done = 0
         """Pieces of work it finished."""
 

@@ -334,7 +334,10 @@ class Request:
             raise Invalid(f"the body of cmd {self.cmd} is not JSON: {error}") from None
 
     def write(self, value: object) -> bool:
-        """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already."""
+        """Answer now, before the handler ends; what it returns later is dropped. False if it was answered already.
+
+        Invalid if the handler has ended: the worker may be at work on another request by then.
+        """
         if self.is_answered:
             return False
         reply = value if isinstance(value, Reply) else Reply.of(value)
