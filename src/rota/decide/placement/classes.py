@@ -28,7 +28,7 @@ class Classes:
     def of(self, demand: Demand) -> Class:
         """What tells the demand apart from others; its priority comes first."""
         labels = tuple(sorted(demand.labels.items())) if demand.labels else ()
-        plain = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, labels)
+        plain = (demand.priority, demand.kind, demand.cost, demand.pin, demand.avoid, demand.resting, labels)
         affinity = demand.affinity
         if affinity is NO_AFFINITY and self._is_plain:
             return plain

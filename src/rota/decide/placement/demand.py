@@ -61,7 +61,7 @@ class Demand:
     """Nodes that hold it now; none of them gets a second replica."""
 
     avoid: frozenset[NodeId] = frozenset()
-    """Nodes where it has just failed: taken only if no other node will do."""
+    """Nodes where it failed lately: taken only if no other node will do."""
 
     priority: int = 0
     cost: int = 1
@@ -80,6 +80,9 @@ class Demand:
     affinity: Affinity = NO_AFFINITY
     spec: Mapping[str, Any] = field(default_factory=lambda: NO_LABELS)
     """What its function is told about it; for users' rules."""
+
+    resting: frozenset[NodeId] = frozenset()
+    """Nodes where it has just failed: not taken, whatever else there is."""
 
     def __post_init__(self) -> None:
         if self.cost < 1:

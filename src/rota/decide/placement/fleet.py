@@ -32,6 +32,7 @@ class Needs:
     cost: int
     pin: NodeId | None
     avoid: frozenset[NodeId]
+    resting: frozenset[NodeId]
     labels: tuple[tuple[str, str], ...]
     prefer: tuple[tuple[str, str], ...] = ()
     near: tuple[Tag, ...] = ()
@@ -78,9 +79,10 @@ class Fleet:
 
     def fitting(self, needs: Needs) -> Nodes:
         """Open nodes that have all that is needed, whether they have room or not."""
-        if needs.pin is not None:
-            return self.eligible(needs) & self.opened & self.set_of((needs.pin,))
-        return self.eligible(needs) & self.opened
+        nodes = self.eligible(needs) & self.opened
+        if needs.resting:
+            nodes &= ~self.set_of(needs.resting)
+        return nodes & self.set_of((needs.pin,)) if needs.pin is not None else nodes
 
     def eligible(self, needs: Needs) -> Nodes:
         """Nodes with the kind and the labels."""

@@ -38,6 +38,8 @@ class Reasons:
             return why
         if not place.is_open:
             return place.why_closed or "it is closed to new tasks"
+        if place.id in needs.resting:
+            return "it has just failed there, and is tried there again later"
         if why := self._rulings.refusal(needs.about, place) if needs.about else "":
             return why
         return (self._ties.refusal(needs, place) if needs.is_tied else "") or self._full(needs, place)
@@ -88,10 +90,17 @@ class Reasons:
         if not fleet.eligible(needs):
             return f'no node declares kind "{needs.kind}" and has {labels}; add one, or ask for less'
         if not fleet.fitting(needs):
-            closed = numbers(fleet.eligible(needs))
-            why = fleet.places[closed[0]].why_closed or "closed"
-            return f"{_each(len(closed))} that could take it gets no new tasks ({why}); open one or add one"
+            return self._of_the_eligible(needs)
         return self._of_the_rules(needs) or self._of_the_ties(needs)
+
+    def _of_the_eligible(self, needs: Needs) -> str:
+        """What keeps every node from it that has the kind and the labels."""
+        fleet = self.fleet
+        if fleet.eligible(needs) & fleet.opened:
+            return "it has just failed on every node that could take it, and is tried again later; see its task's log"
+        closed = numbers(fleet.eligible(needs))
+        why = fleet.places[closed[0]].why_closed or "closed"
+        return f"{_each(len(closed))} that could take it gets no new tasks ({why}); open one or add one"
 
     def _of_the_rules(self, needs: Needs) -> str:
         """Which rule refuses every node, if rules do."""

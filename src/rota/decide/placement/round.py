@@ -554,4 +554,4 @@ def _scarcity(group: Group) -> tuple[object, ...]:
     needs = group.needs
     plain = bool(needs.near), group.fit.bit_count(), -needs.cost, needs.kind, needs.labels, needs.pin or ""
     ties = needs.prefer, needs.near, needs.apart, needs.prefer_near, needs.prefer_apart, needs.tags
-    return *plain, sorted(needs.avoid), *ties, repr(needs.about)
+    return *plain, sorted(needs.avoid), sorted(needs.resting), *ties, repr(needs.about)

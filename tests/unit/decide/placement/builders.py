@@ -31,6 +31,7 @@ def fits(demand: Demand, place: Place) -> bool:
         and all(place.labels.get(name) == value for name, value in demand.labels.items())
         and demand.pin in (None, place.id)
         and place.id not in demand.holders
+        and place.id not in demand.resting
     )
 
 
@@ -82,6 +83,7 @@ def apply(wanted: Sequence[Demand], places: Sequence[Place], binds: Sequence[Bin
                 d.labels,
                 d.pin,
                 d.level + len(new[d.key]),
+                resting=d.resting,
             )
             for d in wanted
         ],

@@ -40,6 +40,7 @@ def some_demands(cost: st.SearchStrategy[int]) -> st.SearchStrategy[list[Demand]
             missing=st.integers(0, 3),
             holders=st.frozensets(NODES, max_size=2),
             avoid=st.sampled_from([frozenset(), frozenset(), frozenset({NodeId("a"), NodeId("b")})]),
+            resting=st.sampled_from([frozenset(), frozenset(), frozenset({NodeId("b"), NodeId("c")})]),
             priority=st.integers(0, 2),
             cost=cost,
             labels=st.sampled_from([{}, {}, {"gpu": "1"}, {"gpu": "1", "zone": "2"}]),

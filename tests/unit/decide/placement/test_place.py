@@ -80,6 +80,19 @@ def test_a_node_that_failed_is_taken_only_if_no_other_will_do() -> None:
     assert per_node(place([replace(avoiding, missing=2)], [node("a", 90), node("b", 1)]).binds) == {"a": 1, "b": 1}
 
 
+def test_a_node_that_a_resource_rests_from_does_not_get_it_though_no_other_will_do():
+    resting = demand("r", resting=frozenset({NodeId("a")}))
+    assert per_node(place([resting], [node("a", 90), node("b", 1)]).binds) == {"b": 1}
+    (full,) = place([resting], [node("a", 90), node("b", 1, 1)]).pending
+    assert full.refusals[NodeId("a")] == "it has just failed there, and is tried there again later"
+    (pending,) = place([resting], [node("a", 90)]).pending
+    assert pending.why == (
+        "it has just failed on every node that could take it, and is tried again later; see its task's log"
+    )
+    (pinned,) = place([replace(resting, pin=NodeId("a"))], [node("a", 90)]).pending
+    assert "has just failed there" in pinned.why
+
+
 def test_one_that_may_go_anywhere_makes_way_for_one_that_may_not() -> None:
     """`a-any` alone would go to the larger node, and `b-fast` nowhere."""
     fast = node("x", 1, labels={"disk": "fast"})
