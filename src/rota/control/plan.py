@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from rota.control.view import FleetView, tags_of
-from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
+from rota.decide.coverage import Coverage, End, Hold, cover, free_slot, is_exclusive
 from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
 from rota.decide.trouble import kept_until
 from rota.model import codec, keys
@@ -350,7 +350,9 @@ def _change(
     record = view.resources.get(name)
     if record is None:
         writes += [Delete(f"{keys.TROUBLE}{name}/{node}") for node in view.trouble.get(name, {})]
-        writes += [Delete(keys.SAVED + task) for task in sorted({end.hold.task for end in coverage.end})]
+        if coverage.end or name in view.statuses:  # else what is left only waits for its nodes to confirm
+            ending = (*coverage.keep, *(end.hold for end in coverage.end))
+            writes += [Delete(keys.SAVED + task) for task in sorted({hold.task for hold in ending})]
         status: ResourceStatus | None = None
     else:
         _renew_and_bind(view, record, coverage, binds, writes, expect)
@@ -375,9 +377,10 @@ def _renew_and_bind(
     expect: list[Expect],
 ) -> None:
     """Tell tasks what changed, and give new ones to nodes."""
-    is_exclusive = view.kinds[record.kind].exclusive if record.kind in view.kinds else False
+    kind = view.kinds.get(record.kind)
     for hold in coverage.renew:
-        renewed = replace(_assignment(record, hold.assignment.slot, is_exclusive), relieves=hold.assignment.relieves)
+        told = hold.assignment
+        renewed = replace(_assignment(record, told.slot, is_exclusive(told, kind)), relieves=told.relieves)
         writes.append(Put(hold.key, codec.encode(renewed)))
         expect.append(At(hold.key, hold.epoch))
     # A task that moves keeps its slot, and with it its saved state. Only where the very key is given up in this commit
@@ -390,7 +393,7 @@ def _renew_and_bind(
         while (key := keys.assignment(bind.node, keys.task(record.kind, record.id, slot))) in given_up:
             slot = free_slot({*taken, *range(slot + 1)})
         taken.add(slot)
-        writes.append(Put(key, codec.encode(_assignment(record, slot, is_exclusive))))
+        writes.append(Put(key, codec.encode(_assignment(record, slot, view.kinds[record.kind].exclusive))))
         expect.append(Absent(key))
 
 
@@ -403,7 +406,7 @@ def _stopped(coverage: Coverage, hold: Hold, why: str) -> Coverage:
 def _relieve(record: ResourceRecord, hold: Hold, to: NodeId, writes: list[Write], expect: list[Expect]) -> None:
     """Have a node run the same task, and say so."""
     key = keys.assignment(to, hold.task)
-    successor = replace(_assignment(record, hold.assignment.slot, is_exclusive=False), relieves=hold.node)
+    successor = replace(_assignment(record, hold.assignment.slot, exclusive=False), relieves=hold.node)
     writes.append(Put(key, codec.encode(successor)))
     expect += [Absent(key), At(hold.key, hold.epoch)]
 
@@ -414,13 +417,13 @@ def _ending(end: End) -> Write:
     return Put(end.hold.key, codec.encode(replace(end.hold.assignment, stopping=True)))
 
 
-def _assignment(record: ResourceRecord, slot: int, is_exclusive: bool) -> Assignment:
+def _assignment(record: ResourceRecord, slot: int, exclusive: bool) -> Assignment:
     return Assignment(
         kind=record.kind,
         resource=record.id,
         slot=slot,
         spec=record.spec,
-        exclusive=is_exclusive,
+        exclusive=exclusive,
         cost=record.cost,
     )
 

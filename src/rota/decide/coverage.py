@@ -5,7 +5,8 @@ for many resources at once. Planning again after carrying a plan out gives nothi
 
 A task that is to leave its node is *relieved*: another of the same slot is started elsewhere, and only when that one's
 node has said that it runs does the first one end. While there are two they count as one. Of a resource one task moves
-at a time. One that is exclusive cannot be relieved: it stops, its node confirms, then another starts.
+at a time. One that is exclusive cannot be relieved: it stops, its node confirms, then another starts. That holds also
+when its resource was removed: it may be added again before the node has stopped the task.
 
 Pure: the leader's supervisor reads, asks and commits.
 """
@@ -92,9 +93,9 @@ def cover(
     Tasks move away from nodes that are `drained`; where that has taken too long (`overdue`), they end.
     """
     lost = [End(hold, "its node is gone") for hold in holds if hold.node not in present]
-    there = sorted((hold for hold in holds if hold.node in present), key=lambda hold: hold.assignment.slot)
+    there = sorted((hold for hold in holds if hold.node in present), key=_live_ones_first)
     if record is None:
-        return Coverage((), (*lost, *(End(hold, "the resource was removed") for hold in there)), (), 0, 0)
+        return _uncovered(lost, there)
     wanted = record.replicas or (kind.replicas if kind else len(there) - len(being_relieved(there)))
     unfit = {hold.key: why for hold in there if (why := _unfit(hold, record, evicted, overdue))}
     reliefs = being_relieved([hold for hold in there if hold.key not in unfit])
@@ -106,27 +107,43 @@ def cover(
             keep.append(hold)  # it counts until its node has confirmed
             room -= 1
         elif hold.key in unfit:
-            ends.append(End(hold, unfit[hold.key], hold.assignment.exclusive))
+            ends.append(_end(hold, unfit[hold.key]))
             if hold.assignment.exclusive:
                 room -= 1
         elif successor := reliefs.get(hold.key):
             if successor.is_running:
-                ends.append(End(hold, f"node {successor.node} runs it now"))
+                ends.append(_end(hold, f"node {successor.node} runs it now"))
             else:
                 keep.append(hold)  # it does not count: its successor does
         elif room <= 0:
-            ends.append(End(hold, "one task too many"))
+            ends.append(_end(hold, "one task too many"))
         else:
             keep.append(hold)
             room -= 1
-    is_exclusive = kind.exclusive if kind else False
-    renew = tuple(hold for hold in keep if not hold.assignment.stopping and _is_outdated(hold, record, is_exclusive))
+    renew = tuple(hold for hold in keep if not hold.assignment.stopping and _is_outdated(hold, record, kind))
     missing = max(0, room) if kind else 0
     relieved = tuple(hold for hold in keep if hold.key in reliefs)
     covered = Coverage(tuple(keep), (*lost, *ends), renew, wanted, missing, relieved)
     if covered.is_moving or covered.end:
         return covered
     return replace(covered, leaving=next((hold for hold in keep if hold.node in drained), None))
+
+
+def _uncovered(lost: Sequence[End], there: Sequence[Hold]) -> Coverage:
+    """All tasks of a removed resource end; exclusive ones stay until their nodes confirm, for it may be added again."""
+    keep = tuple(hold for hold in there if hold.assignment.stopping)
+    ends = (_end(hold, "the resource was removed") for hold in there if not hold.assignment.stopping)
+    return Coverage(keep, (*lost, *ends), (), 0, 0)
+
+
+def _end(hold: Hold, why: str) -> End:
+    """The end of a task whose node is there: before an exclusive one has stopped, no other may begin."""
+    return End(hold, why, must_confirm=hold.assignment.exclusive)
+
+
+def _live_ones_first(hold: Hold) -> tuple[bool, int]:
+    """The order in which tasks are counted: one that stops must not take the place of one that runs."""
+    return hold.assignment.stopping, hold.assignment.slot
 
 
 def being_relieved(holds: Sequence[Hold]) -> dict[Key, Hold]:
@@ -160,6 +177,11 @@ def _unfit(hold: Hold, record: ResourceRecord, evicted: Collection[Key], overdue
     return "its node has fewer slots than tasks" if hold.key in evicted else ""
 
 
-def _is_outdated(hold: Hold, record: ResourceRecord, is_exclusive: bool) -> bool:
+def _is_outdated(hold: Hold, record: ResourceRecord, kind: KindRecord | None) -> bool:
     told = hold.assignment
-    return (told.spec, told.cost, told.exclusive) != (record.spec, record.cost, is_exclusive)
+    return (told.spec, told.cost, told.exclusive) != (record.spec, record.cost, is_exclusive(told, kind))
+
+
+def is_exclusive(told: Assignment, kind: KindRecord | None) -> bool:
+    """Is a task exclusive? As its kind says; while no node declares that, as the task was told."""
+    return kind.exclusive if kind else told.exclusive

@@ -1,7 +1,8 @@
 """Scenario: a fleet that keeps resources covered, with everything going wrong.
 
 Nodes run the product's own session, election, supervisor and assignment code; what stands in for processes is
-`SimWork`, which starts and stops tasks after a while. Resources come and go. Faults rage, then stop. What must hold:
+`SimWork`, which starts and stops tasks after a while; exclusive ones may take seconds to stop. Resources come and go,
+and some come back at once. Faults rage, then stop. What must hold:
 
 - At each accepted commit: no two tasks of a resource on one node, no node with more than its slots.
 - At no time does an exclusive task act on two machines: a task acts while its machine has not crashed and its deadline
@@ -29,14 +30,14 @@ from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Instant, NodeId, Revision
 from rota.model.node import NodeStatus, Role
-from rota.model.resource import KindRecord, ResourceRecord, ResourceStatus
+from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 from rota.node.assignments import follow_assignments
 from rota.node.pipes import Order
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.faults import rage
 from rota.sim.network import SimStore
-from rota.sim.world import Machine, Process, World, status_of
+from rota.sim.world import EPOCH, Machine, Process, World, status_of
 from rota.store.keeper import Keeper
 from rota.store.port import Delete, Put, Write
 
@@ -45,6 +46,9 @@ SLOTS = 16
 FAULTS_END = 180.0
 CONFIG = SupervisorConfig(warm_up=timedelta(seconds=10))
 RECOVERY = 2 * TTL.total_seconds() + CONFIG.warm_up.total_seconds() + 20
+GRACE = 4.0
+"""Seconds that an exclusive task may take to stop."""
+
 QUIET = 30.0
 """Seconds in which a settled fleet must write nothing."""
 
@@ -82,6 +86,9 @@ class SimWork:
         self._world, self._machine, self._is_trusting, self._pace = world, machine, is_trusting, pace
         self._orders: dict[str, Order] = {}
         self.running: dict[str, Order] = {}
+        self._ends_at: dict[str, float] = {}
+        """When each exclusive task that was asked to stop will have."""
+
         self._stop_at = float("-inf")
 
     def want(self, orders: Iterable[Order]) -> None:
@@ -126,11 +133,20 @@ class SimWork:
             await asyncio.sleep(self._world.random.uniform(0.01, 0.5) * self._pace)
             for task, order in list(self.running.items()):
                 wanted = self._orders.get(task)
-                if wanted is None or wanted.epoch != order.epoch or (order.is_exclusive and not self.may_act):
+                is_unwanted = wanted is None or wanted.epoch != order.epoch
+                if (order.is_exclusive and not self.may_act) or (is_unwanted and self._has_stopped(task, order)):
                     del self.running[task]
+                    self._ends_at.pop(task, None)
             for task, order in self._orders.items():
                 if task not in self.running and (self.may_act or not order.is_exclusive):
                     self.running[task] = order
+
+    def _has_stopped(self, task: str, order: Order) -> bool:
+        """Has a task that was asked to stop done so? Exclusive ones take up to `GRACE`."""
+        if not order.is_exclusive:
+            return True
+        now, grace = self._machine.clock.monotonic(), self._world.random.uniform(0.0, GRACE)
+        return now >= self._ends_at.setdefault(task, now + grace * self._pace)
 
     def status(self) -> NodeStatus:
         """As a node tells it."""
@@ -172,6 +188,8 @@ class Resources:
 
     async def recover(self) -> None:
         """The faults are over: everything is covered soon, and then nothing moves, whoever leads."""
+        cordons = self._world.universe.scan(keys.CORDONS, None, None, None).entries
+        self._world.universe.commit([Delete(entry.key) for entry in cordons], ())
         await asyncio.sleep(RECOVERY)
         self._check_settled("after the faults")
         await self._stay_quiet("settled")
@@ -229,6 +247,20 @@ class Resources:
             write: Write = Delete(key) if random.random() < 0.3 else Put(key, codec.encode(record))
             with suppress(Conflict, Unavailable, Unknown):
                 await store.commit(write)
+                if isinstance(write, Delete):
+                    await self._add_again(store, record)
+
+    async def _add_again(self, store: SimStore, record: ResourceRecord) -> None:
+        """Add what was just removed, as a source does that drops an id and lists it again; its nodes are cordoned."""
+        random, name = self._world.random, f"{record.kind}/{record.id}"
+        cordons = {keys.cordon(NodeId(node)): Cordon(node=NodeId(node), since=EPOCH) for node in self._placed()[name]}
+        if not cordons or random.random() < 0.5:
+            return
+        await store.commit(*(Put(key, codec.encode(cordon)) for key, cordon in cordons.items()))
+        await asyncio.sleep(random.uniform(0.0, 1.0) * self._pace)
+        await store.commit(Put(keys.RESOURCES + name, codec.encode(record)))
+        await asyncio.sleep(random.uniform(0.0, GRACE) * self._pace)
+        await store.commit(*map(Delete, cordons))
 
     def _record(self, kind: str, id: str) -> ResourceRecord:
         spec = {"version": self._world.random.randrange(3)}
@@ -267,7 +299,7 @@ class Resources:
             if len(names) > 1:
                 self._world.violate(f"{task} acts on {' and '.join(names)}")
 
-    def _placed(self) -> dict[str, list[str]]:
+    def _placed(self) -> defaultdict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries:
             node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")

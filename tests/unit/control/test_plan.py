@@ -12,6 +12,7 @@ from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, NodeStatus, Role
 from rota.model.resource import (
     Affinity,
+    Cordon,
     Drain,
     KindRecord,
     Relief,
@@ -33,15 +34,18 @@ class Told:
     def __init__(self, **slots: int) -> None:
         self.view = FleetView()
         for kind in ("room", "single"):
-            self.see(
-                keys.kind(kind),
-                KindRecord(
-                    name=kind, app="app", replicas=1, exclusive=kind == "single", runs_alone=False,
-                    silent_after=SECONDS, start_within=SECONDS,
-                ),
-            )  # fmt: skip
+            self.declare(kind)
         for name, count in slots.items():
             self.node(name, count)
+
+    def declare(self, kind: str) -> None:
+        self.see(
+            keys.kind(kind),
+            KindRecord(
+                name=kind, app="app", replicas=1, exclusive=kind == "single", runs_alone=False,
+                silent_after=SECONDS, start_within=SECONDS,
+            ),
+        )  # fmt: skip
 
     def node(self, name: str, slots: int) -> None:
         node = Node(
@@ -167,6 +171,44 @@ def test_an_exclusive_task_is_asked_to_stop_only_if_there_is_a_node_for_it() -> 
     told.see("/assign/a/single/1#0", None)
     told.settle()
     assert told.nodes("single/1") == ["b"]
+
+
+def test_an_exclusive_resource_removed_and_added_again_begins_only_when_its_node_has_confirmed() -> None:
+    told = Told(a=10)
+    told.add("1", kind="single")
+    told.settle()
+    told.node("b", 10)
+    told.see(keys.CORDONS + "a", Cordon(node=NodeId("a"), since=EPOCH))
+    told.see(keys.resource("single", "1"), None)
+    told.see(keys.kind("single"), None)
+    told.settle()
+    kept = told.view.holds["single/1"]["/assign/a/single/1#0"].assignment
+    assert (kept.stopping, kept.exclusive) == (True, True)
+    assert "single/1" not in told.view.statuses
+    told.declare("single")
+    told.add("1", kind="single")
+    told.settle()
+    assert told.nodes("single/1") == ["a"]
+    assert told.view.statuses["single/1"].pending == "waiting for a to stop it"
+    told.see(keys.resource_status("single", "1"), None)
+    told.settle()
+    assert told.nodes("single/1") == ["a"]
+    told.see("/assign/a/single/1#0", None)
+    told.settle()
+    assert told.nodes("single/1") == ["b"]
+
+
+def test_what_an_exclusive_task_saved_goes_with_its_resource_also_while_it_stops() -> None:
+    told = Told(a=10, b=10)
+    told.add("1", kind="single")
+    told.settle()
+    (on,) = told.nodes("single/1")
+    told.drain(on)
+    told.done(told.plan())
+    told.see(keys.resource("single", "1"), None)
+    (change,) = told.plan().changes
+    assert Delete(keys.SAVED + "single/1#0") in change.writes
+    assert Delete(keys.assignment(NodeId(on), "single/1#0")) not in change.writes
 
 
 def test_what_is_missing_comes_before_what_moves() -> None:

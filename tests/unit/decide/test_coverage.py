@@ -62,6 +62,40 @@ def test_a_removed_resource_loses_all_its_tasks() -> None:
     assert seen.missing == 0
 
 
+def test_a_removed_exclusive_resource_keeps_its_task_until_the_node_confirms() -> None:
+    alone = hold(A, exclusive=True)
+    seen = cover(None, None, [alone], [A, B])
+    assert seen.end == (End(alone, "the resource was removed", must_confirm=True),)
+    stopping = hold(A, exclusive=True, stopping=True)
+    still = cover(None, None, [stopping], [A, B])
+    assert (still.keep, still.end, still.missing) == ((stopping,), (), 0)
+
+
+def test_an_exclusive_resource_added_again_waits_for_the_task_it_had_before() -> None:
+    stopping = hold(A, exclusive=True, stopping=True)
+    assert cover(record(), kind(1, exclusive=True), [stopping], [A, B]).missing == 0
+    gone = cover(record(), kind(1, exclusive=True), [stopping], [B])
+    assert ([end.must_confirm for end in gone.end], gone.missing) == ([False], 1)
+
+
+def test_an_exclusive_task_too_many_must_confirm() -> None:
+    both = [hold(A, exclusive=True), hold(B, 1, exclusive=True)]
+    seen = cover(record(replicas=1), kind(2, exclusive=True), both, [A, B])
+    assert seen.end == (End(both[1], "one task too many", must_confirm=True),)
+
+
+def test_a_task_that_stops_is_not_counted_in_place_of_one_that_runs() -> None:
+    both = [hold(A, exclusive=True, stopping=True), hold(B, 1, exclusive=True)]
+    seen = cover(record(replicas=1), kind(2, exclusive=True), both, [A, B])
+    assert (seen.end, seen.missing) == ((), 0)
+
+
+def test_an_exclusive_task_stays_exclusive_while_no_node_declares_its_kind() -> None:
+    alone = hold(A, exclusive=True)
+    seen = cover(record(), None, [alone], [A, B])
+    assert (seen.keep, seen.renew) == ((alone,), ())
+
+
 def test_surplus_goes_from_the_highest_slots() -> None:
     seen = cover(record(replicas=1), kind(), [hold(A, 2), hold(B, 0), hold(C, 1)], [A, B, C])
     assert seen.keep == (hold(B, 0),)
