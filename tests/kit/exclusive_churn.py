@@ -178,6 +178,7 @@ class _Cycle:
         closed = NodeId(chosen.choice(list(self.fleet.nodes.values())).name)
         await self._close(closed)
         await self.fleet.remove([id], kind="robot")
+        await eventually(lambda: self._is_leaving(id))
         await self.fleet.store.commit(Delete(keys.cordon(closed)))
         await self.fleet.add([id], kind="robot")
 

@@ -3,7 +3,6 @@
 It is worked out here, by the leader's own rules, from what the store has; nobody is asked, and nothing is written.
 """
 
-import asyncio
 from collections.abc import Collection
 from functools import partial
 
@@ -12,6 +11,7 @@ from rota.control.outlook import how_placed
 from rota.control.preview import Preview, preview
 from rota.control.view import FleetView
 from rota.decide.access import Access
+from rota.kit.aside import in_thread
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid
 from rota.store.port import Store
@@ -40,4 +40,4 @@ async def plan(
     await view.load(store)
     how = await how_placed(store)
     work = partial(preview, view, how, clock.wall(), rebalance=rebalance, without=without, add=add, like=like)
-    return await asyncio.to_thread(work)  # a large fleet takes a while, and others are served meanwhile
+    return await in_thread(work)  # a large fleet takes a while, and others are served meanwhile

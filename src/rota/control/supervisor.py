@@ -11,6 +11,10 @@ statuses are written once more: then it can no longer be accepted, or it turns o
 The assignments *are* the instructions, so the leader may die at any point. A new one finds them in the store and moves
 nothing that is healthy. Only after a cold start, when nobody has led the nodes that are here, it waits a while for
 those that were there last (warm-up), so that the first to come does not get everything.
+
+A plan of many resources takes seconds, and whoever renews the lease must not wait for it: it is made aside, in a thread
+(`kit.aside`). Until it is done the view stands still; commits that come meanwhile are taken in afterwards, and what
+they make of the plan shows as conflicts or is planned next.
 """
 
 import asyncio
@@ -25,6 +29,7 @@ from rota.control.term import Term
 from rota.control.view import FleetView
 from rota.decide.pace import Pace
 from rota.decide.placement import NO_RULES, Rules
+from rota.kit.aside import Aside, in_thread
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
@@ -38,6 +43,9 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 8
 """Commits under way at a time."""
+
+FEW = 200
+"""Resources that are planned at once: some 20 ms, for which a thread is not worth its while."""
 
 EVICT_EVERY = 1.0
 """Seconds between steps when a node has fewer slots than tasks."""
@@ -59,15 +67,18 @@ async def supervise(
     clock: Clock,
     tell: Tell,
     rules: Rules = NO_RULES,
+    *,
+    aside: Aside = in_thread,
 ) -> None:
-    """Keep resources covered until the term ends."""
+    """Keep resources covered until the term ends; `aside` makes large plans."""
     await _say_how(term, config)
     is_cold = bool(last_known.nodes) and session not in last_known.nodes.values()
     while True:
         view = FleetView()
         await view.load(term.store)
         try:
-            await Supervisor(term, view, config, clock, tell, rules).run(last_known if is_cold else None)
+            supervisor = Supervisor(term, view, config, clock, tell, rules, aside)
+            await supervisor.run(last_known if is_cold else None)
         except* Compacted:
             log.warning("the fleet's view fell behind, reading it anew", extra={"term": term.number})
         is_cold = False
@@ -97,9 +108,13 @@ class Supervisor:
         clock: Clock,
         tell: Tell,
         rules: Rules = NO_RULES,
+        aside: Aside = in_thread,
     ) -> None:
         self._term, self._view, self._config, self._clock, self._tell = term, view, config, clock, tell
-        self._how = chosen_by(config, rules)
+        self._how, self._aside = chosen_by(config, rules), aside
+        self._still = asyncio.Lock()
+        """Held while a plan is made: then nothing else looks at the view or changes it."""
+
         self._news = asyncio.Event()
         self._news.set()
         self._has_just_evicted = False
@@ -133,11 +148,12 @@ class Supervisor:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            self._tell_drained()
-            is_moved = self._config.rebalance and self._view.changed != self._looked_at
-            if is_moved or self._waiting or self._overdue():
-                self._is_due = True
-                self._news.set()
+            async with self._still:
+                self._tell_drained()
+                is_moved = self._config.rebalance and self._view.changed != self._looked_at
+                if is_moved or self._waiting or self._overdue():
+                    self._is_due = True
+                    self._news.set()
 
     def _tell_drained(self) -> None:
         """Tell of nodes that have given their last task away, unless that was before this term."""
@@ -157,7 +173,8 @@ class Supervisor:
     async def _follow(self) -> None:
         async with aclosing(self._term.store.watch("/", self._view.revision)) as commits:
             async for commit in commits:
-                self._view.fold(commit)
+                async with self._still:
+                    self._view.fold(commit)
                 if self._view.dirty:
                     self._news.set()
 
@@ -187,8 +204,9 @@ class Supervisor:
         }
 
     async def _plan_and_commit(self) -> None:
-        dirty, self._view.dirty = self._view.dirty, set()
-        planned = self._planned(dirty)
+        async with self._still:
+            dirty, self._view.dirty = self._view.dirty, set()
+            planned = await self._planned(dirty)
         if not planned.changes:
             return
         found = list(batches(planned.changes))
@@ -205,16 +223,19 @@ class Supervisor:
                 lanes.create_task(work(), name="commit")
         await self._until_seen(reached)
 
-    def _planned(self, dirty: set[str]) -> Plan:
+    async def _planned(self, dirty: set[str]) -> Plan:
         """The plan for what is dirty and, if a tick found something, for what is to be moved."""
         view, now = self._view, self._clock.wall()
-        ramp = self._ramp.left(view, self._clock.monotonic())
-        better: dict[str, Shift] = {}
-        if self._is_due:
-            self._is_due = False
+        ramp, evicted = self._ramp.left(view, self._clock.monotonic()), self._evicted()
+        is_due, self._is_due = self._is_due, False
+        if is_due:
             dirty |= self._waiting | self._overdue()
-            better = self._shifts(ramp)
-        found = plan(view, dirty, self._how, now, self._evicted(), better, ramp)
+
+        def work() -> Plan:
+            better = self._shifts(ramp) if is_due else {}
+            return plan(view, dirty, self._how, now, evicted, better, ramp)
+
+        found = work() if len(dirty) + len(evicted) <= FEW else await self._aside(work)
         self._waiting = (self._waiting - dirty) | found.waiting
         self._ramp.spend(found.moved)
         for rule, why in found.failed.items():

@@ -4,6 +4,7 @@
 looked at again: planning costs what changed, not what there is.
 """
 
+import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
@@ -122,6 +123,7 @@ class FleetView:
                 at = listing.revision
                 for entry in listing.entries:
                     self._see(entry.key, entry)
+                await asyncio.sleep(0)  # also where the store answers at once: there may be thousands of pages
                 if not listing.more:
                     break
                 after = listing.entries[-1].key

@@ -24,6 +24,7 @@ from rota.control.roster import keep_roster, last_roster
 from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
+from rota.kit.aside import at_once
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
 from rota.model.job import WantedJob
@@ -263,7 +264,7 @@ class FleetScenario:
                 term.fence = (term.incarnation,)
             roster = await last_roster(term)
             async with asyncio.TaskGroup() as duties:
-                duties.create_task(supervise(term, node.session, roster, CONFIG, clock, _nobody))
+                duties.create_task(supervise(term, node.session, roster, CONFIG, clock, _nobody, aside=at_once))
                 duties.create_task(keep_roster(term, _nobody))
                 duties.create_task(keep_streams(self._streams.careless(term), clock, _nobody, tick=LOOK))
                 duties.create_task(self._election.lead(machine.process, term, term.commit))

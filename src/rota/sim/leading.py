@@ -9,6 +9,7 @@ from datetime import timedelta
 from rota.control.leader import Candidate
 from rota.control.supervisor import supervise
 from rota.control.term import Term
+from rota.kit.aside import Aside, at_once
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId
 from rota.model.node import Role, Roster
@@ -18,8 +19,8 @@ from rota.sim.world import Machine, World
 TTL = timedelta(seconds=10)
 
 
-def supervising(world: World, config: SupervisorConfig) -> Callable[[Machine], Awaitable[None]]:
-    """The program of such a machine."""
+def supervising(world: World, config: SupervisorConfig, aside: Aside = at_once) -> Callable[[Machine], Awaitable[None]]:
+    """The program of such a machine; `aside` makes its large plans."""
     jitter = world.random.random
 
     async def program(machine: Machine) -> None:
@@ -27,7 +28,7 @@ def supervising(world: World, config: SupervisorConfig) -> Callable[[Machine], A
             node, keeper = session.node, session.keeper
 
             async def lead(term: Term) -> None:
-                await supervise(term, node.session, Roster(nodes={}), config, machine.clock, _nobody)
+                await supervise(term, node.session, Roster(nodes={}), config, machine.clock, _nobody, aside=aside)
 
             candidate = Candidate(
                 machine.store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter

@@ -24,6 +24,7 @@ from rota.control.leader import Candidate
 from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
+from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
@@ -211,7 +212,9 @@ class Resources:
             async def lead(term: Term) -> None:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
-                    duties.create_task(supervise(term, node.session, roster, CONFIG, machine.clock, _nobody))
+                    duties.create_task(
+                        supervise(term, node.session, roster, CONFIG, machine.clock, _nobody, aside=at_once)
+                    )
                     duties.create_task(keep_roster(term, _nobody))
 
             candidate = Candidate(

@@ -32,6 +32,7 @@ from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.streams.proof import Walk
+from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
@@ -174,7 +175,9 @@ class Streams:
             async def lead(term: Term) -> None:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
-                    duties.create_task(supervise(term, node.session, roster, CONFIG, machine.clock, _nobody))
+                    duties.create_task(
+                        supervise(term, node.session, roster, CONFIG, machine.clock, _nobody, aside=at_once)
+                    )
                     duties.create_task(keep_roster(term, _nobody))
                     duties.create_task(keep_streams(self.careless(term), machine.clock, _nobody))
 

@@ -19,6 +19,7 @@ from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.kit import durations, virtual
+from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import NotFound
@@ -253,7 +254,9 @@ class Tryout:
             async def lead(term: Term) -> None:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
-                    duties.create_task(supervise(term, node.session, roster, self._config, machine.clock, _nobody))
+                    duties.create_task(
+                        supervise(term, node.session, roster, self._config, machine.clock, _nobody, aside=at_once)
+                    )
                     duties.create_task(keep_roster(term, _nobody))
 
             candidate = Candidate(

@@ -1,22 +1,29 @@
-"""The supervisor, on the memory store in virtual time: drains that are slowed down, and large tasks."""
+"""The supervisor, on the memory store: drains that are slowed down, large tasks, and plans that take long."""
 
 import asyncio
+import threading
 from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
 
-from rota.control.supervisor import supervise
+from rota.control.supervisor import FEW, supervise
 from rota.control.term import Term
+from rota.decide.placement import Place, Rule
+from rota.kit.aside import at_once
+from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
-from rota.model.ids import LeaseId, NodeId, SessionId
+from rota.model.ids import LeaseId, NodeId, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
 from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord
 from rota.sim.world import EPOCH
-from rota.store import Put, Store
+from rota.store import At, Delete, Put, Store
+from rota.store.keeper import Keeper
+from rota.store.memory import MemoryStore, Universe
 from tests.kit.virtual_trials import CLOCK
+from tests.kit.waiting import eventually
 from tests.unit.control.test_leader import play
 from tests.unit.control.test_relays import Nodes
 
@@ -80,7 +87,7 @@ async def tasks_on(store: Store, node: NodeId) -> int:
 def test_a_drain_ends_however_slowly_tasks_may_move(count: int, cost: int, ramp: int) -> None:
     async def lead(term: Term) -> None:
         config = SupervisorConfig(ramp=ramp, rebalance=0)
-        await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None)
+        await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
@@ -101,3 +108,51 @@ def test_a_drain_ends_however_slowly_tasks_may_move(count: int, cost: int, ramp:
         assert left == 0
 
     play(story)
+
+
+class Slow(Rule):
+    """A rule that takes until the loop has turned, as a plan of very many resources does."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+        self.was_held = False
+
+    def refuse(self, about: object, node: Place) -> str:
+        self.has_begun.set()
+        self.was_held |= not self.may_end.wait(10)
+        return ""
+
+
+async def test_the_loop_goes_on_while_many_resources_are_planned_and_what_changes_meanwhile_is_planned_next() -> None:
+    rule, term = Slow(), await _term()
+    store = term.store
+    await declare(store)
+    await member(store, B)
+    for number in range(FEW + 1):
+        await add(store, str(number))
+    config = SupervisorConfig(rebalance=0)
+    leading = asyncio.create_task(
+        supervise(term, None, Roster(nodes={}), config, SYSTEM, lambda *_, **__: None, {"slow": rule})
+    )
+    await eventually(rule.has_begun.is_set)
+    await store.commit(Delete(keys.resource("room", "0")))
+    await add(store, "late")
+    rule.may_end.set()
+    await eventually(lambda: _are_placed(store, {"late", *map(str, range(1, FEW + 1))}))
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    assert not rule.was_held
+
+
+async def _term() -> Term:
+    """A term that nobody ends."""
+    store = MemoryStore(Universe(SYSTEM), SYSTEM)
+    lease = await store.grant(timedelta(hours=1))
+    incarnation = await store.commit(Put("/incarnation", b""))
+    number = await store.commit(Put(keys.LEADER, b""))
+    return Term(TermNumber(number), store, Keeper(store, lease, SYSTEM), At("/incarnation", incarnation))
+
+
+async def _are_placed(store: Store, ids: set[str]) -> bool:
+    entries = (await store.scan(keys.assignments(B))).entries
+    return {codec.decode(Assignment, entry.value).resource for entry in entries} == ids

@@ -17,3 +17,11 @@ def test_every_task_is_placed_and_after_deaths_only_what_was_lost() -> None:
     assert leader.seconds >= TTL.total_seconds() / 2  # nobody leads before the lease has ended, renewed at a third
     assert 40 <= leader.tasks <= 70
     assert scale.bytes_of_a_node > 1_000
+    assert scale.terms == 2
+
+
+def test_no_leader_loses_its_lease_to_a_plan_that_takes_longer_than_that() -> None:
+    """The processor counts as forty times slower than it is, so 3,200 resources take as long as 128,000."""
+    scale = measure(nodes=16, tasks=6_400, deaths=(1,), slowness=40)
+    assert scale.costs[0].leader * 40 > TTL.total_seconds()
+    assert (scale.missing, scale.terms) == (0, 2)
