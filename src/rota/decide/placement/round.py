@@ -32,6 +32,7 @@ import msgspec
 
 from rota.decide.placement.demand import Demand
 from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
+from rota.decide.placement.partners import partners_first
 from rota.decide.placement.shares import Offer, Policy, largest_remainder
 from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
@@ -99,7 +100,9 @@ class Round:
 
     def fill(self, groups: Groups) -> None:
         """Give the rows of one priority what they want, or as much as there is, level by level."""
-        groups = {group: groups[group] for group in sorted(groups, key=_scarcity)}
+        by_scarcity = sorted(groups, key=_scarcity)
+        order = partners_first([group.needs for group in by_scarcity])
+        groups = {group: groups[group] for group in (by_scarcity[number] for number in order)}
         for rows in groups.values():
             self._rows += rows
         if len(groups) > 1 or not self._deal_evenly(*next(iter(groups.items()))):
@@ -147,7 +150,7 @@ class Round:
     def _by_levels(self, groups: Groups) -> None:
         """A first replica for every row before a second for any; a row that gets none waits."""
         taken = -1
-        while taken != self._fleet.taken:  # who is to be near to somebody may come before him
+        while taken != self._fleet.taken:  # who is to be near to another that waits in a circle may come before it
             taken = self._fleet.taken
             self._level_after_level(groups)
             if not any(group.needs.near for group in groups):

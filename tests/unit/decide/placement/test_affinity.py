@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.decide.placement import Demand, Place, place
+from rota.decide.placement.fleet import Needs, Nodes
+from rota.decide.placement.ties import Ties
 from rota.model.resource import Affinity
 from tests.unit.decide.placement.builders import demand, demands, node, per_node
 
@@ -34,6 +36,39 @@ def test_near_counts_what_is_placed_in_the_same_round_whatever_comes_first() -> 
     ]
     found = placed(chain, [node("x"), node("y"), node("z")])
     assert found["a"] == found["b"] == found["c"]
+
+
+def test_a_chain_of_neighbours_is_placed_in_one_pass_whatever_its_links_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = [
+        demand(f"r{number:03}", tags={"link": str(number)}, affinity=Affinity(near={"link": str(number + 1)}))
+        for number in range(300)
+    ]
+    looks: list[Needs] = []
+    allowed = Ties.allowed
+
+    def counted(ties: Ties, needs: Needs) -> Nodes:
+        looks.append(needs)
+        return allowed(ties, needs)
+
+    monkeypatch.setattr(Ties, "allowed", counted)
+    found = placed([*links, demand("z", tags={"link": "300"})], [node("a", 500), node("b", 400)])
+    assert len(found) == 301
+    assert len(set(map(tuple, found.values()))) == 1
+    assert len(looks) < 5 * len(links)
+
+
+def test_neighbours_in_a_circle_wait_and_keep_nobody_else_waiting() -> None:
+    circle = [
+        demand("a", tags={"n": "a"}, affinity=Affinity(near={"n": "b"})),
+        demand("b", tags={"n": "b"}, affinity=Affinity(near={"n": "a"})),
+        demand("c", affinity=Affinity(near={"n": "d"})),
+        demand("d", tags={"n": "d"}),
+    ]
+    assert sorted(placed(circle, [node("x")])) == ["c", "d"]
+    there = node("y", tags={("n", "b")})
+    assert placed(circle[:2], [node("x"), there]) == {"a": ["y"], "b": ["y"]}
 
 
 def test_who_is_near_to_nobody_waits_and_says_for_whom() -> None:
