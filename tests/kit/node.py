@@ -95,6 +95,10 @@ def login(request):
 """
 
 
+AT_ONCE = {"ROTA_SUPERVISOR_SETTLE": "0s"}
+"""A leader that waits for no other nodes of a new fleet: hundreds of tests would wait with it."""
+
+
 def when_open(gate: Path) -> str:
     """Code that goes on when there is a file `gate`."""
     return f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)\n"
@@ -125,7 +129,7 @@ class NodeUnderTest(Process):
         usual = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--role", "work")
         told = ("--store", self.store) if by_flag else ()  # or else by the environment
         argv = [ROTA, "node", *told, "--id", self.name, "--data", self.data, *usual, *flags, self.app]
-        super().__init__(argv, folder / "node.out", environ={**os.environ, **(environ or {})})
+        super().__init__(argv, folder / "node.out", environ={**os.environ, **AT_ONCE, **(environ or {})})
 
     @property
     def gate(self) -> Path:

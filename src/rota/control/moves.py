@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from rota.control.plan import How, Shift, demand_of, places
 from rota.control.view import FleetView
 from rota.decide.coverage import Coverage
+from rota.decide.flapping import Returns, returned
 from rota.decide.pace import Pace
 from rota.decide.placement import Movable, Place, rebalance
 from rota.kit.instant import Instant
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, SessionId
 
 
 def shifts(
@@ -54,6 +55,22 @@ def _movable(view: FleetView, node: NodeId, how: How, now: datetime) -> Iterator
             continue
         kept = Coverage(tuple(holds.values()), (), (), len(holds), missing=1)
         yield Movable(key, demand_of(view, name, kept, how, now))
+
+
+class Damping:
+    """Which nodes get nothing for the sake of balance, because they have come back again and again."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[NodeId, SessionId] = {}
+        self._returns: dict[NodeId, Returns] = {}
+
+    def nodes(self, view: FleetView, now: Instant) -> frozenset[NodeId]:
+        """Those nodes, as of now."""
+        for node, record in view.nodes.items():
+            if self._sessions.setdefault(node, record.session) != record.session:
+                self._sessions[node] = record.session
+                self._returns[node] = returned(self._returns.get(node), now)
+        return frozenset(node for node, each in self._returns.items() if each.rests_until > now)
 
 
 class Ramp:

@@ -282,6 +282,7 @@ def demand_of(view: FleetView, name: str, coverage: Coverage, how: How, now: dat
         holders=frozenset(hold.node for hold in coverage.keep),
         avoid=frozenset(node for node, each in troubles.items() if kept_until(each, how.avoid_for) > now)
         | _but_for(view, view.promised.get(name)),
+        resting=view.resting.get(name, frozenset()),
         priority=record.priority,
         cost=record.cost,
         labels={**kind.labels, **record.labels},

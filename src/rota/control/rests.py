@@ -4,7 +4,7 @@ Counted by this leader's own clock from when it saw the trouble: the node that w
 new leader finds when it begins has rested; so a change of leaders tries what fails once more, and not more often.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from rota.decide.trouble import rest
 from rota.kit.instant import Instant
@@ -37,7 +37,7 @@ class Rests:
             self._again.pop(name, None)
         return frozenset(waits)
 
-    def due(self, now: Instant) -> Iterable[str]:
+    def due(self, now: Instant) -> list[str]:
         """Resources whose rest from some node is over; each is named once."""
         found = [name for name, at in self._again.items() if at <= now]
         for name in found:

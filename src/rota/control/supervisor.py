@@ -10,7 +10,11 @@ statuses are written once more: then it can no longer be accepted, or it turns o
 
 The assignments *are* the instructions, so the leader may die at any point. A new one finds them in the store and moves
 nothing that is healthy. Only after a cold start, when nobody has led the nodes that are here, it waits a while for
-those that were there last (warm-up), so that the first to come does not get everything.
+those that were there last (warm-up), so that the first to come does not get everything. In a new fleet nobody knows
+who will come: there it waits until no node has joined for a moment (`settle`).
+
+A resource that fails on a node rests from it, longer each time (`Rests`); a node that comes back again and again gets
+nothing for the sake of balance for a while (`Damping`).
 
 A plan of many resources takes seconds, and whoever renews the lease must not wait for it: it is made aside, in a thread
 (`kit.aside`). Until it is done the view stands still; commits that come meanwhile are taken in afterwards, and what
@@ -23,8 +27,9 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from datetime import timedelta
 
-from rota.control.moves import Ramp, shifts
+from rota.control.moves import Damping, Ramp, shifts
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan
+from rota.control.rests import Rests
 from rota.control.term import Term
 from rota.control.view import FleetView
 from rota.decide.pace import Pace
@@ -72,16 +77,17 @@ async def supervise(
 ) -> None:
     """Keep resources covered until the term ends; `aside` makes large plans."""
     await _say_how(term, config)
-    is_cold = bool(last_known.nodes) and session not in last_known.nodes.values()
+    is_new = not last_known.nodes
+    is_cold = not is_new and session not in last_known.nodes.values()
     while True:
         view = FleetView()
         await view.load(term.store)
         try:
             supervisor = Supervisor(term, view, config, clock, tell, rules, aside)
-            await supervisor.run(last_known if is_cold else None)
+            await supervisor.run(last_known if is_cold else None, is_new=is_new)
         except* Compacted:
             log.warning("the fleet's view fell behind, reading it anew", extra={"term": term.number})
-        is_cold = False
+        is_cold = is_new = False
 
 
 async def _say_how(term: Term, config: SupervisorConfig) -> None:
@@ -129,11 +135,13 @@ class Supervisor:
         self._draining: set[NodeId] = set()
         self._drained: set[NodeId] = set()
         self._failed: set[tuple[str, str]] = set()
-        self._ramp = Ramp(config.ramp)
+        self._ramp, self._damping = Ramp(config.ramp), Damping()
+        self._damped: frozenset[NodeId] = frozenset()
+        self._rests = Rests(view.trouble)
         self._budget = Pace(config.rebalance, timedelta(minutes=1), clock.monotonic())
 
-    async def run(self, expected: Roster | None) -> None:
-        """Follow and plan, for ever."""
+    async def run(self, expected: Roster | None, *, is_new: bool = False) -> None:
+        """Follow and plan until cancelled; in a new fleet, work is given out when its first nodes have joined."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="fleet")
             await self._warm_up(expected)
@@ -143,6 +151,9 @@ class Supervisor:
                 while not (self._view.dirty or self._is_due):
                     self._news.clear()
                     await self._news.wait()
+                if is_new and self._workers():
+                    await self._settle_in()
+                    is_new = False
                 await self._plan_and_commit()
 
     async def _tick(self) -> None:
@@ -150,10 +161,21 @@ class Supervisor:
             await asyncio.sleep(TICK)
             async with self._still:
                 self._tell_drained()
+                self._let_rested_ones_in()
                 is_moved = self._config.rebalance and self._view.changed != self._looked_at
                 if is_moved or self._waiting or self._overdue():
                     self._is_due = True
                     self._news.set()
+
+    def _let_rested_ones_in(self) -> None:
+        """Plan again what has rested; look at the balance again when a node is damped no more."""
+        now = self._clock.monotonic()
+        if due := self._rests.due(now):
+            self._view.dirty.update(due)
+            self._news.set()
+        before, self._damped = self._damped, self._damping.nodes(self._view, now)
+        if before - self._damped:
+            self._looked_at = Revision(0)
 
     def _tell_drained(self) -> None:
         """Tell of nodes that have given their last task away, unless that was before this term."""
@@ -190,6 +212,19 @@ class Supervisor:
         took = round(self._clock.monotonic() - began, 1)
         log.info("warmed up", extra={"nodes": len(self._view.nodes), "took_s": took, "term": self._term.number})
         self._news.set()
+
+    async def _settle_in(self) -> None:
+        """Wait until no node has joined for `settle`, but no longer than for a warm-up."""
+        quiet = self._config.settle
+        ends = self._clock.monotonic() + self._config.warm_up.total_seconds()
+        before = -1
+        while quiet and before != self._workers() and self._clock.monotonic() < ends:
+            before = self._workers()
+            await asyncio.sleep(quiet.total_seconds())
+
+    def _workers(self) -> int:
+        """How many nodes there are that work."""
+        return sum(node.role.may_work for node in self._view.nodes.values())
 
     def _not_back(self, expected: Roster, elapsed: timedelta) -> set[NodeId]:
         """Nodes that were there last and are not there for sure.
@@ -230,6 +265,7 @@ class Supervisor:
         is_due, self._is_due = self._is_due, False
         if is_due:
             dirty |= self._waiting | self._overdue()
+        self._note_rests(dirty)
 
         def work() -> Plan:
             better = self._shifts(ramp) if is_due else {}
@@ -244,11 +280,21 @@ class Supervisor:
                 self._tell("rule.failed", rule, why=why)
         return found
 
+    def _note_rests(self, dirty: set[str]) -> None:
+        """See which nodes the resources rest from that are about to be planned."""
+        view, now = self._view, self._clock.monotonic()
+        for name in dirty:
+            if resting := self._rests.resting(name, view.trouble.get(name, {}), now):
+                view.resting[name] = resting
+            else:
+                view.resting.pop(name, None)
+
     def _shifts(self, ramp: dict[NodeId, int]) -> dict[str, Shift]:
         """Tasks to move now so that the nodes are balanced."""
         view, most = self._view, self._budget.left(self._clock.monotonic())
         if not self._config.rebalance or not most:
             return {}
+        ramp = {node: 0 if node in self._damped else slots for node, slots in ramp.items()}
         found = shifts(view, self._how, self._clock.wall(), most, ramp)
         self._budget.spend(len(found))
         if len(found) < most:

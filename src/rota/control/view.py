@@ -74,6 +74,9 @@ class FleetView:
         self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
         """By resource: nodes that could not keep it alive."""
 
+        self.resting: dict[str, frozenset[NodeId]] = {}
+        """By resource: nodes that do not get it now because it has just failed there; the leader fills this in."""
+
         self.kinds: dict[str, KindRecord] = {}
         self.resources: dict[str, ResourceRecord] = {}
         self.versions: dict[str, Revision] = {}

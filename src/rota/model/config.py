@@ -295,6 +295,9 @@ class SupervisorConfig(Section):
     warm_up: timedelta = timedelta(seconds=30)
     """How long the leader of a fleet that was down waits for the nodes that were there last before it places work."""
 
+    settle: timedelta = timedelta(seconds=2)
+    """How long no node may have joined a new fleet before its leader places work, so that the first gets its part."""
+
     rules: Names = ""
     """Users' rules that count, by the names under which packages offer them."""
 

@@ -211,10 +211,12 @@ class Crew:
         return worker.id
 
     def dismiss(self, number: int) -> None:
-        """A worker will end by itself; that is no fall."""
+        """A worker will end by itself, for nobody waits for its work any more; that is no fall."""
         worker = self.workers.get(number)
         if worker is not None and worker.phase != Phase.DRAINING:
             worker.enter(Phase.DRAINING, self._clock.monotonic())
+        if worker is not None:
+            worker.drain = worker.drain or self._config.drain
 
     def kill_all(self, why: str) -> None:
         """End every process now."""

@@ -17,7 +17,7 @@ from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.ids import LeaseId, NodeId, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
-from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord
+from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord, ResourceStatus, Trouble
 from rota.sim.world import EPOCH
 from rota.store import At, Delete, Put, Store
 from rota.store.keeper import Keeper
@@ -30,9 +30,9 @@ from tests.unit.control.test_relays import Nodes
 B, C = NodeId("b"), NodeId("c")
 
 
-async def member(store: Store, id: NodeId) -> None:
+async def member(store: Store, id: NodeId, session: str = "") -> None:
     node = Node(
-        id=id, session=SessionId(id), lease=LeaseId(id), role=Role.WORK, home=id, host="box", pid=1, since=EPOCH,
+        id=id, session=SessionId(session or id), lease=LeaseId(id), role=Role.WORK, home=id, host="box", pid=1, since=EPOCH,
         lease_ttl=timedelta(seconds=10), slots=500,
     )  # fmt: skip
     work = NodeStatus(
@@ -106,6 +106,103 @@ def test_a_drain_ends_however_slowly_tasks_may_move(count: int, cost: int, ramp:
             other.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         assert left == 0
+
+    play(story)
+
+
+async def _lead(term: Term, config: SupervisorConfig) -> None:
+    await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
+
+
+def test_the_first_node_of_a_new_fleet_does_not_get_everything() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        for number in range(10):
+            await add(store, str(number))
+        await member(store, B)
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0)))
+        await asyncio.sleep(1)
+        assert await tasks_on(store, B) == 0, "others may be about to join"
+        await member(store, C)
+        await asyncio.sleep(5)
+        assert (await tasks_on(store, B), await tasks_on(store, C)) == (5, 5)
+
+    play(story)
+
+
+async def fail(store: Store, task: str, strikes: int) -> NodeId:
+    """The node that has a task gives it back, as nodes do: with its trouble, in one commit."""
+    (entry,) = [each for each in (await store.scan(keys.ASSIGNMENTS)).entries if each.key.endswith(f"/{task}#0")]
+    node = NodeId(entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")[0])
+    trouble = Trouble(node=node, at=EPOCH, why="no", strikes=strikes)
+    kind, id = task.split("/")
+    await store.commit(Put(keys.trouble(kind, id, node), codec.encode(trouble)), Delete(entry.key))
+    return node
+
+
+def test_what_fails_on_every_node_waits_longer_and_longer() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        for each in (B, C):
+            await member(store, each)
+        await add(store, "0")
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0, settle=timedelta())))
+        await asyncio.sleep(3)
+        first = await fail(store, "room/0", 1)
+        await asyncio.sleep(1)
+        other = await fail(store, "room/0", 1)
+        assert {first, other} == {B, C}, "the other node has it at once"
+        await asyncio.sleep(1)
+        assert await _placed(store) == 0
+        status = codec.decode(ResourceStatus, (await store.get(keys.resource_status("room", "0"))).value)
+        assert "failed on every node" in status.pending
+        await asyncio.sleep(6)
+        assert await _placed(store) == 1, "five seconds after the first failure"
+        assert await fail(store, "room/0", 2) == first
+        await asyncio.sleep(3)
+        assert await fail(store, "room/0", 6) == other
+        await asyncio.sleep(3)
+        assert await _placed(store) == 0
+        await asyncio.sleep(10)
+        assert await fail(store, "room/0", 7) == first
+        for _ in range(5):
+            await asyncio.sleep(25)
+            assert await _placed(store) == 0, "the other node rests for 160 s"
+        await asyncio.sleep(30)
+        assert await _placed(store) == 1
+
+    play(story)
+
+
+async def _placed(store: Store) -> int:
+    return await tasks_on(store, B) + await tasks_on(store, C)
+
+
+def test_a_node_that_comes_back_again_and_again_gets_no_tasks_for_balance_at_once() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        for number in range(20):
+            await add(store, str(number))
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=6000, settle=timedelta())))
+        running = asyncio.create_task(run_tasks(store))
+        await asyncio.sleep(3)
+        await member(store, C)
+        await asyncio.sleep(5)
+        assert await tasks_on(store, C) >= 9, "a node that is new gets its part at once"
+        for number in range(3):  # it falls, and is back
+            await store.commit(Delete(keys.node(C)), Delete(keys.status(C)))
+            await asyncio.sleep(2)
+            await member(store, C, session=f"again {number}")
+            await asyncio.sleep(10)
+            assert await tasks_on(store, C) == 0
+        await asyncio.sleep(40)
+        assert await tasks_on(store, C) == 0, "the third return costs a minute"
+        await asyncio.sleep(20)
+        got = await tasks_on(store, C)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert got >= 9
 
     play(story)
 
