@@ -210,12 +210,12 @@ class Crew:
             raise Unavailable(f"no process could be started: {error.strerror}; try again") from error
         return worker.id
 
-    def dismiss(self, number: int) -> None:
-        """A worker will end by itself, for nobody waits for its work any more; that is no fall."""
+    def dismiss(self, number: int, *, is_limited: bool = False) -> None:
+        """A worker will end by itself; that is no fall. It has `drain` for that at most if it `is_limited`."""
         worker = self.workers.get(number)
         if worker is not None and worker.phase != Phase.DRAINING:
             worker.enter(Phase.DRAINING, self._clock.monotonic())
-        if worker is not None:
+        if worker is not None and is_limited:
             worker.drain = worker.drain or self._config.drain
 
     def kill_all(self, why: str) -> None:

@@ -274,7 +274,7 @@ class Services:
         """Its workers hear it as the end of their lines; others take their places."""
         for number in [number for number, each in self._seats.items() if each is proxy]:
             del self._seats[number]
-            self._crew.dismiss(number)
+            self._crew.dismiss(number, is_limited=True)  # nobody waits for its answers any more
         self._crew.wake()
         if (mend_at := self._proxies.mend_at) is not None:
             asyncio.get_running_loop().call_later(mend_at - self._clock.monotonic(), self._crew.wake)

@@ -32,8 +32,8 @@ B, C = NodeId("b"), NodeId("c")
 
 async def member(store: Store, id: NodeId, session: str = "") -> None:
     node = Node(
-        id=id, session=SessionId(session or id), lease=LeaseId(id), role=Role.WORK, home=id, host="box", pid=1, since=EPOCH,
-        lease_ttl=timedelta(seconds=10), slots=500,
+        id=id, session=SessionId(session or id), lease=LeaseId(id), role=Role.WORK, home=id, host="box", pid=1,
+        since=EPOCH, lease_ttl=timedelta(seconds=10), slots=500,
     )  # fmt: skip
     work = NodeStatus(
         app="app", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0,
