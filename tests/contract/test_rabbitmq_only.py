@@ -12,6 +12,7 @@ from rota.sinks import Sink, open_sink
 from rota.sinks.amqp.publishing import channel_of
 from tests.conftest import ServerPool
 from tests.kit import rabbit
+from tests.kit.draining import drain
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.servers import RabbitMQ
 from tests.kit.sinks import (
@@ -193,6 +194,14 @@ async def test_a_full_queue_nacks_and_everything_goes_again_when_there_is_room(
     assert numbers(last_copies([one for one, _ in arrived])) == list(range(15))
     assert told.twice == []
     assert told.rejected_ones == []
+
+
+async def test_what_is_confirmed_through_a_full_queue_that_is_drained_has_arrived(place: RabbitHarness) -> None:
+    drained = await drain(place.rabbit.port, 300)
+    assert set(numbers(drained.confirmed)) - set(numbers(drained.arrived)) == set()
+    assert sorted(numbers(drained.confirmed)) == list(range(300))
+    assert is_in_order(last_copies(drained.arrived))
+    assert drained.rejected == []
 
 
 async def test_a_full_queue_holds_up_no_other_shard(place: RabbitHarness, told: Told) -> None:

@@ -41,7 +41,7 @@ def take(port: int, queue: str, most: int | None = None) -> list[tuple[Message, 
             method, properties, payload = ours.basic_get(queue, auto_ack=True)
             if method is None:
                 break
-            taken.append((_message(properties, payload), method.routing_key))
+            taken.append((message_of(properties, payload), method.routing_key))
     return taken
 
 
@@ -51,7 +51,15 @@ def count(port: int, queue: str) -> int:
         return int(ours.queue_declare(queue, passive=True).method.message_count)
 
 
-def _message(properties: pika.BasicProperties, payload: bytes) -> Message:
+def delete_queue(port: int, exchange: str) -> None:
+    """Delete what `make_queue` made."""
+    with channel(port) as ours:
+        ours.queue_delete(exchange)
+        ours.exchange_delete(exchange)
+
+
+def message_of(properties: pika.BasicProperties, payload: bytes) -> Message:
+    """A message as the sink was given it."""
     headers = dict(properties.headers)
     assert properties.delivery_mode == 2, "not persistent"
     milliseconds = headers.pop("rota-time-ms")

@@ -251,9 +251,7 @@ class RabbitHarness(SinkHarness):
         return [one for one, _ in rabbit.take(self.rabbit.port, self.queue)]
 
     def close(self) -> None:
-        with rabbit.channel(self.rabbit.port) as ours:
-            ours.queue_delete(self.queue)
-            ours.exchange_delete(self.space)
+        rabbit.delete_queue(self.rabbit.port, self.queue)
 
 
 class KafkaHarness(SinkHarness):

@@ -1,19 +1,21 @@
 """The window: what of one shard is on its way, oldest first, under the numbers a server confirms by.
 
 `add` puts messages behind the others, `send` gives out the next that have not been sent on this channel yet. A server
-numbers what it is sent on a channel 1, 2, 3 …, and `confirm` takes such a number, alone or with all before it. After a
-break `restart` puts everything that is left back, in order, to be sent again as 1, 2, 3 ….
+numbers what it is sent on a channel 1, 2, 3 …. It answers each number once, alone or with all before it that it has not
+answered yet: `confirm` takes an ack, `refuse` a nack. The first answer counts, so an ack of several does not confirm a
+message that was refused before. After a break `restart` puts everything that is left back, in order, to be sent again
+as 1, 2, 3 ….
 
 Of a message that was confirmed before an older one, the window keeps a copy until the older one is confirmed too. If
-both are of one resource, both go again after a break: the last copies that a consumer sees are then in order. The
-confirmation was told, and is not told again. A rejected one is not sent again.
+both are of one resource, both are sent again after a break: the last copies that a consumer sees are then in order. The
+confirmation was reported, and is not reported again. A rejected one is not sent again.
 
 No clock, no socket: adapters are wrapped around it.
 """
 
 from collections import deque
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, islice
 
 from rota.sinks.port import Message
 
@@ -26,12 +28,14 @@ class Window:
         self._unsent: deque[Message] = deque()
         self.oldest = 1
         """The number of the oldest, sent or not; the others follow without a gap."""
+        self._acked: set[int] = set()
+        """Numbers of messages that the server has taken on this channel and that wait for an older one."""
+        self._refused: set[int] = set()
+        """Numbers of messages that the server did not take on this channel; they are sent again."""
         self._told: set[int] = set()
-        """Numbers of messages that have their outcome and wait for an older one."""
+        """Numbers of messages whose outcome was reported, on this channel or an earlier one."""
         self._rejected: set[int] = set()
         """Those of them that were rejected."""
-        self._refused: set[int] = set()
-        """Numbers of messages that the server did not take; they go again."""
 
     def __len__(self) -> int:
         return len(self._sent) + len(self._unsent)
@@ -56,37 +60,38 @@ class Window:
         return sending
 
     def confirm(self, number: int, *, is_multiple: bool) -> list[Message]:
-        """The messages whose confirmation this is; those that have their outcome are left out."""
-        behind = number - self.oldest
-        if behind >= len(self._sent):
-            last = self.oldest + len(self._sent) - 1
-            raise ValueError(f"message {number} was confirmed, but {last} was the last to be sent")
-        if behind <= 0 or is_multiple:
-            confirmed = self._leave(behind + 1)
-            self._leave_told()
-            return confirmed
-        if number in self._told:
-            return []
-        self._told.add(number)
-        return [self._sent[behind]]
+        """The messages whose confirmation this is; those that were answered or reported before are left out."""
+        self._check_sent(number, "confirmed")
+        first = self.oldest if is_multiple else number
+        if first == self.oldest and not (self._acked or self._refused or self._told):
+            return self._leave(number - first + 1)  # nearly always
+        outstanding = self._outstanding(first, number)
+        confirmed = [message for each, message in outstanding if each not in self._told]
+        self._acked.update(each for each, _ in outstanding)
+        self._told.update(each for each, _ in outstanding)
+        self._leave_acked()
+        return confirmed
 
     def confirm_all(self) -> list[Message]:
         """As `confirm`, for everything that was sent."""
         return self.confirm(self.oldest + len(self._sent) - 1, is_multiple=True)
 
     def refuse(self, number: int, *, is_multiple: bool) -> None:
-        """The server did not take the message of that number, or all up to it; it has no outcome yet."""
-        self._refused.update(range(self.oldest, number + 1) if is_multiple else (number,))
+        """The server did not take the message of that number, or all up to it; it is sent again after `restart`."""
+        self._check_sent(number, "refused")
+        first = self.oldest if is_multiple else number
+        self._refused.update(each for each, _ in self._outstanding(first, number))
 
     @property
     def is_answered(self) -> bool:
-        """Was everything that was sent either confirmed or refused?"""
-        return len(self._told | self._refused) >= len(self._sent)
+        """Was everything that was sent on this channel either confirmed or refused?"""
+        return len(self._acked) + len(self._refused) >= len(self._sent)
 
     def find(self, message_id: bytes) -> int | None:
-        """The number of the oldest sent message of that id that has no outcome; None if there is none."""
+        """The number of the oldest sent message of that id that has no answer and no outcome; None if there is none."""
+        done = self._told | self._refused
         numbered = enumerate(self._sent, self.oldest)
-        return next((each for each, one in numbered if one.id == message_id and each not in self._told), None)
+        return next((each for each, one in numbered if one.id == message_id and each not in done), None)
 
     def reject(self, number: int) -> Message:
         """The message of that number, which now has its outcome. It leaves when it is confirmed all the same."""
@@ -102,32 +107,40 @@ class Window:
         waiting: set[tuple[str, str]] = set()
         for number, message in enumerate(chain(self._sent, self._unsent), self.oldest):
             resource = (message.kind, message.resource)
+            if number in self._rejected or (number in self._acked and resource not in waiting):
+                continue
             if number not in self._told and is_hopeless(message):
                 hopeless.append(message)
-            elif number not in self._told:
-                waiting.add(resource)
-                kept.append(message)
-            elif resource in waiting and number not in self._rejected:
-                kept.append(message)
+                continue
+            waiting.add(resource)
+            kept.append(message)
+            if number in self._told:
                 told.add(len(kept))
         self._sent.clear()
         self._unsent = deque(kept)
-        self._told, self._rejected, self._refused, self.oldest = told, set(), set(), 1
+        self._acked, self._refused, self._told, self._rejected, self.oldest = set(), set(), told, set(), 1
         return hopeless
 
+    def _check_sent(self, number: int, what: str) -> None:
+        last = self.oldest + len(self._sent) - 1
+        if number > last:
+            raise ValueError(f"message {number} was {what}, but {last} was the last to be sent")
+
+    def _outstanding(self, first: int, last: int) -> list[tuple[int, Message]]:
+        """The messages from one number to another that the server has not answered on this channel."""
+        first = max(first, self.oldest)
+        numbered = enumerate(islice(self._sent, first - self.oldest, max(0, last + 1 - self.oldest)), first)
+        return [(each, one) for each, one in numbered if each not in self._acked and each not in self._refused]
+
     def _leave(self, count: int) -> list[Message]:
-        """Let the oldest go; those that had no outcome yet."""
-        if not self._told:
-            leaving = [self._sent.popleft() for _ in range(count)]
-        else:
-            numbers = range(self.oldest, self.oldest + count)
-            oldest = [(number, self._sent.popleft()) for number in numbers]
-            leaving = [message for number, message in oldest if number not in self._told]
-            self._told.difference_update(numbers)
-            self._rejected.difference_update(numbers)
-        self.oldest += max(count, 0)
+        """The oldest, which leave."""
+        leaving = [self._sent.popleft() for _ in range(count)]
+        self.oldest += len(leaving)
         return leaving
 
-    def _leave_told(self) -> None:
-        while self.oldest in self._told and self._sent:
+    def _leave_acked(self) -> None:
+        first = self.oldest
+        while self.oldest in self._acked:
             self._leave(1)
+        for numbers in (self._acked, self._told, self._rejected):
+            numbers.difference_update(range(first, self.oldest))

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rota.sinks import Message
 from rota.sinks.window import Window
-from tests.kit.sinks import is_in_order, message, numbers, without_repeats
+from tests.kit.sinks import is_in_order, last_copies, message, numbers, without_repeats
 
 ALL = 1 << 40
 
@@ -116,6 +116,62 @@ def test_everything_is_answered_when_the_rest_was_refused() -> None:
     assert resent(window) == [1, 2, 3, 4]
 
 
+def test_a_nacked_message_is_not_confirmed_by_a_later_multiple_ack() -> None:
+    window = filled(10)
+    assert numbers(window.confirm(4, is_multiple=True)) == [1, 2, 3, 4]
+    window.refuse(5, is_multiple=False)
+    assert numbers(window.confirm(10, is_multiple=True)) == [6, 7, 8, 9, 10]
+    assert window.is_answered
+    assert resent(window) == [5, 6, 7, 8, 9, 10]
+    assert numbers(window.confirm(6, is_multiple=True)) == [5]
+    assert len(window) == 0
+
+
+def test_the_first_answer_to_a_message_counts() -> None:
+    window = filled(3)
+    window.refuse(1, is_multiple=False)
+    assert window.confirm(1, is_multiple=False) == []
+    window.confirm(2, is_multiple=False)
+    window.refuse(3, is_multiple=True)
+    assert resent(window) == [1, 2, 3]
+    assert numbers(window.confirm(3, is_multiple=True)) == [1, 3]
+
+
+def test_a_refusal_of_what_was_not_sent_is_an_error() -> None:
+    with pytest.raises(ValueError, match="message 4 was refused, but 3 was the last"):
+        filled(3).refuse(4, is_multiple=False)
+
+
+def test_a_refusal_of_what_has_left_is_nothing() -> None:
+    window = filled(3)
+    window.confirm(2, is_multiple=True)
+    window.refuse(1, is_multiple=False)
+    assert not window.is_answered
+
+
+def test_copies_that_are_not_sent_yet_do_not_count_as_answered() -> None:
+    window = filled(5)
+    window.confirm(3, is_multiple=False)
+    window.confirm(4, is_multiple=False)
+    window.confirm(5, is_multiple=False)
+    window.restart()
+    window.send(2)
+    window.refuse(2, is_multiple=False)
+    assert not window.is_answered
+
+
+def test_a_copy_that_was_refused_goes_again_and_is_not_told_again() -> None:
+    window = filled(2)
+    window.refuse(1, is_multiple=False)
+    window.confirm(2, is_multiple=False)
+    assert resent(window) == [1, 2]
+    assert numbers(window.confirm(1, is_multiple=False)) == [1]
+    window.refuse(2, is_multiple=False)
+    assert resent(window) == [2]
+    assert window.confirm(1, is_multiple=False) == []
+    assert len(window) == 0
+
+
 def test_sending_stops_at_about_so_many_bytes() -> None:
     window = Window()
     for number in range(4):
@@ -136,6 +192,7 @@ class Server(RuleBasedStateMachine):
         self.on_the_way: deque[tuple[int, Message]] = deque()
         self.taken: dict[int, Message] = {}
         self.told: list[Message] = []
+        self.has_refused = False
         self.sent = 0
 
     @rule(resource=st.sampled_from(["r0", "r1"]), count=st.integers(1, 3))
@@ -158,6 +215,13 @@ class Server(RuleBasedStateMachine):
         self.taken[number] = one
         self.arrived.append(one)
 
+    @precondition(lambda self: self.on_the_way)
+    @rule()
+    def refuse(self) -> None:
+        number, _ = self.on_the_way.popleft()
+        self.window.refuse(number, is_multiple=False)
+        self.has_refused = True
+
     @precondition(lambda self: self.taken)
     @rule(data=st.data(), is_multiple=st.booleans())
     def confirm(self, data: st.DataObject, is_multiple: bool) -> None:
@@ -178,7 +242,7 @@ class Server(RuleBasedStateMachine):
 
     @invariant()
     def first_copies_are_in_order(self) -> None:
-        assert is_in_order(without_repeats(self.arrived))
+        assert self.has_refused or is_in_order(without_repeats(self.arrived))
 
     def teardown(self) -> None:
         self.break_off()
@@ -187,6 +251,7 @@ class Server(RuleBasedStateMachine):
             self.take()
         self.told += self.window.confirm_all()
         assert sorted(numbers(self.told)) == numbers(self.published)
+        assert is_in_order(last_copies(self.arrived))
         assert len(self.window) == 0
 
 
