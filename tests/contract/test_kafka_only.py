@@ -13,6 +13,7 @@ from rota.sinks import Message, open_sink
 from rota.sinks.kafka import Client
 from tests.kit.servers import free_port
 from tests.kit.sinks import KafkaHarness, Told, is_in_order, last_copies, message, messages, numbers, without_repeats
+from tests.kit.waiting import eventually
 
 TOPIC_AUTHORIZATION_FAILED = 29
 
@@ -89,6 +90,29 @@ async def test_a_producer_that_gave_up_before_we_heard_of_it_costs_no_message(
     assert told.twice == []
     arrived = await asyncio.to_thread(place.arrived)
     assert sorted(numbers(without_repeats(arrived))) == numbers(sent)
+
+
+async def test_a_batch_that_is_too_large_rejects_none_of_its_messages(place: KafkaHarness, told: Told) -> None:
+    async with open_sink(place.url(), told) as sink:
+        place.kafka.fail_produce(KafkaError.MSG_SIZE_TOO_LARGE)
+        await sink.publish(messages(100))
+        await asyncio.wait_for(sink.flush(), 60)
+        await sink.publish(messages(100, first=100))
+        await asyncio.wait_for(sink.flush(), 60)
+    assert sorted(numbers(told.confirmed_ones)) == list(range(200))
+    assert told.rejected_ones == []
+    assert told.twice == []
+
+
+async def test_an_idle_sink_is_out_of_trouble_when_its_brokers_are_back(place: KafkaHarness, told: Told) -> None:
+    """Nobody publishes to a sink in trouble, so it must not wait for a confirmation."""
+    async with open_sink(place.url(timeout="1s"), told) as sink:
+        await sink.publish(messages(10))
+        await sink.flush()
+        place.fail()
+        await eventually(lambda: sink.trouble)
+        place.recover()
+        await eventually(lambda: sink.trouble is None)
 
 
 async def test_nobody_there_is_unavailable() -> None:

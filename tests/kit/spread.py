@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 GROUPS = {
     "browser": re.compile(r"tests/browser/"),
     "kafka": re.compile(
-        r"tests/contract/test_kafka_source_only\.py|.*/test_(source|streams)\.py::.*\[kafka( to .*)?\]$"
+        r"tests/contract/test_kafka_(source|sink)_only\.py|.*/test_(source|streams)\.py::.*\[kafka( to .*)?\]$"
     ),
     "rabbitmq": re.compile(
         r".*/test_(rabbitmq_only|relay_fleet)\.py|tests/process/test_live_rooms\.py|.*\[rabbitmq\]$"

@@ -3,7 +3,7 @@
     /topic                       may have {kind}, {id} and {node} in it; a message may name another topic itself
     window=4096                  how many messages may be under way
     largest=1000000              how many bytes a message may have; the topic must take as many (max.message.bytes)
-    timeout=5s                   how long the first contact may take
+    timeout=5s                   how long the first contact may take, and how long a topic may take to appear
     linger=5ms                   how long the client waits for more messages to send together
     password_file=FILE           the user's password; or password_env=NAME (`sinks.url`)
     sasl=scram-sha-512           how the user logs in: scram-sha-512, scram-sha-256 or plain
@@ -13,6 +13,10 @@ An idempotent producer of librdkafka sends, and repeats by itself what got lost.
 partition has all messages of a resource, in order. Only when the producer itself gives up is another one made, and
 everything from the first unconfirmed message on sent again. Deliveries are told in a thread and taken over by the event
 loop many at a time.
+
+A broker refuses records by the batch. When it objects to one (`sinks.kafka_errors`), a careful producer sends all that
+is unconfirmed again, each message in a batch of its own: those that are refused alone are rejected, the others pass.
+Then the usual producer goes on. So a message that can never be delivered costs a detour, and holds nothing up.
 """
 
 import asyncio
@@ -22,12 +26,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from rota.kit import librdkafka
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
+from rota.sinks import kafka_errors
 from rota.sinks.intake import Intake
 from rota.sinks.patience import Patience
 from rota.sinks.port import Message, Outcomes
@@ -39,14 +44,14 @@ LARGEST = 1_000_000
 OVERHEAD = 64 * 1024
 """What a record may have beside its payload: key, headers, framing."""
 
+MOST_WAIT = 3_600_000
+"""Milliseconds that librdkafka waits for a topic at most."""
+
 POLL = 0.1
 """Seconds after which the thread looks whether it should end."""
 
 LOOKS = 4
 """How often, in the time of one time-out, we look whether anything gets through."""
-
-OF_THE_MESSAGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.TOPIC_EXCEPTION, KafkaError._INVALID_ARG}
-"""Why the client takes one message not, and would take another: its size, its topic's name, its headers."""
 
 BATCH = 256 * 1024
 """About how many bytes are handed to the client in one go."""
@@ -77,6 +82,8 @@ class KafkaSettings:
             "message.timeout.ms": 0,  # never: whether to give up is not the client's to decide
             "linger.ms": self.linger / timedelta(milliseconds=1),
             "message.max.bytes": self.largest + OVERHEAD,
+            "batch.size": min(LARGEST, self.largest),  # what the topic must take for one message it takes for many
+            "topic.metadata.propagation.max.ms": min(MOST_WAIT, int(self.timeout / timedelta(milliseconds=1))),
             "queue.buffering.max.messages": max(1000, 2 * self.window),
             "partitioner": "murmur2_random",  # as Java's clients share keys out
             "log_level": 2,
@@ -121,16 +128,29 @@ async def open(url: SinkUrl, outcomes: Outcomes) -> "KafkaSink":
     return sink
 
 
+class Delivery(NamedTuple):
+    """What became of a message that the client was handed."""
+
+    number: int
+    message: Message
+    error: KafkaError | None
+
+
+CAREFUL = {"batch.num.messages": 1, "linger.ms": 0}
+"""Settings of a producer by which each message is in a batch of its own."""
+
+
 class Client:
     """One life of a producer, and the thread that hears of its deliveries."""
 
-    def __init__(self, settings: KafkaSettings, sink: "KafkaSink") -> None:
+    def __init__(self, settings: KafkaSettings, sink: "KafkaSink", *, is_careful: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
-        self._reports: deque[tuple[int, KafkaError | None]] = deque()
+        self._reports: deque[Delivery] = deque()
         self._is_told = self._is_over = False
         try:
-            self._producer = Producer({**settings.client(), "error_cb": self._in_trouble})
+            more = CAREFUL if is_careful else {}
+            self._producer = Producer({**settings.client(), **more, "error_cb": self._in_trouble})
         except KafkaException as error:
             raise Invalid(f"sink {settings.shown}: {error.args[0].str()}") from None
         self._thread = threading.Thread(target=self._poll, name=f"sink {settings.shown}", daemon=True)
@@ -148,7 +168,7 @@ class Client:
             key=f"{message.kind}/{message.resource}",
             timestamp=int(message.time.timestamp() * 1000),
             headers=_headers(message),
-            on_delivery=partial(self._delivered, number),
+            on_delivery=partial(self._delivered, number, message),
         )
 
     def end(self) -> None:
@@ -163,8 +183,8 @@ class Client:
 
     # In the thread
 
-    def _delivered(self, number: int, error: KafkaError | None, _: object) -> None:
-        self._reports.append((number, error))
+    def _delivered(self, number: int, message: Message, error: KafkaError | None, _: object) -> None:
+        self._reports.append(Delivery(number, message, error))
         if not self._is_told:
             self._is_told = True
             self._call(self._take_reports)
@@ -214,8 +234,13 @@ class KafkaSink:
         """The number of the next message that is handed to the client."""
         self._sending: deque[Message] = deque()
         """What has been taken out of the window and has no room in the client yet."""
+        self._careful = 0
+        """Up to this number each message is in a batch of its own; 0: batches are as usual."""
+        self._reached: set[str] = set()
+        """Topics that messages have named and that have taken one from this producer."""
         self._patience = Patience()
         self._mending: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._last: RotaError | None = None
         """What the client last complained of."""
@@ -256,33 +281,55 @@ class KafkaSink:
         self._intake.close()
         if self._watch is not None:
             self._watch.cancel()
-        if self._mending is not None:
-            self._mending.cancel()
-            await asyncio.wait([self._mending])
+        if running := [task for task in (self._mending, self._probing) if task is not None]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
         if self._client is not None:
             await asyncio.to_thread(self._client.end)
 
     # What the client tells
 
-    def delivered(self, reports: list[tuple[int, KafkaError | None]]) -> None:
-        """What became of messages, by their numbers."""
+    def delivered(self, deliveries: list[Delivery]) -> None:
+        """What became of messages."""
         confirmed: list[Message] = []
-        failed = None
-        for number, error in reports:
+        failures: list[KafkaError] = []
+        for number, message, error in deliveries:
             if error is None:
                 confirmed += self._window.confirm(number, is_multiple=False)
+                if message.to:
+                    self._reached.add(message.to)
+            elif why := kafka_errors.objection(error, message, is_alone=number <= self._careful, reached=self._reached):
+                self._reject(number, why)
             else:
-                failed = failed or error
+                failures.append(error)
         if confirmed:
-            self._quiet, self._last = 0, None
             self._patience.has_worked()
             self._intake.confirmed(confirmed)
-        if failed is not None:
-            self._break(self._translated(failed))
-        elif confirmed and self._intake.trouble:
-            self._intake.troubled(None)
+        if failures:
+            self._fail(failures)
+        elif deliveries:
+            self._has_worked()
         self._recount()
         self._send()
+
+    def _has_worked(self) -> None:
+        """The brokers answer: what stood in the way is over."""
+        self._quiet, self._last = 0, None
+        if self._intake.trouble:
+            self._intake.troubled(None)
+
+    def _fail(self, failures: list[KafkaError]) -> None:
+        if any(map(kafka_errors.is_suspicion, failures)):
+            self._renew(is_careful=True)  # one message is at fault, and not the sink in trouble
+        else:
+            self._break(self._translated(failures[0]))
+
+    def _reject(self, number: int, why: str) -> None:
+        """A message can never be delivered; a copy of one that was reported before just leaves."""
+        if (message := self._window.reject(number)) is not None:
+            self._intake.rejected(message, why)
+        self._window.confirm(number, is_multiple=False)
 
     def troubled(self, error: KafkaError) -> None:
         """The client says why it does not get on; it goes on trying, unless that is fatal."""
@@ -298,13 +345,32 @@ class KafkaSink:
         if self._quiet > LOOKS and not self._intake.trouble:
             why = f"sink {self._settings.shown}: nothing was confirmed for {self._settings.timeout}"
             self._intake.troubled(self._last or Unavailable(why))
+        if self._intake.trouble and not len(self._window) and self._probing is None and self._mending is None:
+            self._probing = asyncio.create_task(self._probe(), name=f"probe sink {self._settings.shown}")
         loop, period = asyncio.get_running_loop(), self._settings.timeout.total_seconds() / LOOKS
         self._watch = loop.call_later(period, self._look)
+
+    async def _probe(self) -> None:
+        """See whether a broker answers: with nothing under way, no delivery can show that the trouble is over."""
+        assert self._client is not None
+        try:
+            await asyncio.to_thread(self._client.reach, self._settings.timeout)
+        except KafkaException:
+            return
+        finally:
+            self._probing = None
+        self._has_worked()
 
     def _send(self) -> None:
         if self._client is None or self._mending is not None:
             return
-        while self._sending or self._window.has_unsent:
+        self._hand_over()
+        if self._careful and self._window.oldest > self._careful:
+            self._renew(is_careful=False)
+
+    def _hand_over(self) -> None:
+        """Give the client what it has room for; a careful one only what is suspected."""
+        while (self._sending or self._window.has_unsent) and not 0 < self._careful < self._next:
             if not self._sending:
                 self._sending.extend(self._window.send(BATCH))
             try:
@@ -322,46 +388,44 @@ class KafkaSink:
         try:
             topic = message.to or self._settings.topic(message)
             self._client.produce(self._next, topic, message)
-        except (KafkaException, ValueError) as error:
-            if isinstance(error, KafkaException) and error.args[0].code() not in OF_THE_MESSAGE:
+        except ValueError as error:
+            self._reject(self._next, str(error))
+        except KafkaException as error:
+            if (why := kafka_errors.refusal(error.args[0], message, reached=self._reached)) is None:
                 raise _GaveUp(error.args[0]) from None  # we have not heard of it yet; the message is as good as any
-            why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-            self._window.reject(self._next)
-            self._intake.rejected(message, why)
-            self._window.confirm(self._next, is_multiple=False)
-            self._recount()
+            self._reject(self._next, why)
+        self._recount()
 
     def _break(self, error: RotaError) -> None:
         self._intake.troubled(error)
-        if self._mending is None:
-            self._mending = asyncio.create_task(self._mend(), name=f"mend sink {self._settings.shown}")
+        self._renew(is_careful=False)
 
-    async def _mend(self) -> None:
+    def _renew(self, *, is_careful: bool) -> None:
+        if self._mending is None:
+            mending = self._mend(is_careful=is_careful)
+            self._mending = asyncio.create_task(mending, name=f"mend sink {self._settings.shown}")
+
+    async def _mend(self, *, is_careful: bool) -> None:
         """Make another producer, and send everything again."""
         assert self._client is not None
         await asyncio.to_thread(self._client.end)
         self._window.restart()
         self._sending.clear()
+        self._reached.clear()
         self._next = 1
         while True:
             await asyncio.sleep(self._patience.next())
             try:
-                self._client = Client(self._settings, self)
+                self._client = Client(self._settings, self, is_careful=is_careful)
                 break
             except RotaError as error:
                 self._intake.troubled(error)
+        self._careful = len(self._window) if is_careful else 0
         self._mending = None
         self._send()
 
     def _translated(self, error: KafkaError) -> RotaError:
-        said = f"sink {self._settings.shown}: {error.str()}"
-        if error.code() in librdkafka.REFUSED:
-            return Denied(f"{said}; check the user, its password and its permissions")
-        if error.code() in librdkafka.MISSING:
-            return Invalid(f"{said}; make the topic, or correct the URL's path")
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            return Invalid(f"{said}; lower largest=, or raise the topic's max.message.bytes")
-        return Unavailable(said)
+        return kafka_errors.translate(self._settings.shown, error)
 
     def _recount(self) -> None:
         self._intake.remain(len(self._window))

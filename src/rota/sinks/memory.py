@@ -109,7 +109,8 @@ class MemorySink:
     def _send(self) -> None:
         for number, message in enumerate(self._window.send(ALL), self._window.oldest):
             if why := self._broker.objection(message):
-                self._intake.rejected(self._window.reject(number), why)
+                self._window.reject(number)
+                self._intake.rejected(message, why)
             else:
                 self._broker.messages.append(message)
         self._next = asyncio.get_running_loop().call_soon(self._confirm)

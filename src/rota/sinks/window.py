@@ -93,8 +93,10 @@ class Window:
         numbered = enumerate(self._sent, self.oldest)
         return next((each for each, one in numbered if one.id == message_id and each not in done), None)
 
-    def reject(self, number: int) -> Message:
-        """The message of that number, which now has its outcome. It leaves when it is confirmed all the same."""
+    def reject(self, number: int) -> Message | None:
+        """The message of that number, which now has its outcome; None if it had one. It leaves when it is confirmed."""
+        if number in self._told:
+            return None
         self._told.add(number)
         self._rejected.add(number)
         return self._sent[number - self.oldest]

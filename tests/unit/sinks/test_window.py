@@ -88,7 +88,9 @@ def test_a_rejected_message_is_told_apart_and_does_not_go_again() -> None:
     window = filled(3)
     number = window.find((2).to_bytes(16))
     assert number == 2
-    assert numbers([window.reject(number)]) == [2]
+    rejected = window.reject(number)
+    assert rejected is not None
+    assert numbers([rejected]) == [2]
     assert window.find((2).to_bytes(16)) is None
     assert resent(window) == [1, 3]
 
@@ -98,6 +100,13 @@ def test_a_rejected_message_leaves_with_its_confirmation() -> None:
     window.reject(1)
     assert window.confirm(1, is_multiple=False) == []
     assert len(window) == 1
+
+
+def test_a_copy_of_what_was_told_is_not_rejected_too() -> None:
+    window = filled(2)
+    window.confirm(2, is_multiple=False)
+    assert resent(window) == [1, 2]
+    assert window.reject(2) is None
 
 
 def test_the_hopeless_are_returned_and_do_not_go_again() -> None:

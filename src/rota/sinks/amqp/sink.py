@@ -87,8 +87,8 @@ class Shard:
 
     def returned(self, message_id: bytes, why: str) -> None:
         number = self.window.find(message_id)
-        if number is not None:
-            self._sink.reject(self.window.reject(number), why)
+        if number is not None and (message := self.window.reject(number)):
+            self._sink.reject(message, why)
 
     def closed(self, code: int, text: str) -> None:
         self.is_ours_to_close = False
