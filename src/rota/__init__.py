@@ -7,7 +7,7 @@ only talk to a fleet do not pay for them.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
+from rota.model.errors import Conflict, Denied, Invalid, Rejected, RotaError, Unavailable, Unknown
 
 if TYPE_CHECKING:
     import rota.testing as testing  # noqa: PLR0402  # a module cannot import from itself, says mypy
@@ -32,6 +32,7 @@ __all__ = [
     "Layout",
     "Message",
     "Record",
+    "Rejected",
     "Reply",
     "Request",
     "Resource",

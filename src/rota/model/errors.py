@@ -3,10 +3,14 @@
 A message names the thing that is wrong and the next move. `exit_code` is what the command line returns for it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from rota.model.ids import Key, LeaseId, Revision
+
+SHOWN = 3
+"""Reasons that an error names, the most frequent ones."""
 
 
 class RotaError(Exception):
@@ -30,6 +34,19 @@ class Rewound(Invalid):
             "make sure that it is the right one, and restart this node"
         )
         self.at, self.seen = at, seen
+
+
+class Rejected(Invalid):
+    """Messages that can never be delivered as they are; fix the cause before emitting them again."""
+
+    def __init__(self, reasons: Mapping[int, str], count: int) -> None:
+        """`reasons`: why each was rejected, by its place among the `count` messages of the call, from 0."""
+        said = "; ".join(f"{why} ({times})" for why, times in Counter(reasons.values()).most_common(SHOWN))
+        super().__init__(
+            f"{len(reasons)} of {count} messages were rejected, and will not be delivered: {said}; "
+            "emit them again once the cause is fixed"
+        )
+        self.reasons = dict(reasons)
 
 
 class NotFound(RotaError):

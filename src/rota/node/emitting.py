@@ -2,7 +2,8 @@
 
 The line comes from the agent, over the worker's channel, and again whenever there is another relay process: tasks
 notice nothing of that. `emit` returns when the messages are in the outbox, and waits while that is full. What was not
-acked on one line is handed over again on the next.
+acked on one line is handed over again on the next. An ack says which messages were rejected: `emit` raises that if it
+waits for their confirmation; else only the relay counts them.
 
 Lives in one event loop. Workers of sync code have a thread with a loop for it (`Aside`).
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rota.kit.clock import SYSTEM, Clock
+from rota.model.errors import Rejected
 from rota.node.pipes import Emitting
 from rota.node.relay.wire import BATCH, BATCH_BYTES, UNSENT, Ack, Any_, Batch, Opening, Wire
 from rota.workloads.resources.outbox import Outbox, Outgoing
@@ -41,27 +43,36 @@ class Emitter:
         self._confirming: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Who waits for the ack of a message, by its number."""
 
+        self._awaited: dict[int, tuple[int, dict[int, str]]] = {}
+        """Numbers of messages whose fate an `emit` waits for → their place in its list, and where to note a refusal."""
+
     @property
     def held(self) -> int:
         """Messages that have no ack."""
         return self._outbox.held
 
     async def emit(self, emissions: list[Emission], confirm: int) -> None:
-        """Take the messages, waiting for room; the first `confirm` of them are safe when this returns."""
-        outbox, last = self._outbox, 0
-        for number, emission in enumerate(emissions, 1):
-            while not outbox.has_room:
-                self._hand_over()
-                if not outbox.has_room:
-                    await self._room()
-            put = outbox.put(emission, self._clock.monotonic())
-            if number == confirm:
-                last = put
-        self._hand_over_soon()
-        if last:
-            acked = asyncio.get_running_loop().create_future()
-            self._confirming.append((last, acked))
-            await acked
+        """Take the messages, waiting for room; the first `confirm` of them are safe when this returns.
+
+        Raises Rejected if some of those can never be delivered; the others are safe then.
+        """
+        refusals: dict[int, str] = {}
+        awaited: list[int] = []
+        try:
+            for place, emission in enumerate(emissions):
+                await self._until_room()
+                number = self._outbox.put(emission, self._clock.monotonic())
+                if place < confirm:
+                    self._awaited[number] = place, refusals
+                    awaited.append(number)
+            self._hand_over_soon()
+            if awaited:
+                await self._acked(awaited[-1])
+        finally:
+            for number in awaited:
+                del self._awaited[number]
+        if refusals:
+            raise Rejected(refusals, len(emissions))
 
     def connect(self, sock: socket.socket) -> None:
         """Use this line from now on."""
@@ -85,12 +96,10 @@ class Emitter:
     async def flush(self) -> int:
         """Wait a moment until everything is acked; how many messages are not."""
         if self.held:
-            acked = asyncio.get_running_loop().create_future()
-            self._confirming.append((self._outbox.put_count, acked))
             self._hand_over()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._terms.flush):
-                    await acked
+                    await self._acked(self._outbox.put_count)
         return self.held
 
     def close(self) -> None:
@@ -124,7 +133,10 @@ class Emitter:
 
     def _heard(self, record: Any_) -> None:
         if isinstance(record, Ack):
-            self._outbox.acked(record.sequence)
+            for number, why in self._outbox.acked(record.sequence, record.refused).items():
+                if number in self._awaited:
+                    place, refusals = self._awaited[number]
+                    refusals[place] = why
             self._wake()
 
     def _lost(self) -> None:
@@ -135,10 +147,19 @@ class Emitter:
 
     # Waiting
 
-    async def _room(self) -> None:
-        room = asyncio.get_running_loop().create_future()
-        self._waiting.append(room)
-        await room
+    async def _until_room(self) -> None:
+        while not self._outbox.has_room:
+            self._hand_over()
+            if not self._outbox.has_room:
+                room = asyncio.get_running_loop().create_future()
+                self._waiting.append(room)
+                await room
+
+    async def _acked(self, number: int) -> None:
+        """Return when the message of that number has its fate."""
+        acked = asyncio.get_running_loop().create_future()
+        self._confirming.append((number, acked))
+        await acked
 
     def _wake(self) -> None:
         acked = self._outbox.acked_count

@@ -18,7 +18,7 @@ from rota.sim.world import Machine, Process, World
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Ids, Window
 from rota.workloads.resources.relay.core import Limits, Relay, Shipment
-from rota.workloads.resources.relay.held import Budget, Emission, Held, Line
+from rota.workloads.resources.relay.held import Budget, Emission, Held, Line, Refused
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import Peer
 
@@ -102,7 +102,12 @@ class Fleet:
         """By hosts that have not died with them."""
 
         self.acked: dict[bytes, str] = {}
+        """Those of which a host was told that they are safe."""
+
         self.rejected: set[bytes] = set()
+        self.spooled: set[bytes] = set()
+        """Those that were on a disk: they count as safe, whatever the sink says later."""
+
         self._lags = {node: world.random.choice((0.0, 0.0, 0.2, 0.5)) for node in nodes}
         """Seconds by which a node's replicas are behind."""
 
@@ -249,12 +254,15 @@ class SimHost:
         self._unsent.append(message.id)
         self._fleet.emitted[message.id] = f"{resource.name} {message.key}"
 
-    def acked(self, sequence: int, may_send: bool) -> None:
-        """The relay has everything up to this batch, and reads this line, or does not."""
+    def acked(self, sequence: int, may_send: bool, refused: tuple[Refused, ...]) -> None:
+        """The relay is done with everything up to this batch, and reads this line, or does not."""
         self._may_send = may_send
+        unsafe = {each.id for each in refused}
         while self._sent and self._sent[0][0] <= sequence:
             for message_id in self._sent.popleft()[1]:
                 emission, _ = self.outbox.pop(message_id)
+                if message_id in unsafe:
+                    continue
                 self._fleet.acked[message_id] = f"{emission.message.resource} {emission.message.key}"
 
     def _connect(self) -> None:
@@ -396,10 +404,10 @@ class SimRelay:
             return
         link, end, host = known
         if host is not None:
-            link.send(end, host.acked, line.acked, not line.is_stopped)
+            link.send(end, host.acked, line.acked, not line.is_stopped, line.take_refused())
         else:
             sender = self.fleet.running[end]
-            link.send(end, sender.peer_acked, self.node, link, line.acked, line.is_stopped)
+            link.send(end, sender.peer_acked, self.node, link, line.acked, line.take_refused())
 
     def _work(self, outlet: Outlet) -> None:
         sink, disk = self._sinks[outlet.sink], self.fleet.disks[self.node][outlet.sink]
@@ -409,7 +417,7 @@ class SimRelay:
             outlet.spool_has_room()
         if messages := outlet.to_spool(30):
             self.fleet.safeguards.writing(self.core, outlet)
-            disk.append(self.process, messages, partial(self._written, outlet))
+            disk.append(self.process, messages, partial(self._written, outlet, messages))
         if most := outlet.to_read():
             self.core.was_read(outlet, disk.read(most), self.now)
         if messages := outlet.to_publish(10):
@@ -427,12 +435,13 @@ class SimRelay:
                 self.core.confirmed(outlet, [message], self.now)
         self.pump()
 
-    def _written(self, outlet: Outlet, first: int | None) -> None:
+    def _written(self, outlet: Outlet, messages: list[Message], first: int | None) -> None:
         """The disk has what it was to write, or has refused it."""
         if first is None:
             self.core.spool_refused(outlet)
             in_process(self.process, 1.0, lambda: self.core.spool_has_room(outlet))
         else:
+            self.fleet.spooled.update(message.id for message in messages)
             self.core.spooled(outlet, first)
         self.pump()
 
@@ -445,10 +454,10 @@ class SimRelay:
         while (batch := self.core.hand_over(peer, BATCH, LIMITS.bytes, self.now)) is not None:
             link.send(relay.process, relay.took, line, batch.sequence, batch.emissions, batch.age)
 
-    def peer_acked(self, node: NodeId, link: Link, sequence: int, is_stopped: bool) -> None:
-        """Another relay has what we passed on, up to this batch."""
+    def peer_acked(self, node: NodeId, link: Link, sequence: int, refused: tuple[Refused, ...]) -> None:
+        """Another relay is done with what we passed on, up to this batch."""
         if node in self._ways and self._ways[node][0] is link:
-            self.core.acked(self.core.peers[node], sequence)
+            self.core.acked(self.core.peers[node], sequence, refused)
             self.pump()
 
     def _way_lost(self, node: NodeId, link: Link) -> None:

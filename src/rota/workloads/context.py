@@ -114,7 +114,10 @@ class TaskDoor(Protocol):
     """What a task needs of the process it runs in."""
 
     async def emit(self, messages: list[Message]) -> None:
-        """Take the messages; those with `confirm` are in the sink or on disk when this returns."""
+        """Take the messages; those with `confirm` are in the sink or on disk when this returns.
+
+        Raises Rejected if one of those can never be delivered.
+        """
 
     def alive(self) -> None:
         """Note a sign of life."""
@@ -178,7 +181,10 @@ class Task(_Held[S]):
     async def emit(
         self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False
     ) -> None:
-        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life."""
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life.
+
+        With `confirm` it is in the sink, or on disk, when this returns; Rejected says why it never will be.
+        """
         await self._door.emit([Message(payload, key, to, confirm)])
 
     async def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:
@@ -212,7 +218,10 @@ class SyncTask(_Held[S]):
         self._call = call
 
     def emit(self, payload: object, key: str | int | None = None, to: str | None = None, confirm: bool = False) -> None:
-        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life."""
+        """Send one message; it leaves the fleet once, however many replicas send it. A sign of life.
+
+        With `confirm` it is in the sink, or on disk, when this returns; Rejected says why it never will be.
+        """
         self._call(self._door.emit([Message(payload, key, to, confirm)]))
 
     def emit_many(self, messages: Iterable[object], to: str | None = None, confirm: bool = False) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rota.model.errors import Rejected
 from rota.node.emitting import Aside, Emitter
 from rota.node.pipes import Emitting, pair
 from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire
-from rota.workloads.resources.relay.held import Emission
+from rota.workloads.resources.relay.held import Emission, Refused
 from tests.kit.sinks import message, numbers
 from tests.kit.waiting import eventually
 
@@ -35,8 +36,9 @@ class Peer:
     def numbers(self) -> list[int]:
         return numbers(one.message for batch in self.batches for one in batch.emissions)
 
-    def ack(self) -> None:
-        self.wire.send(Ack(self.batches[-1].sequence))
+    def ack(self, *refused: int) -> None:
+        last = self.batches[-1].sequence
+        self.wire.send(Ack(last, tuple(Refused(last, message(number).id, "no queue") for number in refused)))
 
 
 def emissions(count: int, first: int = 0) -> list[Emission]:
@@ -115,6 +117,25 @@ async def test_a_cancelled_emit_leaves_the_others_waiting_in_peace(
     await eventually(lambda: relay.numbers[10:] == [200])
     relay.ack()
     await asyncio.wait_for(other, 60)
+    emitter.close()
+    relay.wire.close()
+
+
+async def test_a_message_that_was_refused_raises_where_its_confirmation_is_waited_for(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
+    emitter, relay = Emitter(TERMS, lambda: None), Peer(sockets[1])
+    emitter.connect(sockets[0])
+    await emitter.emit(emissions(1), confirm=0)
+    one = asyncio.create_task(emitter.emit(emissions(3, first=10), confirm=3))
+    other = asyncio.create_task(emitter.emit(emissions(1, first=20), confirm=1))
+    await eventually(lambda: len(relay.numbers) == 5)
+    relay.ack(0, 11)
+    with pytest.raises(Rejected, match=r"1 of 3 messages were rejected, .*: no queue \(1\); emit them again") as error:
+        await asyncio.wait_for(one, 60)
+    assert error.value.reasons == {1: "no queue"}
+    await asyncio.wait_for(other, 60)
+    assert emitter.held == 0
     emitter.close()
     relay.wire.close()
 

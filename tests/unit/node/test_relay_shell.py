@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from rota.kit.clock import SYSTEM
+from rota.model.errors import Rejected
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
@@ -20,7 +22,7 @@ from rota.node.relay.shell import Shell
 from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
-from rota.workloads.resources.relay.held import Emission
+from rota.workloads.resources.relay.held import Emission, Refused
 from tests.kit.sinks import message, numbers
 from tests.kit.waiting import eventually
 
@@ -126,6 +128,26 @@ async def test_what_a_worker_emits_is_published_and_acked(tmp_path: Path, sink: 
         await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
 
 
+async def test_who_waits_for_a_message_that_the_sink_rejects_hears_of_it(tmp_path: Path, sink: str) -> None:
+    """Also on the node that is not the home, and a message that is emitted again is tried again."""
+    async with relays(tmp_path, A, B) as (a, b):
+        tell(BOTH, [a, b])
+        here, there = a.worker("1"), b.worker("1")
+        broker(sink).objection = lambda message: "no queue" if message.id == (1).to_bytes(16) else None
+        for worker in (here, there):
+            with pytest.raises(Rejected, match="no queue"):
+                await asyncio.wait_for(worker.emit([emission(1, sink), emission(2, sink)], confirm=2), 60)
+        broker(sink).objection = lambda message: None
+        await asyncio.wait_for(here.emit([emission(1, sink)], confirm=1), 60)
+        assert sorted(numbers(broker(sink).messages)) == [1, 2]
+
+
+def test_an_ack_of_an_earlier_release_refuses_nothing() -> None:
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode([4, 7]), type=Any_) == Ack(7)
+    longer = msgspec.msgpack.encode([4, 7, [[3, b"id", "why", "what a later release adds"]], "and more"])
+    assert msgspec.msgpack.decode(longer, type=Any_) == Ack(7, (Refused(3, b"id", "why"),))
+
+
 async def test_a_relay_that_died_knows_what_it_had_published(tmp_path: Path, sink: str) -> None:
     async with relays(tmp_path, A) as [relay]:
         tell(ALONE, [relay])
@@ -194,7 +216,8 @@ async def test_an_exclusive_task_of_an_earlier_epoch_is_refused_and_counted(tmp_
         tell(ALONE, [relay])
         relay.shell.fence(Fences((("room", THEIRS, 7),)))
         worker = relay.worker("1")
-        await worker.emit([emission(1, sink, epoch=6, exclusive=True)], confirm=1)
+        with pytest.raises(Rejected, match="earlier epoch: a later task of room has taken over"):
+            await worker.emit([emission(1, sink, epoch=6, exclusive=True)], confirm=1)
         await worker.emit([emission(2, sink, epoch=7, exclusive=True)], confirm=1)
         assert numbers(broker(sink).messages) == [2]
         await eventually(lambda: relay.status and relay.status.refused == {"earlier epoch": 1})

@@ -2,7 +2,7 @@
 
 from rota.model.ids import Instant
 from rota.workloads.resources.outbox import Outbox
-from rota.workloads.resources.relay.held import OVERHEAD, Emission
+from rota.workloads.resources.relay.held import OVERHEAD, Emission, Refused
 from tests.kit.sinks import message, numbers
 
 T0 = Instant(100.0)
@@ -31,6 +31,16 @@ def test_batches_are_numbered_and_in_order() -> None:
     assert batch(outbox, 3) == (2, [3, 4])
     assert outbox.take(3, 10**9) is None
     assert outbox.held == 5
+
+
+def test_an_ack_says_which_messages_were_refused_by_their_numbers() -> None:
+    outbox = filled(6)
+    for _ in range(3):
+        batch(outbox, 2)
+    outbox.acked(1)
+    refused = [Refused(2, message(3).id, "too large"), Refused(3, message(3).id, "of another batch")]
+    assert outbox.acked(3, refused) == {4: "too large"}
+    assert outbox.held == 0
 
 
 def test_an_ack_stands_for_all_batches_up_to_it() -> None:

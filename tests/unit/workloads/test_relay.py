@@ -10,7 +10,7 @@ from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
 from rota.sinks import Message
 from rota.workloads.resources.relay.core import Limits, Relay, Shipment
-from rota.workloads.resources.relay.held import Emission, Line
+from rota.workloads.resources.relay.held import Emission, Line, Refused
 from rota.workloads.resources.relay.outlet import Outlet
 from tests.kit.sinks import message, numbers
 
@@ -100,16 +100,42 @@ class TestFates:
         bench.confirm(published)
         assert bench.b.acked == second
 
-    def test_a_duplicate_of_a_rejected_one_is_done_with_it(self) -> None:
+    def test_a_rejection_is_reported_with_the_ack_to_all_who_handed_the_message_over(self) -> None:
         bench = Bench()
-        bench.hand(bench.a, emission(1, slot=0))
+        first = bench.hand(bench.a, emission(1, slot=0), emission(2))
         second = bench.hand(bench.b, emission(1, slot=1))
-        bench.relay.rejected(bench.outlet, bench.publish()[0], "too large", T0)
-        assert bench.b.acked == second
+        one, two = bench.publish()
+        bench.relay.rejected(bench.outlet, one, "too large", T0)
         assert bench.relay.rejections == {"too large": 1}
-        third = bench.hand(bench.b, emission(1, slot=1))
-        assert bench.b.acked == third
-        assert bench.publish() == []
+        assert bench.b.acked == second
+        assert bench.b.take_refused() == (Refused(second, one.id, "too large"),)
+        assert bench.b.take_refused() == ()
+        assert bench.a.take_refused() == ()
+        bench.confirm([two])
+        assert bench.a.acked == first
+        assert bench.a.take_refused() == (Refused(first, one.id, "too large"),)
+
+    def test_a_rejected_message_that_is_emitted_again_is_tried_again(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        bench.relay.rejected(bench.outlet, bench.publish()[0], "no queue", T0)
+        bench.a.take_refused()
+        again = bench.hand(bench.a, emission(1))
+        assert bench.a.acked < again
+        bench.confirm(bench.publish())
+        assert bench.a.acked == again
+        assert bench.a.take_refused() == ()
+
+    def test_a_message_that_is_rejected_while_it_is_written_is_reported_once(self) -> None:
+        bench = Bench()
+        batch = bench.hand(bench.a, emission(1))
+        (one,) = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        assert bench.outlet.to_spool(10) == [one]
+        bench.relay.rejected(bench.outlet, one, "no queue", T0)
+        bench.relay.spooled(bench.outlet, 1)
+        assert bench.a.take_refused() == (Refused(batch, one.id, "no queue"),)
+        assert bench.relay.is_idle
 
     def test_a_late_duplicate_is_acked_at_once_and_goes_nowhere(self) -> None:
         bench = Bench()
@@ -226,6 +252,7 @@ class TestExclusive:
         assert bench.a.acked == batch
         assert bench.publish() == []
         assert bench.relay.rejections == {"earlier epoch": 1}
+        assert [each.why for each in bench.a.take_refused()] == ["earlier epoch: a later task of room has taken over"]
 
     def test_a_later_epoch_ends_the_one_before_even_if_we_have_not_heard_of_it(self) -> None:
         bench = Bench()
@@ -372,6 +399,18 @@ class TestOtherRelays:
         bench.relay.acked(peer, handed.sequence)
         assert bench.a.acked == batch
         assert bench.relay.is_idle
+
+    def test_what_a_peer_has_rejected_is_reported_to_whoever_handed_it_over(self) -> None:
+        bench = Bench(BOTH)
+        batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
+        peer = bench.relay.peer(THERE)
+        first, second = (bench.relay.hand_over(peer, 1, 2**20, T0) for _ in range(2))
+        assert first is not None
+        assert second is not None
+        one = first.emissions[0].message
+        bench.relay.acked(peer, second.sequence, [Refused(first.sequence, one.id, "too large")])
+        assert bench.a.acked == batch
+        assert bench.a.take_refused() == (Refused(batch, one.id, "too large"),)
 
     def test_a_batch_for_a_peer_has_bounded_bytes(self) -> None:
         bench = Bench(replace(BOTH, before=()))

@@ -68,7 +68,7 @@ class Coming:
     def tell(self) -> None:
         """Send the ack, and read on or do not."""
         if self.line is not None:
-            self.wire.send(Ack(self.line.acked))
+            self.wire.send(Ack(self.line.acked, self.line.take_refused()))
             self.wire.read(not self.line.is_stopped)
 
     def refuse(self, why: str) -> None:

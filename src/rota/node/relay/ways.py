@@ -187,8 +187,8 @@ class Ways:
                 self.trouble.pop(node, None)
                 self._core.ship_again(node, self._clock.monotonic())
                 self.pass_on(self._core.peer(node))
-            case Ack(sequence=sequence):
-                self._core.acked(self._core.peer(node), sequence)
+            case Ack(sequence=sequence, refused=refused):
+                self._core.acked(self._core.peer(node), sequence, refused)
                 self._pump()
             case Shipped(version=version):
                 shipments = self._core.shipments

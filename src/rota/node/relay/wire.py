@@ -19,7 +19,7 @@ import msgspec
 from rota.kit import frames
 from rota.kit.decoding import UNREADABLE
 from rota.workloads.resources.dedup import Excerpt
-from rota.workloads.resources.relay.held import Emission
+from rota.workloads.resources.relay.held import Emission, Refused
 
 PROTOCOL = 1
 """Of what is said between relays; others are refused."""
@@ -76,9 +76,11 @@ class Batch(Record, frozen=True, tag=3):
 
 
 class Ack(Record, frozen=True, tag=4):
-    """To a sender: all batches up to this one are safe. Also a sign of life."""
+    """To a sender: all batches up to this one are done with. Also a sign of life."""
 
     sequence: int
+    refused: tuple[Refused, ...] = ()
+    """Their messages that can never be delivered, each reported once; all others are safe."""
 
 
 class Ship(Record, frozen=True, tag=5):

@@ -1,7 +1,8 @@
 """The outbox: what tasks of one worker have emitted, until the relay has acked it. Pure.
 
 Messages go to the relay in numbered batches. An ack of n stands for every batch up to n, so messages leave the outbox
-in the order they came: whoever waits for one waits until `acked_count` has reached its number. When the line breaks,
+in the order they came: whoever waits for one waits until `acked_count` has reached its number. An ack also says which
+of the messages were refused; all others are safe. When the line breaks,
 everything without an ack goes again on the next one, in order, its batches numbered afresh; the relay knows copies by
 their id.
 
@@ -10,10 +11,11 @@ rest finds its place too.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rota.model.ids import Instant
-from rota.workloads.resources.relay.held import OVERHEAD, Emission
+from rota.workloads.resources.relay.held import OVERHEAD, Emission, Refused
 
 
 class Outgoing(NamedTuple):
@@ -60,7 +62,7 @@ class Outbox:
         return self.held < self._most_messages and self._bytes < self._most_bytes
 
     def put(self, emission: Emission, now: Instant) -> int:
-        """Keep a message; its number: it is safe once `acked_count` has reached that."""
+        """Keep a message; its number: it has its fate once `acked_count` has reached that."""
         self._queue.append((emission, now))
         self._bytes += _size(emission)
         self.put_count += 1
@@ -83,12 +85,18 @@ class Outbox:
         """A batch without messages."""
         return self._hand_over([], now)
 
-    def acked(self, sequence: int) -> None:
-        """The relay has everything up to this batch."""
+    def acked(self, sequence: int, refused: Iterable[Refused] = ()) -> dict[int, str]:
+        """The relay is done with everything up to this batch; why it refused messages, by their numbers."""
+        reasons = {(each.sequence, each.id): each.why for each in refused}
+        found: dict[int, str] = {}
         while self._sent and self._sent[0].sequence <= sequence:
-            emissions = self._sent.popleft().emissions
+            batch, emissions, _ = self._sent.popleft()
+            if reasons:
+                numbered = enumerate(((batch, each.message.id) for each in emissions), self.acked_count + 1)
+                found |= {number: reasons[key] for number, key in numbered if key in reasons}
             self.acked_count += len(emissions)
             self._bytes -= sum(map(_size, emissions))
+        return found
 
     def broke(self) -> None:
         """The line is gone: what has no ack goes again."""

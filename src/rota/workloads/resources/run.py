@@ -74,7 +74,7 @@ class WayOut(Protocol):
     """Where the messages of a worker's tasks go."""
 
     async def emit(self, emissions: list[Emission], confirm: int) -> None:
-        """Keep them all; return when the first `confirm` of them are in the sink or on disk."""
+        """Keep them all; return when the first `confirm` of them are in the sink or on disk, or raise Rejected."""
 
 
 Save = Callable[[bytes], None]

@@ -7,7 +7,8 @@ thousand.
 
 A message meets its copies at the relay that the map names. There the first copy is published and the others wait for
 its fate: confirmed by the sink, on disk, or rejected. Only then are their hand-overs acked, so whoever sent them keeps
-them until they are safe. Elsewhere a message is passed on, and acked when its home has acked it.
+them until they are safe. Elsewhere a message is passed on, and acked when its home has acked it. An ack says which
+messages were rejected. Those are not remembered: one that is emitted again is tried again.
 
 When the map changes, what was not begun goes to its new home at once; what was begun ends here. A planned move then
 ships the window: the new home holds messages of that resource back until it knows which of them have been. It does not
@@ -26,7 +27,7 @@ from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap, home
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Excerpt, Tally, Window
-from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place
+from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place, Refused
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import HandOver, Peer
 from rota.workloads.resources.relay.senders import Senders, earliest
@@ -50,6 +51,9 @@ class Limits:
 
 
 LIMITS = Limits()
+
+EARLIER_EPOCH = "earlier epoch"
+"""Why a message of an exclusive task is refused when a later one has taken over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,10 +254,13 @@ class Relay:
         self._has_room(outlet)
 
     def rejected(self, outlet: Outlet, message: Message, why: str, now: Instant) -> None:
-        """The sink can never deliver this one. It is counted, and so are its copies, now and later, as duplicates."""
+        """The sink can never deliver this one. It is counted, and reported to all who handed over a copy.
+
+        Nobody can be told of one that was in the spool: its hand-overs were acked when it was safe there.
+        """
         if (held := outlet.outcome(message.id)) is not None:
             self.rejections[why] += 1
-            self._settle(held)
+            self._refuse(held, why)
             self._has_outcome(held.place, now)
         self._has_room(outlet)
 
@@ -306,11 +313,13 @@ class Relay:
         since = earliest(self._held_here(), peer.since)
         return None if since is None else max(0.0, now - since)
 
-    def acked(self, peer: Peer, sequence: int) -> None:
-        """A peer has acked what it was handed, up to this batch."""
-        for held in peer.acked(sequence):
-            self.passed_on += 1
-            self._finish(held)
+    def acked(self, peer: Peer, sequence: int, refused: Iterable[Refused] = ()) -> None:
+        """A peer has acked what it was handed, up to this batch; of these messages it says that they were rejected."""
+        reasons = {(each.sequence, each.id): each.why for each in refused}
+        for number, batch in peer.acked(sequence):
+            self.passed_on += len(batch)
+            for held in batch:
+                self._finish(held, reasons.get((number, held.emission.message.id)) if reasons else None)
         self._resume(peer.budget)
         self._touch_peer(peer)
 
@@ -412,7 +421,8 @@ class Relay:
         tally.last = now
         if emission.is_exclusive:
             if emission.epoch < place.floor:
-                self.rejections["earlier epoch"] += 1
+                self.rejections[EARLIER_EPOCH] += 1
+                batch.refuse(message_id, f"{EARLIER_EPOCH}: a later task of {place.tally.kind} has taken over")
                 self._done(batch)
                 return
             place.floor = emission.epoch
@@ -568,8 +578,17 @@ class Relay:
         self.window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
         self._finish(held)
 
-    def _finish(self, held: Held) -> None:
+    def _refuse(self, held: Held, why: str) -> None:
+        """A message can never be delivered: let all who wait for it know, and do not remember it."""
+        if not held.is_settled:
+            held.is_settled = True
+            self.window.give_back(held.emission.message.id)
+            self._finish(held, why)
+
+    def _finish(self, held: Held, refusal: str | None = None) -> None:
         for batch in held.batches:
+            if refusal is not None:
+                batch.refuse(held.emission.message.id, refusal)
             self._done(batch)
         held.batches = []
 

@@ -1,8 +1,8 @@
 """What a relay has in its hands: a message, and the hand-overs that wait for it.
 
 A hand-over is one numbered batch of a line. It is acked when each of its messages has its fate, and all batches before
-it are acked. A message waits in one place of the relay at a time; copies of it are not kept, their batches join the
-first one's.
+it are acked; with the ack its sender learns which messages were rejected. A message waits in one place of the relay at
+a time; copies of it are not kept, their batches join the first one's.
 """
 
 from collections import deque
@@ -19,6 +19,16 @@ OVERHEAD = 512
 
 CROWD = 16
 """Batches that wait for one message before those of lines that are gone are looked for."""
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True):
+    """A message of a batch that can never be delivered, as it is reported to whoever handed it over."""
+
+    sequence: int
+    """Of the batch."""
+
+    id: bytes
+    why: str
 
 
 class Emission(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -96,7 +106,8 @@ class Line:
     """Somebody who hands messages over: a host worker of this node, or another node's relay."""
 
     __slots__ = (
-        "_batches", "acked", "behind", "blockers", "heard", "is_open", "is_peer", "is_touched", "last", "sender"
+        "_batches", "acked", "behind", "blockers", "heard", "is_open", "is_peer", "is_touched", "last",
+        "refused", "sender",
     )  # fmt: skip
 
     def __init__(self, sender: str, *, is_peer: bool = False) -> None:
@@ -105,6 +116,9 @@ class Line:
 
         self.last = self.acked = 0
         """The last batch that came; the last that is acked, and all before it."""
+
+        self.refused: list[Refused] = []
+        """Messages of acked batches that were rejected, and that the sender has not been told of."""
 
         self.is_open = True
         self.is_touched = False
@@ -151,8 +165,15 @@ class Line:
         """Ack what is complete; whether there is a new ack to send."""
         before = self.acked
         while self._batches and not self._batches[0].left:
-            self.acked = self._batches.popleft().sequence
+            done = self._batches.popleft()
+            self.acked = done.sequence
+            self.refused += done.refused
         return self.acked > before
+
+    def take_refused(self) -> tuple[Refused, ...]:
+        """What the sender is to be told of with the next ack; it is not returned again."""
+        refused, self.refused = tuple(self.refused), []
+        return refused
 
     def close(self) -> None:
         """It is over: nothing comes on it any more, and nothing is told on it."""
@@ -165,12 +186,18 @@ class Line:
 class Batch:
     """Messages that were handed over together."""
 
-    __slots__ = ("left", "line", "sequence")
+    __slots__ = ("left", "line", "refused", "sequence")
 
     def __init__(self, line: Line, sequence: int, count: int) -> None:
         self.line, self.sequence = line, sequence
         self.left = count
         """Messages without a fate."""
+
+        self.refused: list[Refused] = []
+
+    def refuse(self, message_id: bytes, why: str) -> None:
+        """One of its messages can never be delivered."""
+        self.refused.append(Refused(self.sequence, message_id, why))
 
 
 class Held:

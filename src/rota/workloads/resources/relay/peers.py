@@ -72,13 +72,14 @@ class Peer:
         self._under_way.append((self._last, batch))
         return HandOver(self._last, tuple(held.emission for held in batch), age)
 
-    def acked(self, sequence: int) -> list[Held]:
-        """The messages that an ack stands for."""
-        done: list[Held] = []
+    def acked(self, sequence: int) -> list[tuple[int, list[Held]]]:
+        """The batches that an ack stands for: their numbers and messages."""
+        done: list[tuple[int, list[Held]]] = []
         while self._under_way and self._under_way[0][0] <= sequence:
-            done += self._under_way.popleft()[1]
-        self._leave(done)
-        self._sent -= len(done)
+            done.append(self._under_way.popleft())
+        for _, batch in done:
+            self._leave(batch)
+            self._sent -= len(batch)
         return done
 
     def broke(self) -> None:
