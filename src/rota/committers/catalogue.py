@@ -47,16 +47,19 @@ class Catalogue:
         return {partition: _offset(entry) for partition, entry in (await self._entries()).items()}
 
     async def publish(self, manifest: Manifest) -> Verdict:
-        """Write the manifest and move the offsets, if it is its turn."""
+        """Write the manifest and move the offsets, if it is its turn. A manifest that is there stays as it is."""
         while True:
             found = await self._entries()
             verdict = judge({partition: _offset(entry) for partition, entry in found.items()}, manifest.ranges)
             if verdict.turn is not Turn.PUBLISHED:
                 return verdict
             expect = [At(found[each.partition].key, found[each.partition].modified) for each in manifest.ranges]
+            is_new = Absent(keys.manifest(self._output, manifest.id))
             try:
-                await self._store.commit(*self._writes(manifest), expect=expect)
+                await self._store.commit(*self._writes(manifest), expect=[is_new, *expect])
             except Conflict:
+                if await self.published(manifest.id):
+                    return verdict  # by an earlier attempt whose answer was lost
                 continue  # the offsets moved meanwhile: look again
             return verdict
 

@@ -30,7 +30,7 @@ from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
 from rota.kit.files import fsync_folder
-from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
+from rota.model.errors import Denied, Invalid, NotFound, Unavailable
 from rota.model.manifest import Manifest, Offsets, Range, Segment
 from rota.model.stream import MoveRecord
 from rota.model.url import Options
@@ -167,12 +167,10 @@ class ParquetCommitter:
         own.may_be_published = True
         try:
             verdict = await self._catalogue.publish(manifest)
-        except Unknown:
+        except (Invalid, Denied, Unavailable):
+            own.may_be_published = was_unsure  # after anything else, being cancelled too, the commit may be there
             raise
-        except BaseException:
-            own.may_be_published = was_unsure
-            raise
-        if verdict.turn is Turn.THERE and was_unsure and await self._catalogue.published(own.id):
+        if verdict.turn is not Turn.PUBLISHED and was_unsure and await self._catalogue.published(own.id):
             verdict = PUBLISHED  # the answer to an earlier attempt was lost
         if verdict.turn is Turn.PUBLISHED:
             self._hand_off(own.folder)

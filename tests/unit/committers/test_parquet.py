@@ -1,5 +1,6 @@
 """What only Parquet has: files, folders by time, schemas, and a hand-off that may be cut short."""
 
+import asyncio
 import errno
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from rota.committers.port import Spoiled, Swept
 from rota.committers.verdict import Turn
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
 from rota.store import Store, open_store
+from tests.kit.committers import move
 from tests.kit.rows import STREAM, ranges, rows
 
 
@@ -238,6 +240,75 @@ async def test_a_publish_that_may_have_happened_is_not_thrown_away(store: Store,
         draft.discard()  # it does not know, so it leaves the files alone
         verdict = await committer.publish(draft, ranges((0, 0, 10)))
     assert verdict.turn is Turn.PUBLISHED
+    assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+
+
+class Slow:
+    """A store whose commits go on without those who asked for them, once they may."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.asked, self.may_commit = asyncio.Event(), asyncio.Event()
+        self.commits: list[asyncio.Task[Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, *writes: Any, **more: Any) -> Any:
+        async def arrive() -> Any:
+            await self.may_commit.wait()
+            return await self._store.commit(*writes, **more)
+
+        self.commits.append(asyncio.create_task(arrive()))
+        self.asked.set()
+        return await asyncio.shield(self.commits[-1])
+
+
+async def test_a_publish_cancelled_while_its_commit_is_under_way_keeps_its_files(
+    committer: ParquetCommitter, store: Store, root: Path
+) -> None:
+    slow = Slow(store)
+    async with open_committer(f"parquet://{root}", STREAM, slow) as own:
+        draft = own.draft("t", {0: 0})
+        draft.append(rows(0, 0, 10))
+        publishing = asyncio.create_task(own.publish(draft, ranges((0, 0, 10))))
+        await slow.asked.wait()
+        publishing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await publishing
+        draft.discard()  # as a task does that is stopped
+        assert await committer.sweep() == Swept()
+        slow.may_commit.set()
+        await asyncio.gather(*slow.commits)
+    assert await committer.committed() == {0: 10}
+    assert await committer.sweep() == Swept(handed_off=1)
+    assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+
+
+async def test_a_publish_that_was_never_sent_leaves_nothing(committer: ParquetCommitter, root: Path) -> None:
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+    with pytest.raises(Invalid, match="partition 3"):
+        await committer.publish(draft, ranges((3, 0, 10)))
+    draft.discard()
+    assert list((root / "_drafts").iterdir()) == []
+
+
+@pytest.mark.parametrize("offset", [0, 5], ids=["to its start", "into its range"])
+async def test_a_publish_of_unknown_outcome_is_found_though_offsets_were_set_by_hand_since(
+    committer: ParquetCommitter, store: Store, root: Path, offset: int
+) -> None:
+    silent = Silent(store)
+    async with open_committer(f"parquet://{root}", STREAM, silent) as own:
+        draft = own.draft("t", {0: 0})
+        draft.append(rows(0, 0, 10))
+        with pytest.raises(Unknown):
+            await own.publish(draft, ranges((0, 0, 10)))
+        await committer.move(move("a", {0: 10}, {0: offset}))
+        silent.is_silent = False
+        assert (await own.publish(draft, ranges((0, 0, 10)))).turn is Turn.PUBLISHED
+        draft.discard()
+    assert await committer.committed() == {0: offset}
     assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
 
 
