@@ -12,6 +12,7 @@ from tests.kit.harness import EtcdHarness, PostgresHarness, SqliteHarness, Store
 from tests.kit.servers import Kafka, Postgres
 from tests.kit.sources import SourceHarness
 from tests.kit.stream_places import Output, ParquetFolder, PostgresTable, SqliteTable, TrialLog, TrialTopic
+from tests.kit.stream_reloads import reload_and_verify
 from tests.kit.streams import StreamTrial, stream_trial
 from tests.kit.waiting import eventually
 
@@ -82,6 +83,12 @@ async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_goes_on(tm
         letter = json.loads(lines[0])
         assert (letter["partition"], letter["offset"]) == (1, 0)
         assert letter["error"] == "ValueError: this one cannot be read"
+
+
+async def test_reloads_of_a_stream_that_publishes_lose_and_double_nothing(tmp_path: Path) -> None:
+    found = await reload_and_verify(tmp_path, reloads=2)
+    assert found.rows == found.records
+    assert found.code == 0, found.said
 
 
 async def test_a_suspended_stream_publishes_what_it_has_and_reads_on_when_it_may(tmp_path: Path) -> None:
