@@ -60,8 +60,8 @@ class SqliteDatabase:
     async def work(self) -> AsyncIterator["SqliteWork"]:
         async with self._turn:
             work = SqliteWork(self._connection, self._translated)
-            await work.execute("BEGIN IMMEDIATE")
             try:
+                await work.execute("BEGIN IMMEDIATE")
                 yield work
                 await self._commit()
             except BaseException:
