@@ -14,7 +14,6 @@ Options: `by=day|hour|month|none` with `time=FIELD` sorts rows into folders by t
 
 import asyncio
 import contextlib
-import os
 import shutil
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles, as_table
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
-from rota.kit.files import fsync_folder
+from rota.kit.files import fsync_folder, make_folder, write_synced
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable
 from rota.model.manifest import Manifest, Offsets, Range, Segment
 from rota.model.stream import MoveRecord
@@ -59,7 +58,7 @@ async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Co
     layout = _layout(url)
     root = Path(url.path)
     try:
-        (root / DRAFTS).mkdir(parents=True, exist_ok=True)
+        make_folder(root / DRAFTS)
     except OSError as error:
         raise Denied(f"output {url}: {error.strerror}; choose another folder, or make it writable") from error
     return ParquetCommitter(root, layout, stream, Catalogue(store, stream), clock)
@@ -100,8 +99,8 @@ class ParquetDraft:
 
         label = Label(stream, task, dict(starts))
         with _told(self.folder):
-            self.folder.mkdir()
-            (self.folder / LABEL).write_bytes(msgspec.json.encode(label))
+            make_folder(self.folder)
+            write_synced(self.folder / LABEL, msgspec.json.encode(label))
         self._files = RowFiles(self.folder, self.id, layout)
 
     @property
@@ -188,11 +187,10 @@ class ParquetCommitter:
         committed = await self._catalogue.committed()
         removed = moved = 0
         for folder in _folders(self._drafts):
-            if (label := self._label(folder)) is None:
-                continue
+            # The label comes last: a power failure may take it, and the files are published all the same.
             if await self._catalogue.published(folder.name):
                 moved += self._hand_off(folder)
-            elif can_never_publish(committed, label.starts):
+            elif (label := self._label(folder)) is not None and can_never_publish(committed, label.starts):
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += 1
         return Swept(drafts=removed, handed_off=moved)
@@ -219,11 +217,8 @@ class ParquetCommitter:
     def _write_list(self, id: str, segments: Sequence[Segment]) -> str:
         path = self._root / MANIFESTS / f"{id}.json"
         with _told(path):
-            path.parent.mkdir(exist_ok=True)
-            with path.open("wb") as out:
-                out.write(msgspec.json.encode(segments))
-                out.flush()
-                os.fsync(out.fileno())
+            make_folder(path.parent)
+            write_synced(path, msgspec.json.encode(segments))
             fsync_folder(path.parent)
         return f"{MANIFESTS}/{path.name}"
 
@@ -234,7 +229,7 @@ class ParquetCommitter:
         with _told(folder), contextlib.suppress(FileNotFoundError):  # another that sweeps was faster with all of it
             for file in sorted(folder.rglob(f"*{DRAFT_SUFFIX}")):
                 place = self._root / str(file.relative_to(folder)).removesuffix(DRAFT_SUFFIX)
-                place.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(place.parent)
                 with contextlib.suppress(FileNotFoundError):  # … or with this one
                     file.rename(place)
                     moved += 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rota.kit.files import fsync_folder
+from rota.kit.files import fsync_folder, make_folder
 from rota.model.errors import Invalid
 from rota.model.manifest import Segment
 
@@ -130,7 +130,7 @@ class RowFiles:
         while len(self._open) >= MOST_OPEN:
             self._finish(next(iter(self._open)))
         folder = self._folder / place
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         path = folder / f"{self._name}-{self._files}.parquet{DRAFT_SUFFIX}"
         self._files += 1
         compression = self._layout.compression

@@ -13,6 +13,23 @@ def fsync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, and have it on disk that they are there."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    fsync_folder(folder.parent)
+
+
+def write_synced(file: Path, content: bytes) -> None:
+    """Write a file whole and have its content on disk; its folder is the caller's to sync."""
+    with file.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
 def write_secret(file: Path, text: str) -> None:
     """Write a line that nobody else may read, from the first moment on; it is there whole or not at all."""
     draft = file.with_name(f"{file.name}.new")

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -209,6 +210,51 @@ async def test_a_publish_whose_task_died_before_the_hand_off_is_finished_by_the_
         with pytest.raises(Unavailable, match="No such file"):
             await anext(output.rows())
     assert list((root / "_drafts").iterdir()) == []
+
+
+@pytest.mark.parametrize("left", [b"", b"{", None], ids=["empty", "torn", "gone"])
+async def test_a_publish_is_handed_off_though_its_label_is_lost(
+    committer: ParquetCommitter, root: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None
+) -> None:
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetCommitter, "_hand_off", lambda *_: 0)
+        await committer.publish(draft, ranges((0, 0, 10)))
+    [label] = root.rglob("draft.json")
+    label.unlink()
+    if left is not None:
+        label.write_bytes(left)
+    assert await committer.sweep() == Swept(handed_off=1)
+    assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+
+
+async def test_what_is_published_is_on_disk_with_the_folders_it_is_in(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        really(descriptor)
+
+    class Watched(Silent):
+        async def commit(self, *writes: Any, **more: Any) -> Any:
+            before.update(synced)
+            synced.clear()
+            return await self._store.commit(*writes, **more)
+
+    synced: list[Path] = []
+    before: set[Path] = set()
+    """What was on disk before the commit."""
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await published_by(f"parquet://{root}?by=day&time=at", Watched(store), [{"number": 1, "at": 0}])
+    assert set(synced) == {root, root / "day=1970-01-01"}
+    [draft] = {path for path in before if path.parent == root / "_drafts"}
+    day = draft / "day=1970-01-01"
+    assert {root.parent, root, root / "_drafts", draft / "draft.json", draft, day} < before
+    assert {path.parent for path in before if path.suffix == ".draft"} == {day}
 
 
 class Silent:
