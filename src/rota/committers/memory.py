@@ -103,7 +103,9 @@ class MemoryCommitter:
     async def counted(self, manifest: Manifest) -> int:
         return len(self._kept.get(manifest.id, ()))
 
-    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+    async def rows(
+        self, most: int | None = None, *, is_whole: bool = True
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         yield (await self.read())[:most]
 
 

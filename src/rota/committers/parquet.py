@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Output, Spoiled, Swept
+from rota.committers.port import Committer, Draft, Lost, Output, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles, as_table
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
@@ -266,10 +267,12 @@ class ParquetOutput:
     async def counted(self, manifest: Manifest) -> int:
         return await asyncio.to_thread(self._counted, manifest)
 
-    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+    async def rows(
+        self, most: int | None = None, *, is_whole: bool = True
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         left = most
         for manifest in await self._catalogue.manifests():
-            pieces = self._pieces(manifest)
+            pieces = self._pieces(manifest, () if is_whole else (Lost,))
             while (rows := await asyncio.to_thread(next, pieces, None)) is not None:
                 yield rows[:left]
                 left = None if left is None else left - len(rows)
@@ -279,31 +282,37 @@ class ParquetOutput:
     async def close(self) -> None:
         """Nothing is held open."""
 
-    def _pieces(self, manifest: Manifest) -> Iterator[list[dict[str, Any]]]:
-        for segment in self._segments(manifest):
-            with _told(self._root / segment.path), self._file(manifest, segment) as file:
-                for batch in file.iter_batches(PIECE):
-                    yield batch.to_pylist()
+    def _pieces(self, manifest: Manifest, despite: tuple[type[Lost], ...]) -> Iterator[list[dict[str, Any]]]:
+        with contextlib.suppress(*despite):
+            for segment in self._segments(manifest):
+                with contextlib.suppress(*despite), self._file(manifest, segment) as file:
+                    for batch in file.iter_batches(PIECE):
+                        yield batch.to_pylist()
 
     def _counted(self, manifest: Manifest) -> int:
         """A file that is gone has no rows."""
         found = 0
-        for segment in self._segments(manifest):
-            with contextlib.suppress(FileNotFoundError), self._file(manifest, segment) as file:
-                found += file.metadata.num_rows
+        with contextlib.suppress(Lost):
+            for segment in self._segments(manifest):
+                with contextlib.suppress(Lost), self._file(manifest, segment) as file:
+                    found += file.metadata.num_rows
         return found
 
-    def _file(self, manifest: Manifest, segment: Segment) -> pq.ParquetFile:
+    @contextlib.contextmanager
+    def _file(self, manifest: Manifest, segment: Segment) -> Iterator[pq.ParquetFile]:
         """A file of a publish, which may be handed off in this moment."""
-        try:
-            return pq.ParquetFile(self._root / DRAFTS / manifest.id / (segment.path + DRAFT_SUFFIX))
-        except FileNotFoundError:
-            return pq.ParquetFile(self._root / segment.path)
+        with _found(self._root / segment.path):
+            try:
+                file = pq.ParquetFile(self._root / DRAFTS / manifest.id / (segment.path + DRAFT_SUFFIX))
+            except FileNotFoundError:
+                file = pq.ParquetFile(self._root / segment.path)
+            with file:
+                yield file
 
     def _segments(self, manifest: Manifest) -> Sequence[Segment]:
         if manifest.file is None:
             return manifest.segments
-        with _told(self._root / manifest.file):
+        with _found(self._root / manifest.file):
             return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
 
 
@@ -323,5 +332,22 @@ def _told(path: Path) -> Iterator[None]:
         raise Unavailable(_said(path, error)) from error
 
 
+@contextlib.contextmanager
+def _found(path: Path) -> Iterator[None]:
+    """Read what is published; Lost if it is gone or damaged, Unavailable if the system does not let us."""
+    try:
+        yield
+    except (FileNotFoundError, pa.ArrowException, msgspec.DecodeError) as error:
+        raise _lost(path, error) from error
+    except OSError as error:
+        # pyarrow has no error number for what it cannot decode.
+        raise Unavailable(_said(path, error)) if error.errno else _lost(path, error) from error
+
+
+def _lost(path: Path, error: Exception) -> Lost:
+    said = "the file is gone" if isinstance(error, FileNotFoundError) else f"the file is damaged: {error}"
+    return Lost(f"output {path}: {said}; restore it, or reset the stream to read its records again")
+
+
 def _said(path: Path, error: OSError) -> str:
-    return f"output {path}: {error.strerror or error}; make room, or mend the folder"
+    return f"output {path}: {error.strerror or error}; make room, or fix the folder"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rota.committers.verdict import Verdict
-from rota.model.errors import RotaError
+from rota.model.errors import RotaError, Unavailable
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord
 
@@ -26,6 +26,10 @@ Rows: TypeAlias = "Sequence[Row] | pyarrow.RecordBatch | pyarrow.Table"
 
 class Spoiled(RotaError):
     """A draft could not be written, and is not whole any more: its records have to be read again, into another one."""
+
+
+class Lost(Unavailable):
+    """Something that was published is gone from the output, or damaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +125,11 @@ class Output(Protocol):
     async def total(self) -> int | None:
         """How many rows there are in all; None where they are counted by publish."""
 
-    def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """The rows, some at a time, at most so many of them; the oldest first where that is known."""
+    def rows(self, most: int | None = None, *, is_whole: bool = True) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """The rows, some at a time, at most `most` of them; the oldest first where that is known.
+
+        Raises Lost where rows are gone; unless `is_whole`, those are left out, and `counted` shows where.
+        """
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -18,9 +18,9 @@ import pytest
 from rota.committers import parquet, rowfiles
 from rota.committers.open import open_committer, open_output, preload
 from rota.committers.parquet import ParquetCommitter
-from rota.committers.port import Spoiled, Swept
+from rota.committers.port import Lost, Spoiled, Swept
 from rota.committers.verdict import Turn
-from rota.model.errors import Denied, Invalid, NotFound, Unavailable, Unknown
+from rota.model.errors import Denied, Invalid, NotFound, Unknown
 from rota.store import Store, open_store
 from tests.kit.committers import move
 from tests.kit.rows import STREAM, ranges, rows
@@ -207,8 +207,9 @@ async def test_a_publish_whose_task_died_before_the_hand_off_is_finished_by_the_
         assert await output.counted(manifest) == 10
         published(root)[0].unlink()
         assert await output.counted(manifest) == 0
-        with pytest.raises(Unavailable, match="No such file"):
+        with pytest.raises(Lost, match="the file is gone"):
             await anext(output.rows())
+        assert [piece async for piece in output.rows(is_whole=False)] == []
     assert list((root / "_drafts").iterdir()) == []
 
 

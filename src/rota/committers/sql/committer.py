@@ -217,7 +217,9 @@ class SqlCommitter:
         async with self._database.work() as work:
             return int((await work.fetch(f"SELECT COUNT(*) FROM {quote}{self._table}{quote}"))[0][0])
 
-    async def rows(self, most: int | None = None) -> AsyncGenerator[list[dict[str, Any]], None]:
+    async def rows(
+        self, most: int | None = None, *, is_whole: bool = True
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         """The table as a whole: it is the user's, and may have rows of others."""
         quote = self._database.quote
         names = ", ".join(f"{quote}{name}{quote}" for name in self._columns)

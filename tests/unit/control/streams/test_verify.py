@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rota.committers import parquet
 from rota.committers.open import open_committer
 from rota.control.streams.verify import Extent, Verified, verify
 from rota.model import codec, keys
@@ -114,6 +115,33 @@ async def test_files_that_are_gone_are_named(written: Written) -> None:
     next((written.folder / "out").glob("*.parquet")).unlink()
     (flaw,) = (await written.verify(Extent())).flaws
     assert flaw.endswith("0 of its 10 rows are there")
+
+
+@pytest.mark.parametrize("left", [None, b"PAR1", b""], ids=["gone", "torn", "empty"])
+async def test_every_file_that_is_gone_or_damaged_is_named_also_where_rows_are_looked_at(
+    written: Written, left: bytes | None
+) -> None:
+    written.append(0, 30)
+    for start, end in ((0, 10), (10, 20), (20, 30)):
+        await written.publish(0, start, end)
+    for path in sorted((written.folder / "out").glob("*.parquet"))[:2]:
+        path.unlink()
+        if left is not None:
+            path.write_bytes(left)
+    missing, *publishes = (await written.verify()).flaws
+    assert missing == "partition 0: records 0 to 19 are not in the output"
+    assert [flaw.partition(": ")[2] for flaw in publishes] == ["0 of its 10 rows are there"] * 2
+
+
+async def test_a_list_of_files_that_is_gone_is_named(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "LONGEST", 0)
+    written.append(0, 10)
+    await written.publish(0, 0, 10)
+    next((written.folder / "out" / "_manifests").iterdir()).unlink()
+    assert [flaw.partition(": ")[2] for flaw in (await written.verify()).flaws] == [
+        "records 0 to 9 are not in the output",
+        "0 of its 10 rows are there",
+    ]
 
 
 async def test_what_somebody_had_read_again_is_no_flaw(written: Written) -> None:
