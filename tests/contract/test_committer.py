@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rota.committers.open import open_committer, open_output
-from rota.committers.port import Committer, Swept
+from rota.committers.port import Committer, Swept, Unfit
 from rota.committers.verdict import Turn
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.stream import MoveRecord
@@ -33,6 +33,11 @@ async def shared(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: 
 
 @pytest.fixture(params=params(kind for kind in HARNESSES if kind.has_unfit_rows))
 async def choosy(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> CommitterHarness:
+    return await _prepared(request.param, servers, tmp_path)
+
+
+@pytest.fixture(params=params(kind for kind in HARNESSES if kind.is_table))
+async def tabled(request: pytest.FixtureRequest, servers: ServerPool, tmp_path: Path) -> CommitterHarness:
     return await _prepared(request.param, servers, tmp_path)
 
 
@@ -191,11 +196,62 @@ async def test_law_4_rows_that_do_not_fit_are_refused_and_the_draft_stays(
         await committer.begin({0: 0})
         draft = committer.draft("t1", {0: 0})
         draft.append(rows(0, 0, 3))
-        mixed = [{"part": 0, "number": 3, "colour": 1}, {"part": 0, "number": 4, "colour": "red"}]
+        odd = [{"part": 0, "number": 3}, {"part": 0, "number": 4, "colour": object()}]
         with pytest.raises(Invalid, match="colour"):
-            draft.append(mixed)
+            draft.append(odd)
+        with pytest.raises(Invalid, match="colour"):
+            await committer.fitted(odd)
         await committer.publish(draft, ranges((0, 0, 3)))
         assert numbers(await choosy.read(store), 0) == [0, 1, 2]
+
+
+async def test_law_4_a_draft_takes_rows_that_were_found_to_fit(
+    output: CommitterHarness, committer: Committer, store: Store
+) -> None:
+    await committer.begin({0: 0})
+    draft = committer.draft("t1", {0: 0})
+    for is_tried in (False, True):
+        assert draft.rows == 3 * is_tried
+        draft.append(await committer.fitted(rows(0, draft.rows, draft.rows + 3), is_tried=is_tried))
+        assert await output.read(store) == []
+    assert (await committer.publish(draft, ranges((0, 0, 6)))).turn is Turn.PUBLISHED
+    assert numbers(await output.read(store), 0) == list(range(6))
+
+
+# Law 6: what is refused because of a row is not published, and the row can be found
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param({"part": None, "number": 2}, id="null"),
+        pytest.param({"part": 0, "number": 5000}, id="check"),
+        pytest.param({"part": 0, "number": 1}, id="unique"),
+        pytest.param({"part": 0, "number": 2, "word": "much too long"}, id="length"),
+        pytest.param({"part": 2**70, "number": 2}, id="overflow"),
+        pytest.param({"part": 0, "number": 2, "word": object()}, id="type"),
+        pytest.param({"part": 0, "number": 2, "word": "\ud800"}, id="text"),
+    ],
+)
+async def test_law_6_a_row_that_a_table_refuses_is_unfit_and_found_by_trying(
+    tabled: CommitterHarness, store: Store, odd: dict[str, object]
+) -> None:
+    async with open_committer(tabled.url("picky"), STREAM, store) as committer:
+        await committer.begin({0: 0})
+        assert await publish(committer, (0, 0, 2)) is Turn.PUBLISHED
+        draft = committer.draft("t1", {0: 2})
+        draft.append([*rows(0, 2, 4), odd])
+        with pytest.raises(Unfit, match="a row does not fit"):
+            await committer.publish(draft, ranges((0, 2, 5)))
+        with pytest.raises(Unfit, match="a row does not fit"):
+            await committer.fitted([odd], is_tried=True)
+        sound = await committer.fitted(rows(0, 2, 4), is_tried=True)
+        assert await committer.committed() == {0: 2}
+        draft = committer.draft("t1", {0: 2})
+        draft.append(sound)
+        assert (await committer.publish(draft, ranges((0, 2, 5)))).turn is Turn.PUBLISHED
+        async with open_output(tabled.url("picky"), STREAM, store) as seen:
+            assert await seen.total() == 4
 
 
 # Law 5: of concurrent publishes of one range one wins, and other partitions are not disturbed

@@ -25,6 +25,10 @@ from tests.kit.servers import Server
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 
 
+PICKY = "CREATE TABLE picky (part INT NOT NULL, number INT UNIQUE CHECK (number < 1000), word VARCHAR(9)"
+"""A table with constraints, as far as all databases say it alike."""
+
+
 def move(id: str, before: dict[int, int], after: dict[int, int]) -> MoveRecord:
     """Offsets that somebody sets by hand."""
     return MoveRecord(id=id, stream=STREAM, before=before, after=after, by="me", why="so", at=NOON)
@@ -45,6 +49,9 @@ class CommitterHarness:
     has_unfit_rows: ClassVar[bool] = True
     """Does it refuse rows?"""
 
+    is_table: ClassVar[bool] = False
+    """Does it also have a table `picky`, whose columns have constraints?"""
+
     is_shared: ClassVar[bool] = True
     """Whether several processes can open it."""
 
@@ -55,8 +62,8 @@ class CommitterHarness:
     async def prepare(self) -> None:
         """Make what the user has to make."""
 
-    def url(self) -> str:
-        """Where it is."""
+    def url(self, table: str = "clicks") -> str:
+        """Where it is; `table` where there are tables."""
         raise NotImplementedError
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
@@ -75,7 +82,7 @@ class MemoryOutput(CommitterHarness):
         super().__init__(folder, server)
         self._name = uuid4().hex
 
-    def url(self) -> str:
+    def url(self, table: str = "clicks") -> str:
         return f"memory://{self._name}"
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
@@ -93,7 +100,7 @@ class ParquetOutput(CommitterHarness):
         """The folder."""
         return self.folder / "output"
 
-    def url(self) -> str:
+    def url(self, table: str = "clicks") -> str:
         return f"parquet://{self.path}"
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
@@ -107,13 +114,15 @@ class SqliteOutput(CommitterHarness):
     """A file."""
 
     name = "sqlite"
+    is_table = True
 
     async def prepare(self) -> None:
         with closing(sqlite3.connect(self._path)) as connection:
             connection.execute("CREATE TABLE clicks (part INTEGER, number INTEGER UNIQUE, word TEXT, extra TEXT)")
+            connection.execute(f"{PICKY}, CHECK (length(word) <= 9))")  # or it would keep words of any length
 
-    def url(self) -> str:
-        return f"sqlite:///{self._path}?table=clicks"
+    def url(self, table: str = "clicks") -> str:
+        return f"sqlite:///{self._path}?table={table}"
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
         with closing(sqlite3.connect(self._path)) as connection:
@@ -128,6 +137,7 @@ class PostgresOutput(CommitterHarness):
     """A schema on a real PostgreSQL."""
 
     name = "postgresql"
+    is_table = True
     behind = PostgresHarness
 
     async def prepare(self) -> None:
@@ -136,10 +146,11 @@ class PostgresOutput(CommitterHarness):
         await self.place.rows(
             "CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra JSONB, at TIMESTAMPTZ)"
         )
+        await self.place.rows(f"{PICKY})")
 
-    def url(self) -> str:
+    def url(self, table: str = "clicks") -> str:
         assert self.place is not None
-        return self.place.url(table="clicks")
+        return self.place.url(table=table)
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
         assert isinstance(self.place, PostgresHarness)
@@ -150,16 +161,18 @@ class MysqlOutput(CommitterHarness):
     """A database on a real MariaDB."""
 
     name = "mysql"
+    is_table = True
     behind = MysqlHarness
 
     async def prepare(self) -> None:
         assert isinstance(self.place, MysqlHarness)
         self.place.url()
         await self.place.rows("CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra TEXT) ENGINE=InnoDB")
+        await self.place.rows(f"{PICKY}) ENGINE=InnoDB")
 
-    def url(self) -> str:
+    def url(self, table: str = "clicks") -> str:
         assert self.place is not None
-        return self.place.url(table="clicks")
+        return self.place.url(table=table)
 
     async def read(self, store: Store) -> list[tuple[int, int]]:
         assert isinstance(self.place, MysqlHarness)

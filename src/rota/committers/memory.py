@@ -60,6 +60,9 @@ class MemoryCommitter:
     async def committed(self) -> dict[int, int]:
         return await self._catalogue.committed()
 
+    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> list[dict[str, Any]]:
+        return as_dicts(rows)
+
     def draft(self, task: str, starts: Offsets) -> Draft:
         return MemoryDraft(new_draft(self._clock.wall()), task)
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Lost, Output, Spoiled, Swept
-from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, RowFiles, as_table
+from rota.committers.port import Committer, Draft, Lost, Output, Rows, Spoiled, Swept
+from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, Parts, RowFiles, as_tables
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
@@ -75,7 +75,7 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
 
 def warm_up() -> None:
     """Make columns of a row. pyarrow imports pandas for its first list, if it is there: that takes half a second."""
-    as_table([{"": 0}])
+    as_tables([{"": 0}])
 
 
 def _layout(url: CommitterUrl) -> Layout:
@@ -134,6 +134,9 @@ class ParquetDraft:
         except OSError as error:
             self._spoiled = _said(self.folder, error)
             raise Spoiled(self._spoiled) from error
+        except pa.ArrowException as error:
+            self._spoiled = f"output {self.folder}: rows cannot be written: {error}; return other fields"
+            raise Spoiled(self._spoiled) from error
 
     def discard(self) -> None:
         """Remove it, unless it may be published without our knowing: then the sweep decides."""
@@ -155,6 +158,9 @@ class ParquetCommitter:
 
     async def committed(self) -> dict[int, int]:
         return await self._catalogue.committed()
+
+    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Parts:
+        return Parts(rows, self._layout)
 
     def draft(self, task: str, starts: Offsets) -> Draft:
         id = new_draft(self._clock.wall())

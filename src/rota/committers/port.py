@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rota.committers.verdict import Verdict
-from rota.model.errors import RotaError, Unavailable
+from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord
 
@@ -23,9 +23,16 @@ Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = "Sequence[Row] | pyarrow.RecordBatch | pyarrow.Table"
 """What a transform returns: rows as dicts, or a batch of columns."""
 
+Fitted: TypeAlias = Any
+"""Rows in the form in which a committer's drafts take them."""
+
 
 class Spoiled(RotaError):
     """A draft could not be written, and is not whole any more: its records have to be read again, into another one."""
+
+
+class Unfit(Invalid):
+    """The output refuses a row: a value does not fit its column, or a constraint of the table is against it."""
 
 
 class Lost(Unavailable):
@@ -54,8 +61,10 @@ class Draft(Protocol):
     def bytes(self) -> int:
         """How large they are, roughly: what limits go by."""
 
-    def append(self, rows: Rows) -> None:
-        """Add rows, all or none of them; Invalid names what does not fit. It may wait for the disk.
+    def append(self, rows: Fitted) -> None:
+        """Add rows, as they are or as `fitted` returned them, all or none; Invalid names what does not fit.
+
+        It may wait for the disk.
 
         Spoiled says that the draft is lost with all its rows: whoever tried again would publish what is left of it.
         """
@@ -75,7 +84,8 @@ class Committer(Protocol):
     4. Rows of a draft are not in the output before it is published, and all of them are from then on.
     5. Of concurrent publishes of one range, one is published, and the others are `there`. Publishes of other partitions
        do not disturb each other.
-    6. Unknown says that it may have been published: asking again tells. Unavailable and Invalid: it was not.
+    6. Unknown says that it may have been published: asking again tells. Unavailable and Invalid: it was not. Unfit:
+       because of rows, which `fitted` finds if they are refused by themselves too.
     7. `move` sets offsets if all of them are where they were before it, or raises Conflict and sets none. It is made
        once: whoever asks for a move of the same id again hears what it set, wherever the offsets have come to since.
     8. `sweep` removes only drafts that can never be published, and finishes what a dead publisher began.
@@ -86,6 +96,12 @@ class Committer(Protocol):
 
     async def committed(self) -> dict[int, int]:
         """Partition → up to where it is in the output."""
+
+    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Fitted:
+        """The rows as drafts take them; Invalid names what does not fit.
+
+        `is_tried`: also by what only the output knows, such as constraints of a table; Unfit says what is against them.
+        """
 
     def draft(self, task: str, starts: Offsets) -> Draft:
         """A new draft by a task, for records from `starts` on."""

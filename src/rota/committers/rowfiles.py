@@ -7,10 +7,11 @@ schemas. A field that is nowhere set in a file is left out of it: a column witho
 
 import contextlib
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -58,6 +59,16 @@ class _Written:
     rows: int = 0
 
 
+class Parts:
+    """Rows as columns, by the folder they belong into; Invalid names what does not fit."""
+
+    def __init__(self, rows: object, layout: Layout) -> None:
+        self._found = [part for table in as_tables(rows) if table.num_rows for part in _parts(table, layout)]
+
+    def __iter__(self) -> Iterator[tuple[str, pa.Table]]:
+        return iter(self._found)
+
+
 class RowFiles:
     """The files of one draft."""
 
@@ -71,19 +82,14 @@ class RowFiles:
         self.rows = self.bytes = 0
 
     def append(self, rows: object) -> None:
-        """Add rows: dicts, or columns."""
-        table = as_table(rows)
-        if not table.num_rows:
-            return
-        if not _without_nulls(table.schema):
-            raise Invalid("rows without a single field that is set; filter them out")
-        parts = dict(self._parts(table))  # all of them, before any is taken: a bad time refuses the whole
-        for place, part in parts.items():
+        """Add rows: dicts, columns, or parts."""
+        parts = rows if isinstance(rows, Parts) else Parts(rows, self._layout)
+        for place, part in parts:
             self._waiting.setdefault(place, []).append(part)
             self._waiting_rows[place] += part.num_rows
-        self.rows += table.num_rows
-        self.bytes += table.nbytes
-        for place in parts:
+            self.rows += part.num_rows
+            self.bytes += part.nbytes
+        for place in dict.fromkeys(place for place, _ in parts):
             if self._waiting_rows[place] >= ROW_GROUP:
                 self._write(place)
             elif len(self._waiting[place]) > MOST_PARTS:
@@ -104,16 +110,6 @@ class RowFiles:
                 written.writer.close()
         self._open.clear()
         self._waiting.clear()
-
-    def _parts(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        if self._layout.by == "none":
-            yield "", table
-            return
-        labels = _labels(table, self._layout)
-        places = labels.unique().to_pylist()
-        for place in places:
-            part = table if len(places) == 1 else table.filter(pc.equal(labels, place))
-            yield f"{self._layout.by}={place}", part
 
     def _write(self, place: str) -> None:
         del self._waiting_rows[place]
@@ -150,34 +146,79 @@ class RowFiles:
         self._done.append(Segment(path=shown, rows=written.rows, bytes=written.path.stat().st_size))
 
 
-def as_table(rows: object) -> pa.Table:
-    """Rows as columns."""
+def as_tables(rows: object) -> list[pa.Table]:
+    """Rows as columns; more than one table where rows have values of different types in a field."""
     match rows:
         case pa.Table():
-            return rows
+            return [rows]
         case pa.RecordBatch():
-            return pa.Table.from_batches([rows])
+            return [pa.Table.from_batches([rows])]
         case Sequence() if not isinstance(rows, str | bytes):
             return _from_dicts(rows)
     raise Invalid(f"rows are {type(rows).__name__}; return dicts, or a pyarrow RecordBatch")
 
 
-def _from_dicts(rows: Sequence[Any]) -> pa.Table:
+def _from_dicts(rows: Sequence[Any]) -> list[pa.Table]:
     for kind in set(map(type, rows)):
         if not issubclass(kind, Mapping):
             raise Invalid(f"a row is {kind.__name__}; each row must be a dict")
     # from_pylist looks at the first row's fields only.
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    columns = []
-    for name in names:
+    columns: dict[str, pa.Array] = {}
+    mixed: dict[str, str] = {}
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        if not isinstance(name, str):
+            raise Invalid(f"a field is named {name!r}; names of fields must be text")
         try:
-            columns.append(pa.array(_values(rows, name)))
+            columns[name] = pa.array(_values(rows, name))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            said = " ".join(str(error).split())
-            raise Invalid(
-                f'field "{name}" has values of several types, or of none that Parquet knows: {said}'
-            ) from None
-    return pa.table(columns, names=names)
+            mixed[name] = " ".join(str(error).split())
+    return _by_type(rows, mixed) if mixed else [pa.table(columns)]
+
+
+def _by_type(rows: Sequence[Any], mixed: Mapping[str, str]) -> list[pa.Table]:
+    """Rows with fields of several types, as a table for each; Invalid if the fault is not that they are mixed."""
+    alike: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in rows:
+        alike[tuple(_type(row.get(name)) for name in mixed)].append(row)
+    if len(alike) == 1:
+        name, said = next(iter(mixed.items()))
+        raise Invalid(f'field "{name}" has a value that Parquet cannot keep: {said}; return another, or leave it out')
+    return [table for some in alike.values() for table in _from_dicts(some)]
+
+
+def _type(value: object) -> object:
+    """What a value is, and what is in it: equal for values that can share a column."""
+    match value:
+        case Mapping():
+            return frozenset((name, _type(each)) for name, each in value.items())
+        case list() | tuple():
+            return (list, frozenset(map(_type, value)))
+    return type(value)
+
+
+def _parts(table: pa.Table, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+    """A table by the folders that its rows belong into."""
+    _refuse_unwritable(table.schema)
+    if layout.by == "none":
+        yield "", table
+        return
+    labels = _labels(table, layout)
+    places = labels.unique().to_pylist()
+    for place in places:
+        part = table if len(places) == 1 else table.filter(pc.equal(labels, place))
+        yield f"{layout.by}={place}", part
+
+
+@lru_cache(maxsize=100)
+def _refuse_unwritable(schema: pa.Schema) -> None:
+    """Invalid if Parquet has no way to keep such rows."""
+    kept = _without_nulls(schema)
+    if not kept:
+        raise Invalid("rows without a single field that is set; filter them out")
+    try:
+        pq.write_table(kept.empty_table(), pa.BufferOutputStream())
+    except pa.ArrowException as error:
+        raise Invalid(f"Parquet cannot keep such rows: {' '.join(str(error).split())}; return other fields") from None
 
 
 def _values(rows: Sequence[Any], name: str) -> list[Any]:
@@ -194,7 +235,7 @@ def _labels(table: pa.Table, layout: Layout) -> pa.ChunkedArray:
         raise Invalid(f'rows have no field "{layout.field}", which their folders go by; return it, or correct time=')
     times = table.column(layout.field)
     if pa.types.is_timestamp(times.type):
-        in_utc = times.cast(pa.timestamp("us", "UTC")) if times.type.tz else times.cast(pa.timestamp("us"))
+        in_utc = times.cast(pa.timestamp("us", "UTC" if times.type.tz else None), safe=False)
     else:
         in_utc = pa.chunked_array([[_time(value, layout.field) for value in times.to_pylist()]], pa.timestamp("us"))
     if in_utc.null_count:
@@ -223,21 +264,23 @@ def _time(value: object, field: str) -> datetime | None:
                 raise Invalid(f'field "{field}" is {value}; that is no time since 1970') from None
         case _:
             raise Invalid(f'field "{field}" is {type(value).__name__}; it must be a time')
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    try:
+        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    except OverflowError:
+        raise Invalid(f'field "{field}" is {found}; that is no time in UTC') from None
 
 
 def _joined(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """Neighbours with fitting schemas as one."""
-    group: list[pa.Table] = []
-    schema: pa.Schema | None = None
+    """Those with fitting schemas as one: few files, however much types change from row to row."""
+    groups: list[tuple[pa.Schema, list[pa.Table]]] = []
     for table in tables:
-        if schema is not None and not _fits(table.schema, schema):
-            yield pa.concat_tables(group)
-            group, schema = [], None
-        if schema is None:
-            schema = _without_nulls(table.schema)
-        group.append(_shaped(table, schema))
-    yield pa.concat_tables(group)
+        fitting = next((group for group in groups if _fits(table.schema, group[0])), None)
+        if fitting is None:
+            fitting = _without_nulls(table.schema), []
+            groups.append(fitting)
+        fitting[1].append(_shaped(table, fitting[0]))
+    for _, group in groups:
+        yield pa.concat_tables(group)
 
 
 def _fits(schema: pa.Schema, other: pa.Schema) -> bool:

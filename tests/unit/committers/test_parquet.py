@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,7 @@ async def test_rows_are_sorted_into_folders_by_time(store: Store, root: Path) ->
         ({"n": 1, "ts": None, "x": 1}, "is empty in a row"),
         ({"n": 1, "ts": True}, "it must be a time"),
         ({"n": 1, "ts": 1e30}, "no time since 1970"),
+        ({"n": 1, "ts": "0001-01-01T00:00:00+10:00"}, "no time in UTC"),
     ],
 )
 async def test_a_row_without_a_time_is_refused(store: Store, root: Path, row: dict[str, Any], why: str) -> None:
@@ -135,6 +137,21 @@ async def test_fields_that_change_make_another_file_and_readers_see_all(store: S
     assert duckdb.sql(query).fetchall() == [(1, None), (2, "two"), (3, None), (4, "four"), (5.5, None)]
 
 
+async def test_rows_of_several_types_in_one_batch_are_kept_in_as_many_files(store: Store, root: Path) -> None:
+    values = [1, "two", 3, None, [4], ["five"], 6, "seven"]
+    batch = [{"n": number, "x": value} for number, value in enumerate(values)]
+    await published_by(f"parquet://{root}", store, batch, batch)
+    found = [(row["n"], row.get("x")) for path in published(root) for row in pq.read_table(path).to_pylist()]
+    assert sorted(found, key=itemgetter(0)) == [each for each in enumerate(values) for _ in range(2)]
+    assert len(published(root)) == 4
+
+
+async def test_times_finer_than_microseconds_find_their_folder(store: Store, root: Path) -> None:
+    batch = pa.RecordBatch.from_pydict({"n": [1], "ts": pa.array([1], pa.timestamp("ns"))})
+    await published_by(f"parquet://{root}?by=day&time=ts", store, batch)
+    assert [path.parent.name for path in published(root)] == ["day=1970-01-01"]
+
+
 async def test_columns_are_taken_as_they_are(store: Store, root: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1, 2], pa.int16()), "at": pa.array([0, 1], pa.timestamp("ms"))})
     await published_by(f"parquet://{root}", store, batch, pa.Table.from_batches([batch]))
@@ -151,6 +168,10 @@ async def test_columns_are_taken_as_they_are(store: Store, root: Path) -> None:
         ("text", "return dicts"),
         ([{"a": object()}], '"a"'),
         ([{"a": None}], "without a single field"),
+        ([{"a": {}}], "Parquet cannot keep such rows"),
+        ([{1: 2}], "a field is named 1"),
+        ([{"a": 2**70}], '"a"'),
+        ([{"a": [1, "x"]}], '"a"'),
     ],
 )
 async def test_what_are_no_rows(committer: ParquetCommitter, batch: Any, why: str) -> None:
@@ -454,6 +475,6 @@ async def test_a_folder_that_cannot_be_made_is_told(store: Store, tmp_path: Path
 
 def test_what_pyarrow_does_only_once_is_done_before_workers_are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr(parquet, "as_table", made.append)
+    monkeypatch.setattr(parquet, "as_tables", made.append)
     preload("parquet:///out")
     assert made == [[{"": 0}]]

@@ -11,11 +11,11 @@ from uuid import uuid4
 import pytest
 
 from rota.committers.memory import MemoryCommitter, MemoryDraft
-from rota.committers.port import Spoiled
+from rota.committers.port import Spoiled, Unfit
 from rota.kit import virtual
 from rota.kit.clock import SYSTEM, Clock
 from rota.model import codec, keys
-from rota.model.errors import Unavailable
+from rota.model.errors import Invalid, Unavailable
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskState
 from rota.sources.memory import Topic, topic
@@ -277,6 +277,92 @@ async def test_a_poison_record_is_put_aside(world: World) -> None:
     status = await world.until(TaskState.READING, p0=7)
     assert (status.rows, status.dropped) == (6, {"not readable": 1})
     assert [letter.record.offset for letter in world.letters] == [3]
+
+
+async def test_a_record_whose_row_does_not_fit_is_put_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fitted(self: MemoryCommitter, rows: list[dict[str, Any]], *, is_tried: bool = False) -> Any:
+        if any("odd" in row for row in rows):
+            raise Invalid("a row is odd")
+        return rows
+
+    monkeypatch.setattr(MemoryCommitter, "fitted", fitted)
+    world.grow(0, 3)
+    world.grow(0, 1, value=b'{"odd": 1}')
+    world.grow(0, 3)
+    await world.say()
+    await world.start()
+    status = await world.until(TaskState.READING, p0=7)
+    assert (status.rows, status.dropped) == (6, {"does not fit": 1})
+    assert [(letter.record.offset, letter.error) for letter in world.letters] == [(3, "Invalid: a row is odd")]
+
+
+async def test_an_output_that_cannot_be_asked_whether_rows_fit_is_no_dead_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = 2
+
+    async def away(self: MemoryCommitter, rows: Any, *, is_tried: bool = False) -> Any:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise Unavailable("the output is away")
+        return rows
+
+    monkeypatch.setattr(MemoryCommitter, "fitted", away)
+    world.grow(0, 3)
+    await world.say()
+    await world.start()
+    status = await world.until(TaskState.READING, p0=3)
+    assert (status.rows, status.dropped, world.letters) == (3, {}, [])
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, odd: Callable[[list[dict[str, Any]]], bool]) -> None:
+    """Let the output refuse rows when they are published or tried, as a table with constraints does."""
+    publish = MemoryCommitter.publish
+
+    async def tried(self: MemoryCommitter, rows: Any, *, is_tried: bool = False) -> Any:
+        if is_tried and odd(rows):
+            raise Unfit("a row breaks a constraint")
+        return rows
+
+    async def refused(self: MemoryCommitter, draft: MemoryDraft, spans: Any) -> Any:
+        if odd(draft.content):
+            raise Unfit("a row breaks a constraint")
+        return await publish(self, draft, spans)
+
+    monkeypatch.setattr(MemoryCommitter, "fitted", tried)
+    monkeypatch.setattr(MemoryCommitter, "publish", refused)
+
+
+async def test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the_rest_is_published(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
+    world.grow(0, 3)
+    world.grow(0, 1, value=b"poison")
+    world.grow(0, 1, value=b'{"odd": 1}')
+    world.grow(0, 3)
+    world.grow(1, 2)
+    await world.say(sequences=({0: 7, 1: 1},), phase=Phase.PUBLISHING)
+    assert await (await world.start(limits=Limits(batch=2))) == ""
+    assert await world.output() == [(0, 0), (0, 1), (0, 2), (0, 5), (0, 6), (1, 0)]
+    assert await world.committer.committed() == {0: 7, 1: 1}
+    assert [letter.record.offset for letter in world.letters] == [3, 4]
+    status = await world.status()
+    assert status is not None
+    assert (status.rows, status.dropped) == (6, {"not readable": 1, "does not fit": 1})
+
+
+async def test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, lambda rows: len(rows) > 2)
+    world.grow(0, 4)
+    await world.say(sequences=({0: 4, 1: 0},), phase=Phase.PUBLISHING)
+    error = await (await world.start(limits=Limits(batch=2)))
+    assert "a row breaks a constraint" in error
+    assert "no single record" in error
+    assert (world.letters, await world.committer.committed()) == ([], {0: 0, 1: 0})
 
 
 async def test_too_many_poison_records_end_the_task(world: World) -> None:

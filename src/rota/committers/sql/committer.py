@@ -7,7 +7,7 @@ notes its ranges. What differs between databases is behind `Database`.
 """
 
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 from operator import itemgetter
@@ -17,7 +17,7 @@ import msgspec
 
 from rota.committers.catalogue import moved, new_draft
 from rota.committers.memory import as_dicts
-from rota.committers.port import Draft, Rows, Swept
+from rota.committers.port import Draft, Rows, Swept, Unfit
 from rota.committers.verdict import Turn, Verdict, judge
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
@@ -57,7 +57,7 @@ class Work(Protocol):
         """Change something."""
 
     async def insert(self, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows, as fast as this database can; Invalid if a value does not fit its column."""
+        """Add rows, as fast as this database can; Unfit if a value does not fit its column."""
 
 
 class Database(Protocol):
@@ -85,6 +85,19 @@ class Database(Protocol):
         """Let go of connections."""
 
 
+class TableRows:
+    """Rows as databases take them; Invalid names a field without a column."""
+
+    def __init__(self, rows: Rows, table: str, known: Collection[str]) -> None:
+        self.content = [{name: _plain(value) for name, value in row.items()} for row in as_dicts(rows)]
+        self.columns = dict.fromkeys(name for row in self.content for name in row)
+        if unknown := next((name for name in self.columns if name not in known), None):
+            raise Invalid(
+                f'table {table} has no column "{unknown}"; add it, or leave the field out '
+                f"(it has {', '.join(sorted(known))})"
+            )
+
+
 class TableDraft:
     """Rows in memory: a stream publishes before they are too many (`checkpoint_rows`, `checkpoint_bytes`)."""
 
@@ -103,22 +116,11 @@ class TableDraft:
     def bytes(self) -> int:
         return self._bytes
 
-    def append(self, rows: Rows) -> None:
-        taken = [{name: _plain(value) for name, value in row.items()} for row in as_dicts(rows)]
-        columns = dict.fromkeys(name for row in taken for name in row)
-        if unknown := next((name for name in columns if name not in self._known), None):
-            raise Invalid(
-                f'table {self._table} has no column "{unknown}"; add it, or leave the field out '
-                f"(it has {', '.join(sorted(self._known))})"
-            )
-        self.columns.update(columns)
-        self.content += taken
-        self._bytes += sum(_size(row) for row in taken)
-
-    def tuples(self) -> Iterable[tuple[Any, ...]]:
-        """The rows as values of `columns`."""
-        names = list(self.columns)
-        return (tuple(row.get(name) for name in names) for row in self.content)
+    def append(self, rows: "Rows | TableRows") -> None:
+        taken = rows if isinstance(rows, TableRows) else TableRows(rows, self._table, self._known)
+        self.columns.update(taken.columns)
+        self.content += taken.content
+        self._bytes += sum(_size(row) for row in taken.content)
 
     def discard(self) -> None:
         self.content.clear()
@@ -156,6 +158,14 @@ class SqlCommitter:
         async with self._database.work() as work:
             return await self._offsets(work)
 
+    async def fitted(self, rows: Rows, *, is_tried: bool = False) -> TableRows:
+        found = TableRows(rows, self._table, frozenset(self._columns))
+        if is_tried:
+            async with self._database.work() as work:
+                await self._insert(work, found.columns, found.content)
+                await work.execute("ROLLBACK")
+        return found
+
     def draft(self, task: str, starts: Offsets) -> Draft:
         return TableDraft(task, self._table, self._columns)
 
@@ -164,11 +174,20 @@ class SqlCommitter:
         async with self._database.work() as work:
             verdict = judge(await self._offsets(work), ranges)
             if verdict.turn is Turn.PUBLISHED:
-                if own.content:
-                    await work.insert(self._table, list(own.columns), own.tuples())
+                await self._insert(work, own.columns, own.content)
                 await self._set(work, {each.partition: each.end for each in ranges})
                 await self._note(work, own, ranges)
         return verdict
+
+    async def _insert(self, work: Work, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows; Unfit if the database refuses one, or its driver cannot write a value."""
+        names = list(columns)
+        if not rows:
+            return
+        try:
+            await work.insert(self._table, names, (tuple(row.get(name) for name in names) for row in rows))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise Unfit(f"table {self._table}: a row does not fit: {error}") from error
 
     async def move(self, move: MoveRecord) -> MoveRecord:
         await _have(self._database, MOVES, CREATE_MOVES)

@@ -9,7 +9,7 @@ from typing import Any
 import asyncmy
 import asyncmy.errors
 
-from rota.committers.port import Committer, Output
+from rota.committers.port import Committer, Output, Unfit
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
@@ -24,6 +24,10 @@ BATCH = 1000
 
 FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteReadError, TimeoutError)
 UNFIT = (asyncmy.errors.DataError, asyncmy.errors.IntegrityError)
+UNFIT_NUMBERS = frozenset({1054, 1364, 1526, 1644, 3819, 4025})
+"""Those that the driver takes for trouble of the server: no such column any more, no default, no partition for it, what
+a trigger refuses, and a CHECK, as MySQL and as MariaDB say it."""
+
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 
@@ -98,8 +102,8 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         said = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
-        if isinstance(error, UNFIT):
-            return Invalid(f"output {self._url}: a row does not fit: {said}")
+        if isinstance(error, UNFIT) or number in UNFIT_NUMBERS:
+            return Unfit(f"output {self._url}: a row does not fit: {said}")
         if number in ACCESS_DENIED:
             return Denied(f"output {self._url}: {said}; see password_file= and the user's rights")
         return otherwise(f"output {self._url}: {said}; is the server well?")

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from rota.committers.port import Committer, Output
+from rota.committers.port import Committer, Output, Unfit
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase
 from rota.committers.url import CommitterUrl
@@ -19,7 +19,12 @@ from rota.store.port import Store
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError, TimeoutError)
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
-UNFIT = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.UndefinedColumnError)
+UNFIT = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.UndefinedColumnError,
+    asyncpg.RaiseError,  # a trigger
+)
 
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
@@ -88,7 +93,7 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
         said = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, UNFIT):
-            return Invalid(f"output {self._url}: a row does not fit: {said}")
+            return Unfit(f"output {self._url}: a row does not fit: {said}")
         if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InsufficientPrivilegeError):
             return Denied(f"output {self._url}: {said}; see password_file= and the user's rights")
         return otherwise(f"output {self._url}: {said}; is PostgreSQL running there?")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rota.committers.port import Committer, Output
+from rota.committers.port import Committer, Output, Unfit
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import SYSTEM, Clock
@@ -16,6 +16,8 @@ from rota.model.url import Options
 from rota.store.port import Store
 
 T = TypeVar("T")
+
+UNFIT = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.DataError)
 
 PATIENCE = 10.0
 """Seconds to wait for another process that is writing."""
@@ -89,8 +91,9 @@ class SqliteDatabase:
             raise self._translated(error, otherwise) from error
 
     def _translated(self, error: sqlite3.Error, otherwise: type[RotaError] = Unavailable) -> RotaError:
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.InterfaceError | sqlite3.DataError):
-            return Invalid(f"output {self._url}: a row does not fit: {error}")
+        has_odd_type = isinstance(error, sqlite3.ProgrammingError) and "binding parameter" in str(error)
+        if isinstance(error, UNFIT) or has_odd_type:
+            return Unfit(f"output {self._url}: a row does not fit: {error}")
         return otherwise(f"output {self._url}: {error}")
 
 

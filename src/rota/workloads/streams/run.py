@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from random import random
 from typing import TypeVar
 
-from rota.committers.port import Committer, Draft
+from rota.committers.port import Committer, Draft, Unfit
 from rota.committers.verdict import Turn
 from rota.kit.backoff import delays
 from rota.kit.bell import Bell
@@ -30,6 +31,7 @@ from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
 from rota.workloads.streams.progress import Closed, Next, Progress
+from rota.workloads.streams.remake import remake
 from rota.workloads.streams.transform import DeadLetter, TooManyErrors, Transform
 from rota.workloads.streams.window import taken
 
@@ -46,7 +48,7 @@ FEW, REST = 100, 0.02
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
 
-UNREADABLE, VANISHED = "not readable", "vanished"
+UNREADABLE, UNFIT, VANISHED = "not readable", "does not fit", "vanished"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +106,9 @@ class StreamTask:
         self._put_aside, self._vanished = put_aside, vanished
         self._progress: Progress | None = None
         self._drafts: dict[int, Draft] = {}
+        self._remade: set[int] = set()
+        """Sequences that were made again, without records that the output refuses."""
+
         self._opened = clock.monotonic()
         self._bell = Bell()
         """Rings when something changed that another part should look at."""
@@ -243,7 +248,8 @@ class StreamTask:
         records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
         dropped: Counter[str] = Counter()
         shown = taken(partition, records, progress.group, dropped)
-        made = await self._transform.make(Batch(self._assigned.stream, shown, {partition: end}, batch.topic))
+        shown_batch = Batch(self._assigned.stream, shown, {partition: end}, batch.topic)
+        made = await self._transform.make(shown_batch, self._committer.fitted)
         agreed = progress.ends
         if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):
             return  # something was asked or agreed while the rows were made: they are read again, as it says
@@ -252,11 +258,16 @@ class StreamTask:
             before = draft.rows
             draft.append(rows)
             self._rows += draft.rows - before
-        if made.letters:
-            dropped[UNREADABLE] = len(made.letters)
-            self._put_aside(made.letters)
+        self._drop(UNREADABLE, made.letters)
+        self._drop(UNFIT, made.unfit)
         self._dropped += dropped
         self._move(progress, partition, end, len(records))
+
+    def _drop(self, why: str, letters: Sequence[DeadLetter]) -> None:
+        """Put records aside, and count them."""
+        if letters:
+            self._dropped[why] += len(letters)
+            self._put_aside(letters)
 
     def _go_past(self, progress: Progress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
@@ -317,6 +328,8 @@ class StreamTask:
         except (Unavailable, Unknown) as error:
             self._trouble = str(error)
             return False
+        except Unfit as error:
+            return await self._publish_the_rest(progress, sequence, error)
         except RotaError as error:
             progress.fail(f"it cannot publish: {error}")
             return True
@@ -326,6 +339,37 @@ class StreamTask:
             return False
         self._drafts.pop(sequence.number).discard()
         return True
+
+    async def _publish_the_rest(self, progress: Progress, sequence: Closed, refused: Unfit) -> bool:
+        """Make a sequence again without the records whose rows its output refuses; is there nothing to try again?"""
+        if sequence.number in self._remade:
+            progress.fail(
+                f"it cannot publish: {refused}; no single record is at fault, only several together are refused"
+            )
+            return True
+        draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
+        transform, most = self._transform.again(), self._limits.batch
+        show = partial(self._shown_again, progress.group)
+        try:
+            letters = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, most)
+        except (RotaError, TooManyErrors) as error:
+            draft.discard()
+            if not isinstance(error, Unavailable | Unknown):
+                progress.fail(f"it cannot publish: {error}")
+            self._trouble = str(error)
+            return bool(progress.error)
+        self._remade.add(sequence.number)
+        before, self._drafts[sequence.number] = self._drafts[sequence.number], draft
+        self._rows += draft.rows - before.rows
+        before.discard()
+        self._drop(UNFIT, letters)
+        return False
+
+    def _shown_again(self, group: Group, batch: Read, end: int) -> Batch:
+        """What the function saw of a batch up to `end`; what was dropped then is counted already."""
+        records = [each for each in batch.records if each.offset < end]
+        shown = taken(batch.partition, records, group, Counter())
+        return Batch(self._assigned.stream, shown, {batch.partition: min(end, batch.next)}, batch.topic)
 
     # Telling
 
