@@ -11,14 +11,16 @@ import pytest
 
 from rota.committers.open import open_committer, open_output
 from rota.committers.port import Committer, Swept, Unfit
+from rota.committers.sql import remote
 from rota.committers.verdict import Turn
-from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
 from tests.kit.committers import HARNESSES, CommitterHarness, move, numbers, params
 from tests.kit.publisher import LAST
 from tests.kit.rows import STREAM, ranges, rows
+from tests.kit.waiting import eventually
 
 
 @pytest.fixture(params=params(HARNESSES))
@@ -286,6 +288,70 @@ async def test_law_5_groups_do_not_disturb_each_other(shared: CommitterHarness, 
         found = await shared.read(store)
         for number in range(3):
             assert numbers(found, number) == list(range(number * 1000, number * 1000 + 50))
+
+
+class Hanging:
+    """A publish that stands still in the middle of its transaction, as if its process were frozen."""
+
+    def __init__(self, committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hangs = asyncio.Event()
+
+        async def stand_still(*_: object) -> None:
+            self.hangs.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(committer, "_note", stand_still)
+        self._task = asyncio.create_task(publish(committer, (0, 0, 10), task="frozen"))
+
+    async def end(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+
+async def test_law_5_a_publish_that_hangs_holds_up_neither_those_who_look_nor_other_partitions(
+    tabled: CommitterHarness, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "LOCK", 0.5)
+    async with AsyncExitStack() as stack:
+        frozen, other = [await stack.enter_async_context(open_committer(tabled.url(), STREAM, store)) for _ in range(2)]
+        await other.begin({0: 0, 1: 0})
+        hanging = Hanging(frozen, monkeypatch)
+        stack.push_async_callback(hanging.end)
+        await hanging.hangs.wait()
+        assert await other.committed() == {0: 0, 1: 0}
+        assert await other.begin({0: 7, 1: 7}) == {0: 0, 1: 0}
+        async with open_output(tabled.url(), STREAM, store) as seen:
+            assert (await seen.committed(), await seen.total()) == ({0: 0, 1: 0}, 0)
+        if not tabled.is_server:
+            return  # one transaction writes at a time
+        assert await publish(other, (1, 100, 110)) is Turn.AHEAD
+        with pytest.raises(Unavailable):
+            await publish(other, (0, 0, 5))
+        assert (await other.begin({0: 7, 1: 7, 2: 200}))[2] == 200
+        assert await publish(other, (2, 200, 210)) is Turn.PUBLISHED
+
+
+async def test_law_5_a_publish_that_hangs_is_ended_by_the_server(
+    tabled: CommitterHarness, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not tabled.is_server:
+        return  # a file has nobody who could
+    async with AsyncExitStack() as stack:
+        frozen, other = [
+            await stack.enter_async_context(open_committer(f"{tabled.url()}&timeout=1s", STREAM, store))
+            for _ in range(2)
+        ]
+        await other.begin({0: 0})
+        hanging = Hanging(frozen, monkeypatch)
+        stack.push_async_callback(hanging.end)
+        await hanging.hangs.wait()
+
+        async def published() -> bool:
+            return await publish(other, (0, 0, 5)) is Turn.PUBLISHED
+
+        await eventually(published, despite=(Unavailable, Unknown))
+        assert numbers(await tabled.read(store), 0) == list(range(5))
 
 
 # Law 7: offsets are set by hand only where somebody looked

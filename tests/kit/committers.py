@@ -59,6 +59,11 @@ class CommitterHarness:
         self.folder = folder
         self.place = self.behind(folder, server) if self.behind else None
 
+    @property
+    def is_server(self) -> bool:
+        """Is it on a server of its own?"""
+        return self.behind is not None
+
     async def prepare(self) -> None:
         """Make what the user has to make."""
 

@@ -2,8 +2,8 @@
 
 The table is the user's: its rows come from the stream's transform, field by column. The offsets stand beside it, in
 `rota_stream_offsets`, the ranges of all publishes, in `rota_stream_publishes`, and offsets that were set by hand, in
-`rota_stream_moves`. A publish locks the offsets of its partitions, judges them, inserts the rows, moves the offsets and
-notes its ranges. What differs between databases is behind `Database`.
+`rota_stream_moves`. A publish locks the offsets of its partitions and no others, judges them, inserts the rows, moves
+the offsets and notes its ranges. What differs between databases is behind `Database`.
 """
 
 import re
@@ -63,6 +63,9 @@ class Work(Protocol):
 class Database(Protocol):
     """A database with transactions."""
 
+    by_key: str
+    """What stands behind a table of which rows are locked by their keys, so that no others are."""
+
     for_update: str
     """What locks the rows that a query finds."""
 
@@ -75,8 +78,12 @@ class Database(Protocol):
     def work(self) -> AbstractAsyncContextManager[Work]:
         """A transaction, committed at the end unless something was raised.
 
-        Unknown if the commit's outcome is not known, Unavailable if nothing was changed.
+        Unknown if the commit's outcome is not known, Unavailable if nothing was changed. Locks and statements are
+        waited for up to a limit, and so does the server wait for the next statement, where there is a server.
         """
+
+    def view(self, *, is_patient: bool = False) -> AbstractAsyncContextManager[Work]:
+        """A transaction that only reads, and waits for nobody who writes; `is_patient`: a query may take any time."""
 
     async def columns(self, table: str) -> list[str]:
         """The columns of a table; none if there is no such table."""
@@ -145,18 +152,20 @@ class SqlCommitter:
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         found = await self.committed()
-        if not set(offsets) - set(found):
+        missing = sorted(set(offsets) - set(found))
+        if not missing:
             return found
         # In a transaction of its own: who inserts and then looks may wait for another that does the same.
         async with self._database.work() as work:
             query = self._database.insert_new.format(f"INTO {OFFSETS} VALUES (?, ?, ?)")
-            for partition, offset in sorted(offsets.items()):
-                await work.execute(query, self._stream, partition, offset)
+            for partition in missing:
+                await work.execute(query, self._stream, partition, offsets[partition])
         return await self.committed()
 
     async def committed(self) -> dict[int, int]:
-        async with self._database.work() as work:
-            return await self._offsets(work)
+        query = f"SELECT part, next_offset FROM {OFFSETS} WHERE stream = ?"
+        async with self._database.view() as work:
+            return _offsets(await work.fetch(query, self._stream))
 
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> TableRows:
         found = TableRows(rows, self._table, frozenset(self._columns))
@@ -172,7 +181,7 @@ class SqlCommitter:
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(TableDraft, draft)
         async with self._database.work() as work:
-            verdict = judge(await self._offsets(work), ranges)
+            verdict = judge(await self._locked(work, [each.partition for each in ranges]), ranges)
             if verdict.turn is Turn.PUBLISHED:
                 await self._insert(work, own.columns, own.content)
                 await self._set(work, {each.partition: each.end for each in ranges})
@@ -192,7 +201,7 @@ class SqlCommitter:
     async def move(self, move: MoveRecord) -> MoveRecord:
         await _have(self._database, MOVES, CREATE_MOVES)
         async with self._database.work() as work:
-            found = await self._offsets(work)
+            found = await self._locked(work, move.after)
             if (already := await self._moved(work, move.id)) is not None:
                 return already
             for partition in move.after:
@@ -208,7 +217,7 @@ class SqlCommitter:
     async def moved(self, id: str) -> MoveRecord | None:
         if not await self._database.columns(MOVES):
             return None
-        async with self._database.work() as work:
+        async with self._database.view() as work:
             return await self._moved(work, id)
 
     async def _moved(self, work: Work, id: str) -> MoveRecord | None:
@@ -224,7 +233,7 @@ class SqlCommitter:
             f"SELECT publish, part, start_offset, next_offset, row_count, task, at_ms FROM {PUBLISHES} "
             "WHERE stream = ? ORDER BY at_ms, publish, part"
         )
-        async with self._database.work() as work:
+        async with self._database.view(is_patient=True) as work:
             noted = await work.fetch(query, origin(self._stream))
         return [self._manifest(list(ranges)) for _, ranges in groupby(noted, itemgetter(0))]
 
@@ -233,7 +242,7 @@ class SqlCommitter:
 
     async def total(self) -> int:
         quote = self._database.quote
-        async with self._database.work() as work:
+        async with self._database.view(is_patient=True) as work:
             return int((await work.fetch(f"SELECT COUNT(*) FROM {quote}{self._table}{quote}"))[0][0])
 
     async def rows(
@@ -243,7 +252,7 @@ class SqlCommitter:
         quote = self._database.quote
         names = ", ".join(f"{quote}{name}{quote}" for name in self._columns)
         query = f"SELECT {names} FROM {quote}{self._table}{quote}{'' if most is None else f' LIMIT {most}'}"
-        async with self._database.work() as work:
+        async with self._database.view(is_patient=True) as work:
             found = await work.fetch(query)
         yield [dict(zip(self._columns, row, strict=True)) for row in found]
 
@@ -254,10 +263,14 @@ class SqlCommitter:
     async def close(self) -> None:
         await self._database.close()
 
-    async def _offsets(self, work: Work) -> dict[int, int]:
-        """The offsets of the whole stream: locked, and always in the same order, so that nobody waits in a circle."""
-        query = f"SELECT part, next_offset FROM {OFFSETS} WHERE stream = ? ORDER BY part {self._database.for_update}"
-        return {int(part): int(offset) for part, offset in await work.fetch(query, self._stream)}
+    async def _locked(self, work: Work, partitions: Iterable[int]) -> dict[int, int]:
+        """The offsets of these partitions, locked: always in the same order, so that nobody waits in a circle."""
+        wanted, database = sorted(partitions), self._database
+        query = (
+            f"SELECT part, next_offset FROM {OFFSETS} {database.by_key} WHERE stream = ? "
+            f"AND part IN ({', '.join('?' for _ in wanted)}) ORDER BY part {database.for_update}"
+        )
+        return _offsets(await work.fetch(query, self._stream, *wanted)) if wanted else {}
 
     async def _note(self, work: Work, draft: TableDraft, ranges: Sequence[Range]) -> None:
         """List a publish: what was in it, by whom, and when."""
@@ -317,6 +330,10 @@ def table_of(options: Options) -> str:
     if table is None or not _NAME.fullmatch(table):
         raise options.wrong(f"table={table or ''}; name the table that rows go to, in letters, digits and _")
     return table
+
+
+def _offsets(found: Iterable[tuple[Any, ...]]) -> dict[int, int]:
+    return {int(part): int(offset) for part, offset in found}
 
 
 def _plain(value: object) -> object:

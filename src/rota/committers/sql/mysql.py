@@ -1,4 +1,7 @@
-"""`mysql://user@host:3306/database?table=clicks`, for MySQL and MariaDB. The table must be InnoDB."""
+"""`mysql://user@host:3306/database?table=clicks`, for MySQL and MariaDB. The table must be InnoDB.
+
+`&timeout=60s` is how long one statement may take, and how long the server waits for the next one of a publish.
+"""
 
 import asyncio
 import ssl
@@ -10,8 +13,9 @@ import asyncmy
 import asyncmy.errors
 
 from rota.committers.port import Committer, Output, Unfit
+from rota.committers.sql import remote
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
-from rota.committers.sql.remote import PATIENCE, RemoteDatabase
+from rota.committers.sql.remote import PATIENCE, RemoteDatabase, within
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Denied, Invalid, RotaError
@@ -28,6 +32,7 @@ UNFIT_NUMBERS = frozenset({1054, 1364, 1526, 1644, 3819, 4025})
 """Those that the driver takes for trouble of the server: no such column any more, no default, no partition for it, what
 a trigger refuses, and a CHECK, as MySQL and as MariaDB say it."""
 
+UNKNOWN_VARIABLE = 1193
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 
@@ -44,10 +49,11 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
 async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
+    timeout = options.duration("timeout", remote.TIMEOUT)
     options.done()
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write mysql://user@host:3306/database?table=NAME")
-    database = MysqlDatabase(url, secret, tls=tls == "on")
+    database = MysqlDatabase(url, secret, tls=tls == "on", timeout=timeout)
     await database.refuse_without_transactions(table)
     return await prepared(database, url, stream, table, clock, create=create)
 
@@ -56,6 +62,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
     """MySQL or MariaDB."""
 
     failures = FAILURES
+    by_key = "FORCE INDEX (PRIMARY)"
     insert_new = "INSERT IGNORE {}"
     quote = "`"
     columns_query = (
@@ -65,7 +72,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
 
     async def connect(self) -> Any:
         host, port = self._url.host_and_port(3306)
-        return await asyncmy.connect(
+        connection = await asyncmy.connect(
             host=host,
             port=port,
             user=self._url.user,
@@ -76,6 +83,25 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
             connect_timeout=PATIENCE,
             ssl=ssl.create_default_context() if self._tls else None,
         )
+        try:
+            async with within(PATIENCE):
+                await self._limit(connection.cursor())
+        except BaseException:
+            self.abandon(connection)
+            raise
+        return connection
+
+    async def _limit(self, cursor: Any) -> None:
+        """A machine that is lost or frozen in the middle of a publish must not keep its locks."""
+        seconds, lock = (max(1, round(each)) for each in (self._timeout.total_seconds(), remote.LOCK))
+        await cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}")
+        try:
+            await cursor.execute(f"SET SESSION idle_transaction_timeout = {seconds}")
+        except asyncmy.errors.MySQLError as error:
+            if not error.args or error.args[0] != UNKNOWN_VARIABLE:
+                raise
+            # MySQL can end an idle connection only, which costs us a new one after a pause.
+            await cursor.execute(f"SET SESSION wait_timeout = {seconds}")
 
     def is_alive(self, connection: Any) -> bool:
         return bool(connection.connected)
@@ -83,8 +109,8 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
     def abandon(self, connection: Any) -> None:
         connection.close()
 
-    async def begin(self, connection: Any) -> "MysqlWork":
-        work = MysqlWork(connection.cursor())
+    async def begin(self, connection: Any, limit: float | None) -> "MysqlWork":
+        work = MysqlWork(connection.cursor(), limit)
         # So that looking for offsets locks those that are there, and not the gaps between them.
         await work.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         await work.execute("START TRANSACTION")
@@ -112,19 +138,22 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
 class MysqlWork:
     """One transaction."""
 
-    def __init__(self, cursor: Any) -> None:
-        self._cursor = cursor
+    def __init__(self, cursor: Any, limit: float | None) -> None:
+        self._cursor, self._limit = cursor, limit
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        await self._cursor.execute(query.replace("?", "%s"), parameters)
-        return list(await self._cursor.fetchall())
+        async with within(self._limit):
+            await self._cursor.execute(query.replace("?", "%s"), parameters)
+            return list(await self._cursor.fetchall())
 
     async def execute(self, query: str, *parameters: object) -> None:
-        await self._cursor.execute(query.replace("?", "%s"), parameters)
+        async with within(self._limit):
+            await self._cursor.execute(query.replace("?", "%s"), parameters)
 
     async def insert(self, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
         names, marks = ", ".join(f"`{name}`" for name in columns), ", ".join("%s" for _ in columns)
         query = f"INSERT INTO `{table}` ({names}) VALUES ({marks})"
         left = iter(rows)
         while batch := list(islice(left, BATCH)):
-            await self._cursor.executemany(query, batch)
+            async with within(self._limit):
+                await self._cursor.executemany(query, batch)

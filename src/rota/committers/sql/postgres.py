@@ -1,15 +1,20 @@
-"""`postgresql://user@host:5432/database?table=clicks`, with `&schema=shop` where it is not `public`. By COPY."""
+"""`postgresql://user@host:5432/database?table=clicks`, with `&schema=shop` where it is not `public`. By COPY.
+
+`&timeout=60s` is how long one statement may take, and how long the server waits for the next one of a publish.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import count
+from datetime import timedelta
+from itertools import count, islice
 from typing import Any
 
 import asyncpg
 
 from rota.committers.port import Committer, Output, Unfit
+from rota.committers.sql import remote
 from rota.committers.sql.committer import SqlCommitter, prepared, table_of
-from rota.committers.sql.remote import PATIENCE, RemoteDatabase
+from rota.committers.sql.remote import PATIENCE, RemoteDatabase, within
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Denied, Invalid, RotaError
@@ -18,6 +23,12 @@ from rota.model.url import Options
 from rota.store.port import Store
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, EOFError, TimeoutError)
+BATCH = 5000
+"""Rows in one statement: what one may take is known for a number of rows, and not for a publish of any size."""
+
+KEEPALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+"""How soon the server notices that our machine is gone: in 25 seconds instead of two hours."""
+
 _NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
 UNFIT = (
     asyncpg.DataError,
@@ -40,15 +51,14 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
 async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool) -> SqlCommitter:
     options = Options(url)
     table, secret, tls = table_of(options), password(url, options), options.choice("tls", ("off", "on"))
-    schema = options.text("schema") or "public"
+    schema, timeout = options.text("schema") or "public", options.duration("timeout", remote.TIMEOUT)
     options.done()
     if not _NAME.fullmatch(schema):
         raise options.wrong(f"schema={schema}; use letters, digits and _")
     if len(url.hosts) != 1 or len(url.path) < 2:
         raise Invalid(f"output {url}: write postgresql://user@host:5432/database?table=NAME")
-    return await prepared(
-        PostgresDatabase(url, secret, schema, tls=tls == "on"), url, stream, table, clock, create=create
-    )
+    database = PostgresDatabase(url, secret, schema, tls=tls == "on", timeout=timeout)
+    return await prepared(database, url, stream, table, clock, create=create)
 
 
 class PostgresDatabase(RemoteDatabase["PostgresWork"]):
@@ -62,8 +72,8 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
         "WHERE table_name = ? AND table_schema = current_schema() ORDER BY ordinal_position"
     )
 
-    def __init__(self, url: CommitterUrl, password: Password, schema: str, *, tls: bool) -> None:
-        super().__init__(url, password, tls=tls)
+    def __init__(self, url: CommitterUrl, password: Password, schema: str, *, tls: bool, timeout: timedelta) -> None:
+        super().__init__(url, password, tls=tls, timeout=timeout)
         self._schema = schema
 
     async def connect(self) -> Any:
@@ -76,7 +86,13 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
             database=self._url.path[1:],
             timeout=PATIENCE,
             ssl=self._tls,
-            server_settings={"application_name": "rota stream", "search_path": f'"{self._schema}"'},
+            server_settings={
+                "application_name": "rota stream",
+                "search_path": f'"{self._schema}"',
+                # A machine that is lost or frozen in the middle of a publish must not keep its locks.
+                "idle_in_transaction_session_timeout": str(round(self._timeout.total_seconds() * 1000)),
+                **KEEPALIVE,
+            },
         )
 
     def is_alive(self, connection: Any) -> bool:
@@ -85,9 +101,11 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
     def abandon(self, connection: Any) -> None:
         connection.terminate()
 
-    async def begin(self, connection: Any) -> "PostgresWork":
-        work = PostgresWork(connection)
-        await work.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+    async def begin(self, connection: Any, limit: float | None) -> "PostgresWork":
+        work = PostgresWork(connection, limit)
+        limits = {"lock_timeout": remote.LOCK, "statement_timeout": limit or 0}
+        local = "; ".join(f"SET LOCAL {name} = {round(1000 * seconds)}" for name, seconds in limits.items())
+        await work.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}")
         return work
 
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
@@ -102,17 +120,22 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
 class PostgresWork:
     """One transaction."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connection: Any, limit: float | None) -> None:
+        self._connection, self._limit = connection, limit
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in await self._connection.fetch(_numbered(query), *parameters)]
+        async with within(self._limit):
+            return [tuple(row) for row in await self._connection.fetch(_numbered(query), *parameters)]
 
     async def execute(self, query: str, *parameters: object) -> None:
-        await self._connection.execute(_numbered(query), *parameters)
+        async with within(self._limit):
+            await self._connection.execute(_numbered(query), *parameters)
 
     async def insert(self, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
-        await self._connection.copy_records_to_table(table, records=rows, columns=columns)
+        left = iter(rows)
+        while batch := list(islice(left, BATCH)):
+            async with within(self._limit):
+                await self._connection.copy_records_to_table(table, records=batch, columns=columns)
 
 
 def _numbered(query: str) -> str:

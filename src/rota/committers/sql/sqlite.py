@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +49,7 @@ async def _opened(url: CommitterUrl, stream: str, clock: Clock, *, create: bool)
 class SqliteDatabase:
     """One connection, used by one transaction at a time, in a thread."""
 
+    by_key = ""
     for_update = ""  # the transaction itself is the lock
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
     quote = '"'
@@ -58,12 +59,18 @@ class SqliteDatabase:
         self._turn = asyncio.Lock()
         self._connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
+    def work(self) -> AbstractAsyncContextManager["SqliteWork"]:
+        return self._transaction("BEGIN IMMEDIATE")
+
+    def view(self, *, is_patient: bool = False) -> AbstractAsyncContextManager["SqliteWork"]:
+        return self._transaction("BEGIN")
+
     @asynccontextmanager
-    async def work(self) -> AsyncIterator["SqliteWork"]:
+    async def _transaction(self, begin: str) -> AsyncIterator["SqliteWork"]:
         async with self._turn:
             work = SqliteWork(self._connection, self._translated)
             try:
-                await work.execute("BEGIN IMMEDIATE")
+                await work.execute(begin)
                 yield work
                 await self._commit()
             except BaseException:
