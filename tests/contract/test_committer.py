@@ -5,7 +5,9 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,10 +19,14 @@ from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
-from tests.kit.committers import HARNESSES, CommitterHarness, move, numbers, params
+from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, move, numbers, params
+from tests.kit.harness import MysqlHarness
 from tests.kit.publisher import LAST
 from tests.kit.rows import STREAM, ranges, rows
+from tests.kit.servers import ZONE
 from tests.kit.waiting import eventually
+
+BERLIN = ZoneInfo(ZONE)
 
 
 @pytest.fixture(params=params(HARNESSES))
@@ -449,3 +455,26 @@ async def test_law_10_looking_makes_nothing(output: CommitterHarness, store: Sto
         async with open_output(output.url(), STREAM, store) as seen:
             assert await seen.committed() == {}
     assert sorted(output.folder.rglob("*")) == before
+
+
+# Times
+
+
+@pytest.mark.needs("mariadb")
+@pytest.mark.parametrize("column", ["TIMESTAMP", "DATETIME"])
+async def test_a_time_is_kept_as_the_instant_it_is_wherever_the_server_stands(
+    servers: ServerPool, store: Store, tmp_path: Path, column: str
+) -> None:
+    output = await _prepared(MysqlOutput, servers, tmp_path)
+    assert isinstance(output.place, MysqlHarness)
+    await output.place.rows(f"ALTER TABLE clicks ADD COLUMN at {column} NULL")
+    twice = [datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)]
+    async with open_committer(output.url(), STREAM, store) as committer:
+        await committer.begin({0: 0})
+        draft = committer.draft("t1", {0: 0})
+        draft.append([{"number": place, "at": at.astimezone(BERLIN)} for place, at in enumerate(twice)])
+        assert (await committer.publish(draft, ranges((0, 0, 2)))).turn is Turn.PUBLISHED
+    async with output.place.raw() as run:
+        await run("SET time_zone = '+00:00'")
+        found = await run("SELECT at FROM clicks ORDER BY number")
+    assert [at.replace(tzinfo=UTC) for (at,) in found] == twice

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -27,6 +27,7 @@ from tests.kit.waiting import Recorder, eventually, renewed
 
 on_sql = pytest.mark.parametrize("harness", params([PostgresHarness, MysqlHarness]), indirect=True)
 on_postgresql = pytest.mark.parametrize("harness", params([PostgresHarness]), indirect=True)
+on_mysql = pytest.mark.parametrize("harness", params([MysqlHarness]), indirect=True)
 on_victims = pytest.mark.parametrize("victim", params([PostgresHarness, MysqlHarness]), indirect=True)
 
 TTL = timedelta(seconds=3)
@@ -193,6 +194,41 @@ async def test_a_step_of_the_clock_ends_no_live_lease_and_spares_no_dead_one(
         await seen.until(lambda: len(seen.commits) == 2)
         assert deadline <= time.monotonic() <= deadline + SOON
     assert seen.changes == [{"/dead": None}, {"/live": None}]
+
+
+AUTUMN = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in range(3)]
+"""Around the hour that comes twice where the server stands: 2:30 in the morning, 2:30 again, 3:30."""
+
+PLAIN = "plain"
+"""A user with rights on its tables alone, for whom `init_connect` counts."""
+
+
+@asynccontextmanager
+async def time_held(harness: MysqlHarness, at: datetime) -> AsyncIterator[str]:
+    """Inside, MariaDB's clock stands still at an instant for the user whose login comes back."""
+    harness.url()  # its database is there from now on
+    async with harness.raw() as run:
+        await run(f"CREATE USER IF NOT EXISTS '{PLAIN}'@'%' IDENTIFIED BY '{PASSWORD}'")
+        await run(f"GRANT ALL ON `{harness.space}`.* TO '{PLAIN}'@'%'")
+        await run(f"SET GLOBAL init_connect = 'SET timestamp = {at.timestamp()}'")
+        try:
+            yield f"{PLAIN}:{PASSWORD}"
+        finally:
+            await run("SET GLOBAL init_connect = ''")
+
+
+@on_mysql
+@pytest.mark.parametrize("at", AUTUMN, ids=str)
+async def test_the_clock_is_right_in_the_hour_that_comes_twice(harness: MysqlHarness, at: datetime) -> None:
+    async with time_held(harness, at) as login, open_store(harness.url(login=login)) as store:
+        assert await harness.rows("SELECT @@system_time_zone") in ([("CET",)], [("CEST",)])
+        assert await store.now() == at
+
+
+@on_sql
+async def test_the_clock_does_not_depend_on_the_zone_of_the_server(store: Store) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    assert before <= await store.now() <= datetime.now(UTC) + timedelta(seconds=1)
 
 
 # Locks

@@ -47,6 +47,9 @@ GUARDED = "guarded"
 CONNECTIONS = 200
 """How many a database server takes."""
 
+ZONE = "Europe/Berlin"
+"""Where a database server stands: in a zone with summer time, so that whatever depends on the server's zone shows."""
+
 
 def free_port() -> int:
     """A port nobody listens on, from below the range the kernel gives to outgoing connections.
@@ -212,7 +215,7 @@ class Database(Server):
     """A server with a folder of data: made at its first start, removed in the end."""
 
     def __init__(self, argv: Sequence[object], base: Path, name: str, port: int) -> None:
-        super().__init__(argv, base, name, port)
+        super().__init__(argv, base, name, port, {**os.environ, "TZ": ZONE})
         self.data = base / "data"
 
     def __exit__(self, *_: object) -> None:

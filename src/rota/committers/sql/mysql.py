@@ -6,6 +6,7 @@
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -81,6 +82,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=PATIENCE,
+            init_command="SET time_zone = '+00:00'",  # else a TIMESTAMP is read as local time of the server
             ssl=ssl.create_default_context() if self._tls else None,
         )
         try:
@@ -156,4 +158,11 @@ class MysqlWork:
         left = iter(rows)
         while batch := list(islice(left, BATCH)):
             async with within(self._limit):
-                await self._cursor.executemany(query, batch)
+                await self._cursor.executemany(query, [tuple(map(_stored, row)) for row in batch])
+
+
+def _stored(value: object) -> object:
+    """A value as the driver takes it: it leaves out the zone of a time, so that time must be UTC."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value

@@ -115,7 +115,8 @@ POSTGRESQL = Dialect(
 
 MYSQL = Dialect(
     name="mysql",
-    now_ms="CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    # Not by NOW: an hour of local time comes twice when summer time ends, and which of the two it is cannot be told.
+    now_ms="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)",
     bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
     or_keep="ON DUPLICATE KEY UPDATE place = VALUES(place)",
     or_update=(
