@@ -3,9 +3,11 @@
 SQL stores keep logs in their own database; memory and etcd have a folder for them.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pytest
 
@@ -13,7 +15,15 @@ from rota.model.errors import Denied, Invalid, Unavailable
 from rota.store import Store, open_store
 from rota.store.logs.open import folder_of, open_logs
 from rota.store.logs.port import CHUNK, LogChunk, Logs
-from tests.kit.harness import MysqlHarness, PostgresHarness, StoreHarness, params
+from rota.store.sql.log import LogStore
+from rota.store.sql.run_logs import MOST, SqlLogs
+from rota.store.sql.steps import Driver, Query, Step, Steps
+from tests.kit.clearing import clear_beside_a_writer
+from tests.kit.harness import MysqlHarness, PostgresHarness, SqliteHarness, StoreHarness, params
+
+T = TypeVar("T")
+
+on_sql = pytest.mark.parametrize("harness", params([SqliteHarness, PostgresHarness, MysqlHarness]), indirect=True)
 
 NOW = datetime.now(UTC)
 
@@ -106,6 +116,62 @@ async def test_law_5_old_logs_are_found(logs: Logs) -> None:
     assert await logs.older(NOW - timedelta(hours=1), 10) == []
     assert sorted(await logs.older(NOW + timedelta(hours=1), 10)) == ["job/1", "y" * 300]
     assert len(await logs.older(NOW + timedelta(hours=1), 1)) == 1
+
+
+class Counting:
+    """A driver that notes how many rows each transaction changes, and fails where a test says."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.asked: list[int] = []
+        self.fails_at = -1
+
+    def keys_parameter(self, keys: Sequence[str]) -> object:
+        return self._driver.keys_parameter(keys)
+
+    async def write(self, steps: Callable[[], Steps[T]]) -> T:
+        if len(self.asked) == self.fails_at:
+            raise Unavailable("the database is away")
+        asked = [step for step in _steps(steps()) if isinstance(step, Query) and step.name == "forget_output"]
+        self.asked += [int(str(step.parameters[-1])) for step in asked]
+        return await self._driver.write(steps)
+
+
+def _steps(steps: Steps[T]) -> Iterator[Step]:
+    """The steps of a transaction whose queries find nothing."""
+    with suppress(StopIteration):
+        step = next(steps)
+        while True:
+            yield step
+            step = steps.send([])
+
+
+@on_sql
+async def test_law_5_forgetting_takes_few_rows_at_a_time_and_goes_on_where_it_failed(store: Store) -> None:
+    assert isinstance(store, LogStore)
+    driver = Counting(store.driver)
+    logs, runs = SqlLogs(cast(Driver, driver)), [f"job/{number}" for number in range(20)]
+    for run in (*runs, "kept"):
+        await SqlLogs(store.driver).append([chunk(place * 10, b"ten bytes.", run=run) for place in range(9)])
+    driver.fails_at = 2
+    with pytest.raises(Unavailable):
+        await logs.forget(runs)
+    assert any([await SqlLogs(store.driver).read(run, 1) for run in runs])
+    driver.fails_at = -1
+    await logs.forget(runs)
+    assert not any([await SqlLogs(store.driver).read(run, 1) for run in runs])
+    assert len(await SqlLogs(store.driver).read("kept", 1)) == 90
+    assert len(driver.asked) > 2
+    assert max(driver.asked) <= MOST
+
+
+@on_sql
+async def test_law_5_another_process_keeps_its_lease_and_writes_while_much_is_forgotten(
+    harness: StoreHarness, tmp_path: Path
+) -> None:
+    cleared = await clear_beside_a_writer(harness.url(), 30 * 2**20, tmp_path, ttl="60s")
+    assert (cleared.runs, cleared.left, cleared.leases_lost) == (3, 0, 0)
+    assert cleared.commits > 1
 
 
 async def test_law_6_a_chunk_that_is_too_large_is_refused_with_its_company(logs: Logs) -> None:

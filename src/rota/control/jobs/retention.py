@@ -4,13 +4,16 @@ Each visit looks at some jobs and goes on where the last one stopped: at the old
 are. Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that
 with the run is no loss.
 
-Output goes with its run. Where a node was killed in between, or somebody deleted a run by hand, it goes when it is so
-old that its run cannot be there any more; every node looks after that, for each may keep output on its own disk.
+Output goes just before its run, so that a visit that fails or is killed half-way is resumed by the next one. Output
+of a run that was deleted by hand, or that was written after it was forgotten, goes when it is so old that its run
+cannot be there any more; every node looks after that, for each may keep output on its own disk.
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from random import random
 
 from rota.decide.jobs.retention import doomed
 from rota.model import keys
@@ -44,13 +47,11 @@ LOGS = 1000
 
 async def keep_runs(store: Store, logs: Logs, config: JobsConfig) -> None:
     """Clear old runs and their output away again and again, for ever."""
-    old = OldRuns(store, most=config.per_job, keep=config.keep)
+    old = OldRuns(store, most=config.per_job, keep=config.keep, forget=logs.forget)
     while True:
         await asyncio.sleep(EVERY)
         try:
-            gone = await old.visit(await store.now())
-            for start in range(0, len(gone), LOGS):
-                await logs.forget(gone[start : start + LOGS])
+            await old.visit(await store.now())
         except (Unavailable, Unknown) as error:
             log.debug("old runs not cleared", extra={"why": str(error)})
 
@@ -58,7 +59,7 @@ async def keep_runs(store: Store, logs: Logs, config: JobsConfig) -> None:
 async def keep_logs(store: Store, logs: Logs, config: JobsConfig) -> None:
     """Forget output whose run cannot be there any more, again and again, for ever."""
     while True:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(LOOK * (0.5 + random()))  # not all nodes at once: most of them share their output
         try:
             await forget_left(store, logs, await store.now() - config.keep - LEFT)
         except (Unavailable, Unknown) as error:
@@ -77,11 +78,22 @@ async def forget_left(store: Store, logs: Logs, before: datetime) -> list[str]:
             return forgotten
 
 
+async def _no_output(runs: Sequence[str]) -> None:
+    """Where no output is kept."""
+
+
 class OldRuns:
     """Where the last visit stopped."""
 
-    def __init__(self, store: Store, *, most: int, keep: timedelta) -> None:
-        self._store, self._most, self._keep = store, most, keep
+    def __init__(
+        self,
+        store: Store,
+        *,
+        most: int,
+        keep: timedelta,
+        forget: Callable[[Sequence[str]], Awaitable[None]] = _no_output,
+    ) -> None:
+        self._store, self._most, self._keep, self._forget = store, most, keep, forget
         self._after: Key | None = None
         self._seen = 0
 
@@ -113,7 +125,9 @@ class OldRuns:
         self._seen += len(found)
         going = doomed(found, now, most=self._most, keep=self._keep)
         for start in range(0, len(going), BATCH):
-            await self._store.commit(*(Delete(key) for key in going[start : start + BATCH]))
+            batch = going[start : start + BATCH]
+            await self._forget([keys.run_of(key) for key in batch])
+            await self._store.commit(*map(Delete, batch))
         if going:
             log.debug("runs cleared", extra={"job": job, "runs": len(going)})
         return [keys.run_of(key) for key in going]

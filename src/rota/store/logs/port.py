@@ -46,7 +46,8 @@ class Logs(Protocol):
         """Has the end of the log been appended?"""
 
     async def forget(self, runs: Sequence[str]) -> None:
-        """Drop the logs of runs."""
+        """Drop the logs of runs. However large they are, others can write meanwhile. What fails half-way is resumed by
+        forgetting the runs again."""
 
     async def older(self, than: datetime, limit: int) -> list[str]:
         """Runs with a log whose first chunk is older, the oldest first."""

@@ -14,7 +14,7 @@ from itertools import count
 
 _WORDS = (
     *("now_ms", "bump", "or_update", "or_keep", "keys", "for_update"),
-    *("log_rows", "live_rows", "log_places"),
+    *("log_rows", "live_rows", "log_places", "forget_output"),
 )
 _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^--|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -35,6 +35,9 @@ class Dialect:
 
     or_keep: str
     """What an insertion of a piece of a run's log does when that is there."""
+
+    forget_output: str
+    """Delete output of some runs: at most as many rows as its last parameter says."""
 
     keys: str
     """A parenthesised list made from one parameter."""
@@ -87,6 +90,10 @@ SQLITE = Dialect(
     bump=RETURNING_BUMP,
     or_update=ON_CONFLICT,
     or_keep="ON CONFLICT DO NOTHING",
+    forget_output=(
+        "DELETE FROM rota_run_log WHERE rowid IN "
+        "(SELECT rowid FROM rota_run_log WHERE run IN (SELECT value FROM json_each(?)) LIMIT ?)"
+    ),
     keys="(SELECT value FROM json_each(?))",
     keys_parameter=json.dumps,
     for_update="",
@@ -103,6 +110,10 @@ POSTGRESQL = Dialect(
     ),
     or_update=ON_CONFLICT,
     or_keep="ON CONFLICT DO NOTHING",
+    forget_output=(
+        "DELETE FROM rota_run_log WHERE ctid = ANY "
+        "(ARRAY(SELECT ctid FROM rota_run_log WHERE run = ANY (?::text[]) LIMIT ?))"
+    ),
     keys="(SELECT unnest(?::text[]))",
     keys_parameter=list,
     # One execution for all rows: for each row alone the server would prepare, plan and check anew.
@@ -119,6 +130,7 @@ MYSQL = Dialect(
     now_ms="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)",
     bump="UPDATE rota_counter SET revision = LAST_INSERT_ID(revision + ?) WHERE id = 1",
     or_keep="ON DUPLICATE KEY UPDATE place = VALUES(place)",
+    forget_output="DELETE FROM rota_run_log WHERE run IN ? ORDER BY run, attempt, place LIMIT ?",
     or_update=(
         "ON DUPLICATE KEY UPDATE value = VALUES(value), "
         "created = VALUES(created), modified = VALUES(modified), lease = VALUES(lease)"

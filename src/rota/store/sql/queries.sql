@@ -114,7 +114,10 @@ WHERE run = ? AND attempt = ? AND place > ? AND place <= ? ORDER BY place
 SELECT 1 FROM rota_run_log WHERE run = ? AND attempt = ? AND is_last = 1 LIMIT 1
 
 -- name: forget_output
-DELETE FROM rota_run_log WHERE run IN {keys}
+{forget_output}
+
+-- name: output_is_there
+SELECT 1 FROM rota_run_log WHERE run IN {keys} LIMIT 1
 
 -- name: old_output
 SELECT run, MIN(at_ms) AS oldest FROM rota_run_log WHERE place = 0 AND at_ms < ?

@@ -1,5 +1,10 @@
-"""Run logs in the tables of a SQL store: the same database, the same connections, none of its revisions."""
+"""Run logs in the tables of a SQL store: the same database, the same connections, none of its revisions.
 
+Forgetting takes a few rows at a time, and rests in between for as long as that took. One large DELETE would hold
+SQLite's only write lock until leases end, and run into the time-out of a server, which then takes all of it back.
+"""
+
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -8,6 +13,12 @@ from rota.store.logs import rules
 from rota.store.logs.port import CHUNK, LogChunk
 from rota.store.sql.steps import Batch, Driver, Query, Row, Steps
 from rota.store.sql.transactions import KeysParameter
+
+FEWEST, MOST = 4, 1024
+"""Rows that one transaction forgets, at least and at most; of at most 64 KiB each."""
+
+SHORT, LONG = 0.02, 0.1
+"""Seconds: a portion that takes less is followed by a larger one, a portion that takes longer by a smaller one."""
 
 
 class SqlLogs:
@@ -28,14 +39,26 @@ class SqlLogs:
         return await self._driver.read(partial(_is_whole, run, attempt), alone=True)
 
     async def forget(self, runs: Sequence[str]) -> None:
-        if runs:
-            await self._driver.write(partial(_forget, runs, self._driver.keys_parameter))
+        rows, is_left, clock = FEWEST, bool(runs), asyncio.get_running_loop().time
+        while is_left:
+            began = clock()
+            is_left = await self._driver.write(partial(_forget, runs, rows, self._driver.keys_parameter))
+            took = clock() - began
+            rows = next_portion(rows, took)
+            await asyncio.sleep(max(SHORT, took) if is_left else 0.0)
 
     async def older(self, than: datetime, limit: int) -> list[str]:
         return await self._driver.read(partial(_older, _milliseconds(than), limit), alone=True)
 
     async def close(self) -> None:
         """The driver is the store's."""
+
+
+def next_portion(rows: int, took: float) -> int:
+    """How many rows to forget at once after `rows` took `took` seconds."""
+    if took < SHORT:
+        return min(MOST, 2 * rows)
+    return max(FEWEST, rows // 2) if took > LONG else rows
 
 
 def _row(chunk: LogChunk) -> Row:
@@ -65,8 +88,11 @@ def _is_whole(run: str, attempt: int) -> Steps[bool]:
     return bool((yield Query("output_is_whole", (run, attempt))))
 
 
-def _forget(runs: Sequence[str], keys_parameter: KeysParameter) -> Steps[None]:
-    yield Query("forget_output", (keys_parameter(list(runs)),))
+def _forget(runs: Sequence[str], rows: int, keys_parameter: KeysParameter) -> Steps[bool]:
+    """Forget some rows; is there anything left?"""
+    those = keys_parameter(list(runs))
+    yield Query("forget_output", (those, rows))
+    return bool((yield Query("output_is_there", (those,))))
 
 
 def _older(than_ms: int, limit: int) -> Steps[list[str]]:

@@ -1,6 +1,7 @@
 """Output goes with its run, and is not left behind."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rota.control.jobs import retention
 from rota.control.jobs.retention import OldRuns, forget_left, keep_runs
 from rota.model import keys
 from rota.model.config import JobsConfig
+from rota.model.errors import Unavailable
 from rota.model.job import run_id
 from rota.store import Put, open_store
 from rota.store.logs.folder import FolderLogs
@@ -36,6 +38,31 @@ async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.Monk
         assert await store.get(keys.run(runs[0])) is None
         assert await logs.read(runs[1], 1) == b"said"
         clearing.cancel()
+
+
+async def test_output_goes_before_its_run_so_that_a_visit_that_failed_is_gone_on_with(tmp_path: Path) -> None:
+    class Flaky(FolderLogs):
+        is_away = True
+
+        async def forget(self, runs: Sequence[str]) -> None:
+            if self.is_away:
+                await super().forget(runs[:1])
+                raise Unavailable("the place is away")
+            await super().forget(runs)
+
+    async with open_store("memory://fails-half-way") as store:
+        logs = Flaky(tmp_path)
+        runs = [run_id("report", NOW - timedelta(days=days)) for days in (40, 41, 42)]
+        for run in runs:
+            await store.commit(Put(keys.run(run), b"{}"))
+            await logs.append([LogChunk(run, 1, 0, b"said", NOW, is_last=True)])
+        old = OldRuns(store, most=1000, keep=timedelta(days=30), forget=logs.forget)
+        with pytest.raises(Unavailable):
+            await old.visit(NOW)
+        assert [bool(await store.get(keys.run(run))) for run in runs] == [True] * 3
+        logs.is_away = False
+        assert sorted(await old.visit(NOW)) == sorted(runs)
+        assert [await logs.read(run, 1) for run in runs] == [b""] * 3
 
 
 async def test_output_that_was_left_goes_unless_its_run_still_lives(tmp_path: Path) -> None:
