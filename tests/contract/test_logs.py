@@ -187,8 +187,18 @@ async def test_law_6_a_chunk_that_is_too_large_is_refused_with_its_company(logs:
     assert await whole(logs, "good") == b""
 
 
+async def test_law_7_what_is_held_is_counted(logs: Logs) -> None:
+    assert await logs.held() == 0
+    for number in range(250):
+        await logs.append([chunk(0, b"12345", run=f"job/{number}"), chunk(5, b"678", run=f"job/{number}")])
+    await logs.append([chunk(5, b"678", run="job/1"), chunk(0, b"x", run="job/1", attempt=2, is_last=True)])
+    assert (await logs.held(), await logs.held("job/1"), await logs.held("none")) == (2001, 9, 0)
+    await logs.forget([f"job/{number}" for number in range(1, 250)])
+    assert await logs.held() == 8
+
+
 @pytest.mark.parametrize("victim", params([PostgresHarness, MysqlHarness]), indirect=True)
-async def test_law_7_a_server_that_is_away_is_told_so(victim: StoreHarness, tmp_path: Path) -> None:
+async def test_law_8_a_server_that_is_away_is_told_so(victim: StoreHarness, tmp_path: Path) -> None:
     async with open_store(victim.url(timeout="1s")) as store:
         logs = open_logs(None, victim.url(), store, tmp_path / "own")
         await logs.append([chunk(0, b"a")])

@@ -87,7 +87,7 @@ def take_part(
 def chores(duties: asyncio.TaskGroup, state: NodeState, term: Term, config: JobsConfig) -> None:
     """What one node does for all: the leader."""
     assert state.logs is not None  # they are opened with the store
-    duties.create_task(keep_runs(term.store, state.logs, config), name="old runs")
+    duties.create_task(keep_runs(term.store, state.logs, config, state.journal.tell), name="old runs")
     duties.create_task(Undeclared(term.store, state.journal.tell).run(), name="undeclared jobs")
 
 

@@ -298,7 +298,7 @@ class _Node:
                 ]
                 own = self._folder.path / "logs"
                 state.logs = open_logs(self._settings.jobs.logs, self._settings.node.store, store, own)
-                old_logs = keep_logs(store, state.logs, self._settings.jobs)
+                old_logs = keep_logs(store, state.logs, self._settings.jobs, state.journal.tell)
                 writing.append(parts.create_task(old_logs, name="old output"))
                 if state.runtime is not None:
                     writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))

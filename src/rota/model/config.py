@@ -270,6 +270,9 @@ class JobsConfig(Section):
     log_bytes: Size = Size(10 * 2**20)
     """How much of an attempt's output is kept: half from its beginning, half from its end."""
 
+    kept_bytes: Size = Size(4 * 2**30)
+    """How much output is kept of all runs together; the output of the oldest goes first. Looked at each minute."""
+
     logs: Url | None = field(default=None, metadata={"default": "the store if it is SQL, else a folder in data"})
     """Where output is kept: folder:///srv/rota, a folder that all nodes share."""
 
@@ -277,6 +280,7 @@ class JobsConfig(Section):
         _check_positive("runs.keep", self.keep)
         _check_count("runs.per_job", self.per_job, least=1)
         _check_count("runs.log_bytes", self.log_bytes, least=1024)
+        _check_count("runs.kept_bytes", self.kept_bytes, least=1024)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -332,6 +332,12 @@ KINDS: Mapping[str, Kind] = {
         "A node told what an attempt came to after that was given up; it is kept with the run, and changes nothing.",
         {"attempt": "which attempt", "state": "what it came to", "final": "what the run is"},
     ),
+    "run.trimmed": Kind(
+        Severity.WARNING,
+        "output of the oldest runs, up to {subject}, was dropped to make room",
+        "The output of all runs together was more than `runs.kept_bytes`; the runs themselves are still there.",
+        {"runs": "how many runs lost their output", "bytes": "how much that was", "most": "how much is kept"},
+    ),
     "events.dropped": Kind(
         Severity.WARNING,
         "events of node {subject} were lost",

@@ -45,23 +45,34 @@ LOGS = 1000
 """Runs whose output is forgotten at a time."""
 
 
-async def keep_runs(store: Store, logs: Logs, config: JobsConfig) -> None:
-    """Clear old runs and their output away again and again, for ever."""
+Tell = Callable[..., None]
+"""Reports an event: its kind, its subject, its fields."""
+
+
+async def keep_runs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
+    """Clear old runs and their output away again and again, until stopped; also output that is too much."""
     old = OldRuns(store, most=config.per_job, keep=config.keep, forget=logs.forget)
     while True:
         await asyncio.sleep(EVERY)
         try:
             await old.visit(await store.now())
+            if logs.is_shared:
+                await trim(store, logs, config.kept_bytes, tell)
         except (Unavailable, Unknown) as error:
             log.debug("old runs not cleared", extra={"why": str(error)})
 
 
-async def keep_logs(store: Store, logs: Logs, config: JobsConfig) -> None:
-    """Forget output whose run cannot be there any more, again and again, for ever."""
+async def keep_logs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
+    """Forget output whose run cannot be there any more, again and again, until stopped.
+
+    Output that is too much goes too, where this node has a place of its own for it.
+    """
     while True:
         await asyncio.sleep(LOOK * (0.5 + random()))  # not all nodes at once: most of them share their output
         try:
             await forget_left(store, logs, await store.now() - config.keep - LEFT)
+            if not logs.is_shared:
+                await trim(store, logs, config.kept_bytes, tell)
         except (Unavailable, Unknown) as error:
             log.debug("old output not cleared", extra={"why": str(error)})
 
@@ -76,6 +87,27 @@ async def forget_left(store: Store, logs: Logs, before: datetime) -> list[str]:
         forgotten += left
         if len(left) < LOGS:
             return forgotten
+
+
+async def trim(store: Store, logs: Logs, most: int, tell: Tell) -> list[str]:
+    """Forget the oldest output until at most `most` bytes are held, but none of live runs; of which runs it was."""
+    surplus = await logs.held() - most
+    trimmed: list[str] = []
+    freed = 0
+    if surplus > 0:
+        for run in await logs.older(await store.now() + LEFT, LOGS):
+            if await store.get(keys.live_run(run)) is not None:
+                continue
+            size = await logs.held(run)
+            await logs.forget([run])
+            trimmed.append(run)
+            freed += size
+            if freed >= surplus:
+                break
+    if trimmed:
+        log.warning("output dropped to make room", extra={"runs": len(trimmed), "bytes": freed, "most": most})
+        tell("run.trimmed", trimmed[-1], runs=len(trimmed), bytes=freed, most=most)
+    return trimmed
 
 
 async def _no_output(runs: Sequence[str]) -> None:

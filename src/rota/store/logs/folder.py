@@ -32,8 +32,9 @@ NAME = "name"
 class FolderLogs:
     """Logs in a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_shared: bool = False) -> None:
         self._folder = folder
+        self.is_shared = is_shared
 
     async def append(self, chunks: Sequence[LogChunk]) -> None:
         rules.check(chunks)
@@ -51,6 +52,9 @@ class FolderLogs:
 
     async def older(self, than: datetime, limit: int) -> list[str]:
         return await self._do(partial(self._older, than, limit))
+
+    async def held(self, run: str | None = None) -> int:
+        return await self._do(partial(_size, self._folder if run is None else self._place(run)))
 
     async def close(self) -> None:
         """There is nothing to let go of."""
@@ -103,3 +107,16 @@ class FolderLogs:
             if born < than:
                 found.append((born, (place / NAME).read_text() if place.name.startswith(LONG) else unquote(place.name)))
         return [run for _, run in sorted(found)[:limit]]
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the logs below a folder."""
+    found = (file for ending in ("log", "part") for file in folder.rglob(f"*.{ending}"))
+    return sum(map(_file_size, found))
+
+
+def _file_size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # renamed or removed meanwhile
+        return 0

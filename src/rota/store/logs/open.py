@@ -17,7 +17,7 @@ SQL = frozenset({"sqlite", "postgresql", "mysql"})
 def open_logs(wanted: str | None, store_url: str, store: Store, own: Path) -> Logs:
     """The logs of a node: at `wanted` (`folder:///srv/rota`), else in the store, else in the folder `own`."""
     if wanted is not None:
-        return FolderLogs(_made(folder_of(wanted)))
+        return FolderLogs(_made(folder_of(wanted)), is_shared=True)
     if urls.parse(store_url, "store", "sqlite:///rota.db").scheme in SQL:
         from rota.store.sql.log import LogStore  # noqa: PLC0415  # only a SQL store's own process needs it
         from rota.store.sql.run_logs import SqlLogs  # noqa: PLC0415

@@ -33,8 +33,12 @@ class Logs(Protocol):
     4. Attempts and runs are apart, whatever characters are in their names.
     5. Forgetting a run takes the logs of all its attempts, and no others; forgetting it again changes nothing.
     6. A chunk larger than 64 KiB is Invalid, and nothing of its company is appended.
-    7. What is out of reach is Unavailable, or Unknown if it may have happened.
+    7. `held` is the sum of the bytes that were appended and not forgotten.
+    8. What is out of reach is Unavailable, or Unknown if it may have happened.
     """
+
+    is_shared: bool
+    """Do all nodes keep their logs there?"""
 
     async def append(self, chunks: Sequence[LogChunk]) -> None:
         """Keep chunks; those of one log in their order."""
@@ -51,6 +55,9 @@ class Logs(Protocol):
 
     async def older(self, than: datetime, limit: int) -> list[str]:
         """Runs with a log whose first chunk is older, the oldest first."""
+
+    async def held(self, run: str | None = None) -> int:
+        """Bytes of the logs of a run, or of all runs."""
 
     async def close(self) -> None:
         """Let go of everything."""

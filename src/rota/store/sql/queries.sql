@@ -119,6 +119,12 @@ SELECT 1 FROM rota_run_log WHERE run = ? AND attempt = ? AND is_last = 1 LIMIT 1
 -- name: output_is_there
 SELECT 1 FROM rota_run_log WHERE run IN {keys} LIMIT 1
 
+-- name: output_sizes
+SELECT run, SUM(LENGTH(data)) FROM rota_run_log WHERE run > ? GROUP BY run ORDER BY run LIMIT ?
+
+-- name: output_size
+SELECT COALESCE(SUM(LENGTH(data)), 0) FROM rota_run_log WHERE run = ?
+
 -- name: old_output
 SELECT run, MIN(at_ms) AS oldest FROM rota_run_log WHERE place = 0 AND at_ms < ?
 GROUP BY run ORDER BY oldest, run LIMIT ?

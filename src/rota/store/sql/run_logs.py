@@ -21,8 +21,14 @@ SHORT, LONG = 0.02, 0.1
 """Seconds: a portion that takes less is followed by a larger one, a portion that takes longer by a smaller one."""
 
 
+MEASURED = 100
+"""Runs whose output is measured by one query: all at once may take longer than a query may."""
+
+
 class SqlLogs:
     """Logs beside the store of a driver. Closing them leaves the driver to the store."""
+
+    is_shared = True
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -49,6 +55,15 @@ class SqlLogs:
 
     async def older(self, than: datetime, limit: int) -> list[str]:
         return await self._driver.read(partial(_older, _milliseconds(than), limit), alone=True)
+
+    async def held(self, run: str | None = None) -> int:
+        if run is not None:
+            return await self._driver.read(partial(_size, run), alone=True)
+        held, after = 0, ""
+        while sizes := await self._driver.read(partial(_sizes, after), alone=True):
+            held += sum(size for _, size in sizes)
+            after = sizes[-1][0]
+        return held
 
     async def close(self) -> None:
         """The driver is the store's."""
@@ -93,6 +108,16 @@ def _forget(runs: Sequence[str], rows: int, keys_parameter: KeysParameter) -> St
     those = keys_parameter(list(runs))
     yield Query("forget_output", (those, rows))
     return bool((yield Query("output_is_there", (those,))))
+
+
+def _size(run: str) -> Steps[int]:
+    ((size,),) = yield Query("output_size", (run,))
+    return int(size)
+
+
+def _sizes(after: str) -> Steps[list[tuple[str, int]]]:
+    """The next runs behind `after`, and the bytes of their output."""
+    return [(run, int(size)) for run, size in (yield Query("output_sizes", (after, MEASURED)))]
 
 
 def _older(than_ms: int, limit: int) -> Steps[list[str]]:

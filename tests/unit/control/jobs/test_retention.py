@@ -8,17 +8,22 @@ from pathlib import Path
 import pytest
 
 from rota.control.jobs import retention
-from rota.control.jobs.retention import OldRuns, forget_left, keep_runs
-from rota.model import keys
+from rota.control.jobs.retention import OldRuns, forget_left, keep_runs, trim
+from rota.model import event, keys
 from rota.model.config import JobsConfig
 from rota.model.errors import Unavailable
 from rota.model.job import run_id
 from rota.store import Put, open_store
 from rota.store.logs.folder import FolderLogs
+from rota.store.logs.open import open_logs
 from rota.store.logs.port import LogChunk
 from tests.kit.waiting import eventually
 
 NOW = datetime.now(UTC)
+
+
+def _nobody(kind: str, subject: str, **fields: object) -> None:
+    """Nobody listens to events."""
 
 
 async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +34,7 @@ async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.Monk
         for run in runs:
             await store.commit(Put(keys.run(run), b"{}"))
             await logs.append([LogChunk(run, 1, 0, b"said", NOW, is_last=True)])
-        clearing = asyncio.create_task(keep_runs(store, logs, JobsConfig()))
+        clearing = asyncio.create_task(keep_runs(store, logs, JobsConfig(), _nobody))
 
         async def is_forgotten() -> bool:
             return await logs.read(runs[0], 1) == b""
@@ -75,6 +80,26 @@ async def test_output_that_was_left_goes_unless_its_run_still_lives(tmp_path: Pa
         assert await forget_left(store, logs, NOW + timedelta(hours=1)) == ["report/1"]
         assert await logs.read("report/1", 1) == b""
         assert await logs.read("report/2", 1) == b"said"
+
+
+async def test_output_beyond_the_bound_goes_the_oldest_first_and_that_is_reported(tmp_path: Path) -> None:
+    told: list[tuple[str, str, dict[str, object]]] = []
+
+    def tell(kind: str, subject: str, **fields: object) -> None:
+        event.make(kind, subject, {}, node="n1", at=NOW, number=1)  # it is a known kind
+        told.append((kind, subject, fields))
+
+    async with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        logs = open_logs(None, f"sqlite:///{tmp_path}/store.db", store, tmp_path)
+        for number in range(5):
+            await logs.append([LogChunk(f"report/{number}", 1, 0, bytes(100), NOW + timedelta(seconds=number))])
+        await store.commit(Put(keys.live_run("report/0"), b"{}"), Put(keys.run("report/1"), b"{}"))
+        assert await trim(store, logs, 500, tell) == []
+        assert await trim(store, logs, 350, tell) == ["report/1", "report/2"]
+        assert await logs.held() == 300
+        assert await store.get(keys.run("report/1"))
+        assert await trim(store, logs, 50, tell) == ["report/3", "report/4"], "the one that is live stays"
+    assert told[0] == ("run.trimmed", "report/2", {"runs": 2, "bytes": 200, "most": 350})
 
 
 async def test_all_output_that_was_left_goes_at_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
