@@ -3,7 +3,6 @@
 import asyncio
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
@@ -58,8 +57,8 @@ async def clear_beside_a_writer(url: str, size: int, folder: Path, ttl: str = "1
 
 
 async def _fill(logs: SqlLogs, run: str) -> None:
-    data, now = os.urandom(CHUNK), datetime.now(UTC)
-    chunks = [LogChunk(run, 1, place, data, now) for place in range(0, RUN, CHUNK)]
+    data = os.urandom(CHUNK)
+    chunks = [LogChunk(run, 1, place, data) for place in range(0, RUN, CHUNK)]
     for start in range(0, len(chunks), AT_ONCE):
         await logs.append(chunks[start : start + AT_ONCE])
         await asyncio.sleep(0)

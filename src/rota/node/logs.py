@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
-from rota.kit.clock import Clock
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.node.output import CHUNK, Bounded
 from rota.store.logs.port import LogChunk, Logs
@@ -52,8 +51,8 @@ class RunLog(Bounded):
 class RunLogs:
     """The logs of a node's attempts."""
 
-    def __init__(self, most: int, clock: Clock) -> None:
-        self._most, self._clock = most, clock
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._live: dict[LogKey, RunLog] = {}
         self.is_running: Callable[[LogKey], bool] = lambda key: False
         """Does an attempt run here? It may have said nothing yet."""
@@ -137,14 +136,13 @@ class RunLogs:
         return await self._kept.read(run, attempt, offset)
 
     def _unwritten(self) -> Iterator[LogChunk]:
-        now = self._clock.wall()
         for live in list(self._live.values()):
             pieces = live.sealed()
             if live.is_closed and not pieces:  # all was written down before anybody knew that it was all
                 pieces = [(live.size, b"")]
             for place, data in pieces:
                 is_last = live.is_closed and place + len(data) == live.size
-                yield LogChunk(*live.key, place, data, now, is_last)
+                yield LogChunk(*live.key, place, data, is_last)
 
     def _give_up_surplus(self) -> None:
         """An outage must not fill the memory: the oldest logs that are over go."""

@@ -191,7 +191,7 @@ async def test_a_run_is_started_interrupted_and_done_again(store: Store, logs: L
     assert (again.of, again.payload, again.cause) == (run.id, {"day": 1}, Cause.RESTART)
     with pytest.raises(Invalid, match="is not over"):
         await job_operations.delete_run(store, logs, again.id)
-    await logs.append([LogChunk(run.id, 1, 0, b"said\n", NOON, True)])
+    await logs.append([LogChunk(run.id, 1, 0, b"said\n", True)])
     await job_operations.delete_run(store, logs, run.id)
     assert await logs.read(run.id, 1) == b""
     with pytest.raises(NotFound, match="there is no run"):
@@ -303,7 +303,7 @@ async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
 
 async def test_output_is_read_in_pieces_and_followed_to_its_end(store: Store, logs: Logs) -> None:
     run = await over(store, "a", NOON)
-    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON), LogChunk(run, 1, 4, b"two\n", NOON, True)])
+    await logs.append([LogChunk(run, 1, 0, b"one\n"), LogChunk(run, 1, 4, b"two\n", True)])
     part = await job_operations.read_log(store, logs, run, offset=2)
     assert (part.data, part.next, part.is_whole) == (b"e\ntwo\n", 8, True)
     async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
@@ -325,11 +325,11 @@ async def test_output_of_a_run_that_is_over_is_whole_when_all_of_it_is_there(
     assert record.outcome is not None
     said = replace(record, outcome=replace(record.outcome, log_bytes=8))
     await store.commit(Put(entry.key, codec.encode(said)))
-    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+    await logs.append([LogChunk(run, 1, 0, b"one\n")])
     assert not (await job_operations.read_log(store, logs, run)).is_whole, "the rest is still under way"
     async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
         assert (await anext(parts)).data == b"one\n"
-        await logs.append([LogChunk(run, 1, 4, b"two\n", NOON)])
+        await logs.append([LogChunk(run, 1, 4, b"two\n")])
         assert [each.data async for each in parts] == [b"two\n"]
     assert (await job_operations.read_log(store, logs, run)).is_whole
 
@@ -338,13 +338,13 @@ async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypat
     monkeypatch.setattr(job_operations, "POLL", 0.01)
     await add(store)
     run = (await job_operations.run_job(store, "backup", by="me")).id
-    await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+    await logs.append([LogChunk(run, 1, 0, b"one\n")])
     async with aclosing(job_operations.follow_log(store, logs, run)) as parts:
         assert (await anext(parts)).data == b"one\n"
         coming = asyncio.ensure_future(anext(parts))
         await asyncio.sleep(0.05)
         assert not coming.done()
-        await logs.append([LogChunk(run, 1, 4, b"two\n", NOON, True)])
+        await logs.append([LogChunk(run, 1, 4, b"two\n", True)])
         assert (await coming).data == b"two\n"
 
 
@@ -370,7 +370,7 @@ async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
     again = await ask("POST", f"/v1/runs/{run}/restart", {})
     assert (again.status, again.json["of"]) == (201, run)
     assert {each["id"] for each in (await ask("GET", "/v1/runs?job=backup")).json["runs"]} == {run, again.json["id"]}
-    await logs.append([LogChunk(run, 1, 0, b"\xffout", NOON, True)])
+    await logs.append([LogChunk(run, 1, 0, b"\xffout", True)])
     output = await ask("GET", f"/v1/runs/{run}/log")
     assert (output.body, output.headers["rota-next"], output.headers["rota-whole"]) == (b"\xffout", "4", "true")
     followed = await ask("GET", f"/v1/runs/{run}/log/follow?offset=1")
@@ -421,7 +421,7 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     assert (await asked("Runs.Interrupt", pb.InterruptRunRequest(run=run.id))).state == "interrupted"
     assert (await asked("Runs.Restart", pb.RunRequest(run=run.id))).of == run.id
     assert len((await asked("Runs.List", pb.ListRunsRequest(job="backup"))).runs) == 2
-    await logs.append([LogChunk(run.id, 1, 0, b"out", NOON, True)])
+    await logs.append([LogChunk(run.id, 1, 0, b"out", True)])
     part = await asked("Runs.ReadLog", pb.RunLogRequest(run=run.id))
     assert (part.data, part.next, part.is_whole) == (b"out", 3, True)
     assert (await asked("Runs.Delete", pb.RunRequest(run=run.id))).run == run.id

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rota.kit import virtual
-from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, Unavailable
 from rota.node.logs import RunLogs
 from rota.store.logs.folder import FolderLogs
@@ -40,7 +39,7 @@ async def kept(shelf: Shelf) -> bytes:
 
 
 async def test_what_comes_is_written_down_and_whole_at_the_end(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     logs.take(KEY, b"one\n")
@@ -58,7 +57,7 @@ async def test_what_comes_is_written_down_and_whole_at_the_end(tmp_path: Path) -
 
 
 async def test_a_log_that_ends_after_all_is_written_down_is_marked_whole(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     logs.take(KEY, b"all")
@@ -71,7 +70,7 @@ async def test_a_log_that_ends_after_all_is_written_down_is_marked_whole(tmp_pat
 
 
 async def test_an_attempt_without_output_costs_nothing(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     assert logs.close(KEY) == 0
@@ -82,7 +81,7 @@ async def test_an_attempt_without_output_costs_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_outage_loses_nothing(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     shelf.is_away = True
@@ -100,7 +99,7 @@ async def test_a_long_outage_gives_up_the_oldest_logs_that_are_over_and_keeps_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rota.node.logs.HELD", 300_000)
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     shelf.is_away = True
@@ -118,7 +117,7 @@ async def test_a_long_outage_gives_up_the_oldest_logs_that_are_over_and_keeps_th
 
 
 async def test_a_follower_reads_what_is_kept_then_what_comes_and_ends_with_the_log(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
     logs.take(KEY, b"old ")
@@ -143,7 +142,7 @@ async def test_a_follower_reads_what_is_kept_then_what_comes_and_ends_with_the_l
 
 
 async def test_a_follower_waits_for_an_attempt_that_has_said_nothing_yet(tmp_path: Path) -> None:
-    logs, shelf = RunLogs(10**6, SYSTEM), Shelf(tmp_path)
+    logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     running = {KEY}
     logs.is_running = running.__contains__
     keeping = asyncio.create_task(logs.keep(shelf))
@@ -168,12 +167,12 @@ async def _all(logs: RunLogs, key: tuple[str, int]) -> bytes:
 
 async def test_a_wrong_offset_is_told() -> None:
     with pytest.raises(Invalid, match="it must be at least 0"):
-        await anext(RunLogs(1000, SYSTEM).follow(*KEY, -1))
+        await anext(RunLogs(1000).follow(*KEY, -1))
 
 
 async def test_where_logs_cannot_be_read_that_is_told() -> None:
     with pytest.raises(Unavailable, match="ask again"):
-        await anext(RunLogs(1000, SYSTEM).follow(*KEY))
+        await anext(RunLogs(1000).follow(*KEY))
 
 
 def test_a_second_is_enough(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_a_second_is_enough(tmp_path: Path) -> None:
             async def append(self, chunks: Sequence[LogChunk]) -> None:
                 written.extend(chunks)
 
-        logs = RunLogs(10**6, SYSTEM)
+        logs = RunLogs(10**6)
         keeping = asyncio.create_task(logs.keep(Desk(tmp_path)))
         await asyncio.sleep(0.5)
         logs.take(KEY, b"x")

@@ -70,18 +70,18 @@ async def keep_logs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) ->
     while True:
         await asyncio.sleep(LOOK * (0.5 + random()))  # not all nodes at once: most of them share their output
         try:
-            await forget_left(store, logs, await store.now() - config.keep - LEFT)
+            await forget_left(store, logs, config.keep + LEFT)
             if not logs.is_shared:
                 await trim(store, logs, config.kept_bytes, tell)
         except (Unavailable, Unknown) as error:
             log.debug("old output not cleared", extra={"why": str(error)})
 
 
-async def forget_left(store: Store, logs: Logs, before: datetime) -> list[str]:
-    """Forget output that began before an instant, unless its run still lives; of which runs it was."""
+async def forget_left(store: Store, logs: Logs, age: timedelta) -> list[str]:
+    """Forget output that is older than `age`, unless its run still lives; of which runs it was."""
     forgotten: list[str] = []
     while True:
-        old = await logs.older(before, LOGS)
+        old = await logs.older(age, LOGS)
         left = [run for run in old if await store.get(keys.live_run(run)) is None]
         await logs.forget(left)
         forgotten += left
@@ -95,7 +95,7 @@ async def trim(store: Store, logs: Logs, most: int, tell: Tell) -> list[str]:
     trimmed: list[str] = []
     freed = 0
     if surplus > 0:
-        for run in await logs.older(await store.now() + LEFT, LOGS):
+        for run in await logs.older(timedelta(0), LOGS):
             if await store.get(keys.live_run(run)) is not None:
                 continue
             size = await logs.held(run)

@@ -10,8 +10,9 @@ The disk is never touched by the event loop's thread.
 import asyncio
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -50,8 +51,8 @@ class FolderLogs:
         for run in runs:
             await self._do(partial(shutil.rmtree, self._place(run), ignore_errors=True))
 
-    async def older(self, than: datetime, limit: int) -> list[str]:
-        return await self._do(partial(self._older, than, limit))
+    async def older(self, age: timedelta, limit: int) -> list[str]:
+        return await self._do(partial(self._older, age, limit))
 
     async def held(self, run: str | None = None) -> int:
         return await self._do(partial(_size, self._folder if run is None else self._place(run)))
@@ -100,11 +101,12 @@ class FolderLogs:
                     continue
         return b""
 
-    def _older(self, than: datetime, limit: int) -> list[str]:
+    def _older(self, age: timedelta, limit: int) -> list[str]:
         found = []
+        before = time.time() - age.total_seconds()
         for place in self._folder.glob("*/*"):
-            born = datetime.fromtimestamp(min((each.stat().st_mtime for each in place.iterdir()), default=0.0), UTC)
-            if born < than:
+            born = min((each.stat().st_mtime for each in place.iterdir()), default=0.0)
+            if born < before:
                 found.append((born, (place / NAME).read_text() if place.name.startswith(LONG) else unquote(place.name)))
         return [run for _, run in sorted(found)[:limit]]
 

@@ -5,7 +5,7 @@ attempt. It never goes through the store's keys: a log may be larger than all of
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 CHUNK = 64 * 1024
@@ -19,7 +19,6 @@ class LogChunk(NamedTuple):
     attempt: int
     offset: int
     data: bytes
-    at: datetime
     is_last: bool = False
     """Does the log end with it?"""
 
@@ -53,8 +52,11 @@ class Logs(Protocol):
         """Drop the logs of runs. However large they are, others can write meanwhile. What fails half-way is resumed by
         forgetting the runs again."""
 
-    async def older(self, than: datetime, limit: int) -> list[str]:
-        """Runs with a log whose first chunk is older, the oldest first."""
+    async def older(self, age: timedelta, limit: int) -> list[str]:
+        """Runs with a log whose first chunk is older than `age`, the oldest first.
+
+        Its age is told by one clock, that of the place which keeps it.
+        """
 
     async def held(self, run: str | None = None) -> int:
         """Bytes of the logs of a run, or of all runs."""

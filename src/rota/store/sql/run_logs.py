@@ -6,7 +6,7 @@ SQLite's only write lock until leases end, and run into the time-out of a server
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 
 from rota.store.logs import rules
@@ -36,7 +36,7 @@ class SqlLogs:
     async def append(self, chunks: Sequence[LogChunk]) -> None:
         rules.check(chunks)
         if chunks:
-            await self._driver.write(partial(_append, [_row(chunk) for chunk in chunks]))
+            await self._driver.write(partial(_append, chunks))
 
     async def read(self, run: str, attempt: int, offset: int = 0) -> bytes:
         return await self._driver.read(partial(_read, run, attempt, offset), alone=True)
@@ -53,8 +53,8 @@ class SqlLogs:
             rows = next_portion(rows, took)
             await asyncio.sleep(max(SHORT, took) if is_left else 0.0)
 
-    async def older(self, than: datetime, limit: int) -> list[str]:
-        return await self._driver.read(partial(_older, _milliseconds(than), limit), alone=True)
+    async def older(self, age: timedelta, limit: int) -> list[str]:
+        return await self._driver.read(partial(_older, age, limit), alone=True)
 
     async def held(self, run: str | None = None) -> int:
         if run is not None:
@@ -76,16 +76,14 @@ def next_portion(rows: int, took: float) -> int:
     return max(FEWEST, rows // 2) if took > LONG else rows
 
 
-def _row(chunk: LogChunk) -> Row:
-    return (chunk.run, chunk.attempt, chunk.offset, _milliseconds(chunk.at), int(chunk.is_last), chunk.data)
+def _row(chunk: LogChunk, at_ms: int) -> Row:
+    return (chunk.run, chunk.attempt, chunk.offset, at_ms, int(chunk.is_last), chunk.data)
 
 
-def _milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
-
-def _append(rows: Sequence[Row]) -> Steps[None]:
-    yield Batch("keep_output", rows)
+def _append(chunks: Sequence[LogChunk]) -> Steps[None]:
+    """Keep chunks under the database's time: their age is told by that clock, and the clocks of nodes may be wrong."""
+    ((now_ms,),) = yield Query("now")
+    yield Batch("keep_output", [_row(chunk, int(now_ms)) for chunk in chunks])
 
 
 def _read(run: str, attempt: int, offset: int) -> Steps[bytes]:
@@ -120,6 +118,7 @@ def _sizes(after: str) -> Steps[list[tuple[str, int]]]:
     return [(run, int(size)) for run, size in (yield Query("output_sizes", (after, MEASURED)))]
 
 
-def _older(than_ms: int, limit: int) -> Steps[list[str]]:
-    rows = yield Query("old_output", (than_ms, limit))
+def _older(age: timedelta, limit: int) -> Steps[list[str]]:
+    ((now_ms,),) = yield Query("now")
+    rows = yield Query("old_output", (int(now_ms) - age // timedelta(milliseconds=1), limit))
     return [run for run, _ in rows]

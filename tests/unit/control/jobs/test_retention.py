@@ -33,7 +33,7 @@ async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.Monk
         runs = [run_id("report", NOW - timedelta(days=days)) for days in (40, 1)]
         for run in runs:
             await store.commit(Put(keys.run(run), b"{}"))
-            await logs.append([LogChunk(run, 1, 0, b"said", NOW, is_last=True)])
+            await logs.append([LogChunk(run, 1, 0, b"said", is_last=True)])
         clearing = asyncio.create_task(keep_runs(store, logs, JobsConfig(), _nobody))
 
         async def is_forgotten() -> bool:
@@ -60,7 +60,7 @@ async def test_output_goes_before_its_run_so_that_a_visit_that_failed_is_gone_on
         runs = [run_id("report", NOW - timedelta(days=days)) for days in (40, 41, 42)]
         for run in runs:
             await store.commit(Put(keys.run(run), b"{}"))
-            await logs.append([LogChunk(run, 1, 0, b"said", NOW, is_last=True)])
+            await logs.append([LogChunk(run, 1, 0, b"said", is_last=True)])
         old = OldRuns(store, most=1000, keep=timedelta(days=30), forget=logs.forget)
         with pytest.raises(Unavailable):
             await old.visit(NOW)
@@ -74,10 +74,10 @@ async def test_output_that_was_left_goes_unless_its_run_still_lives(tmp_path: Pa
     async with open_store("memory://left-output") as store:
         logs = FolderLogs(tmp_path)
         for run in ("report/1", "report/2"):
-            await logs.append([LogChunk(run, 1, 0, b"said", NOW)])
+            await logs.append([LogChunk(run, 1, 0, b"said")])
         await store.commit(Put(keys.live_run("report/2"), b"{}"))
-        assert await forget_left(store, logs, NOW - timedelta(hours=1)) == []
-        assert await forget_left(store, logs, NOW + timedelta(hours=1)) == ["report/1"]
+        assert await forget_left(store, logs, timedelta(hours=1)) == []
+        assert await forget_left(store, logs, -timedelta(hours=1)) == ["report/1"]
         assert await logs.read("report/1", 1) == b""
         assert await logs.read("report/2", 1) == b"said"
 
@@ -92,7 +92,7 @@ async def test_output_beyond_the_bound_goes_the_oldest_first_and_that_is_reporte
     async with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         logs = open_logs(None, f"sqlite:///{tmp_path}/store.db", store, tmp_path)
         for number in range(5):
-            await logs.append([LogChunk(f"report/{number}", 1, 0, bytes(100), NOW + timedelta(seconds=number))])
+            await logs.append([LogChunk(f"report/{number}", 1, 0, bytes(100))])
         await store.commit(Put(keys.live_run("report/0"), b"{}"), Put(keys.run("report/1"), b"{}"))
         assert await trim(store, logs, 500, tell) == []
         assert await trim(store, logs, 350, tell) == ["report/1", "report/2"]
@@ -108,8 +108,8 @@ async def test_all_output_that_was_left_goes_at_one_look(tmp_path: Path, monkeyp
         logs = FolderLogs(tmp_path)
         runs = {f"report/{number}" for number in range(5)}
         for run in runs:
-            await logs.append([LogChunk(run, 1, 0, b"said", NOW)])
-        assert set(await forget_left(store, logs, NOW + timedelta(hours=1))) == runs
+            await logs.append([LogChunk(run, 1, 0, b"said")])
+        assert set(await forget_left(store, logs, -timedelta(hours=1))) == runs
 
 
 async def test_a_visit_looks_at_many_jobs_but_not_at_too_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
