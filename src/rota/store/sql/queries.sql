@@ -77,8 +77,12 @@ DELETE FROM rota_lease WHERE id = ?
 -- name: leases
 SELECT id, renewals, ttl_ms, expires_ms <= {now_ms} OR expires_ms > {now_ms} + ttl_ms FROM rota_lease
 
--- name: lease
-SELECT renewals, expires_ms <= {now_ms} OR expires_ms > {now_ms} + ttl_ms FROM rota_lease WHERE id = ?
+-- A renewal takes no lock but its row's. So whether the lease was renewed is asked by the very statement that ends it,
+-- which waits for a renewal that is under way, and then looks at what that has written.
+
+-- name: expire_lease
+DELETE FROM rota_lease
+WHERE id = ? AND renewals = ? AND (expires_ms <= {now_ms} OR expires_ms > {now_ms} + ttl_ms)
 
 -- name: now
 SELECT {now_ms}

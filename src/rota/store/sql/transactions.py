@@ -216,21 +216,20 @@ def renew(lease: LeaseId) -> Steps[None]:
 def revoke(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease: its keys go in one commit, whose revision comes back if there were any."""
     yield Query("lock")
-    return (yield from end_lease(lease, keys_parameter))
+    yield Query("end_lease", (lease,))
+    return (yield from drop_keys(lease, keys_parameter))
 
 
 def expire(seen: Seen, keys_parameter: KeysParameter) -> Steps[Revision | None]:
     """End a lease unless it was renewed since it was seen."""
     yield Query("lock")
-    rows = yield Query("lease", (seen.id,))
-    if not rows or rows[0] != (seen.renewals, 1):
-        return None
-    return (yield from end_lease(seen.id, keys_parameter))
+    if not (yield Query("expire_lease", (seen.id, seen.renewals))):
+        raise Nothing(None)
+    return (yield from drop_keys(seen.id, keys_parameter))
 
 
-def end_lease(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
-    """The common end of `revoke` and `expire`; the counter is locked."""
-    yield Query("end_lease", (lease,))
+def drop_keys(lease: LeaseId, keys_parameter: KeysParameter) -> Steps[Revision | None]:
+    """The keys of a lease that has just ended go in one commit. The counter is locked."""
     held = yield Query("keys_of_lease", (lease,))
     if not held:
         return None
