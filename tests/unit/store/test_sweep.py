@@ -8,12 +8,16 @@ def seen(renewals: int = 0, *, ttl: float = 2.0, is_overdue: bool = True) -> See
     return Seen(LeaseId("l"), renewals, ttl, is_overdue)
 
 
-def look(observer: Observer, lease: Seen, start: float, end: float, step: float = 0.1) -> float | None:
+def look(
+    observer: Observer, lease: Seen, start: float, end: float, step: float = 0.1, *, can_write: bool = True
+) -> float | None:
     """When the observer, looking again and again, first calls the lease over."""
     now = start
     while now <= end:
         if observer.look([lease], Instant(now)):
             return now
+        if observer.needs_proof and can_write:
+            observer.wrote(Instant(now))
         now += step
     return None
 
@@ -65,3 +69,35 @@ def test_short_leases_are_looked_at_more_often() -> None:
     assert observer.interval == 0.2
     observer.look([seen(ttl=3600.0)], Instant(0.1))
     assert observer.interval == 0.5
+
+
+def test_time_in_which_nobody_could_write_does_not_count() -> None:
+    observer = Observer()
+    assert look(observer, seen(), 0.0, 20.0, can_write=False) is None
+    over = look(observer, seen(), 20.1, 30.0)
+    assert over is not None
+    assert over >= 22.0, "a whole ttl after writing works again"
+
+
+def test_a_dead_lease_beside_one_that_is_renewed_needs_no_proof() -> None:
+    observer = Observer()
+    over: list[LeaseId] = []
+    now = 0.0
+    while not over and now < 10.0:
+        dead, live = seen(), Seen(LeaseId("live"), int(now / 0.7), 2.0, is_overdue=False)
+        over = [lease.id for lease in observer.look([dead, live], Instant(now))]
+        assert not observer.needs_proof
+        now += 0.1
+    assert over == ["l"]
+    assert now <= 2.5
+
+
+def test_all_leases_get_a_whole_ttl_when_the_first_of_them_is_renewed_after_an_outage() -> None:
+    def leases(renewals: int) -> list[Seen]:
+        return [Seen(LeaseId("first"), renewals, 2.0, is_overdue=True), seen()]
+
+    observer = Observer()
+    for look_number in range(100):
+        assert observer.look(leases(0), Instant(look_number / 10)) == []
+    for look_number in range(100, 119):
+        assert observer.look(leases(look_number // 5), Instant(look_number / 10)) == []

@@ -291,7 +291,11 @@ class LogStore:
             await asyncio.sleep(observer.interval)
             try:
                 leases = await self._read(transactions.leases, alone=True)
-                for over in observer.look(leases, self._clock.monotonic()):
+                overdue = observer.look(leases, self._clock.monotonic())
+                if observer.needs_proof:
+                    await self._write(partial(transactions.prove, LeaseId(secrets.token_hex(8))))
+                    observer.wrote(self._clock.monotonic())
+                for over in overdue:
                     revision = await self._write(partial(transactions.expire, over, self._driver.keys_parameter))
                     if revision is not None:
                         log.info("lease ended", extra={"lease": over.id, "revision": revision})

@@ -7,15 +7,27 @@ clock says so *and* it saw the renewal counter stand still for the whole ttl on 
 If its own look came late (the process was frozen, the database out of reach), nothing is known about the time in
 between, and the count starts over: an outage may prolong a lease, never shorten it.
 
+Nor is anything known of a time in which nobody could write: a disk was full, a lock held, the database read-only. All
+counters stand still then, those of the living too. That writing works shows in any counter that moves, and in any lease
+that comes or goes; live holders renew each third of a ttl. If nothing moves for longer than that, the observer asks for
+a write of its own (`needs_proof`), and without one it counts nothing.
+
 Pure. `store.sql.log` looks, and lets the database check the counter once more when it ends the lease.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rota.model.ids import Instant, LeaseId
 
 SHORTEST_LOOK, LONGEST_LOOK = 0.1, 0.5
+
+QUIET = 0.4
+"""Part of a ttl without any write after which proof is wanted that writing works: live holders renew at a third."""
+
+SILENT = 0.55
+"""Part of a ttl without any write after which nothing is counted: a holder that last renewed a third of a ttl before
+that, and renews as soon as it can, is in time."""
 
 
 class Seen(NamedTuple):
@@ -34,22 +46,39 @@ class Observer:
     def __init__(self) -> None:
         self._still: dict[LeaseId, tuple[int, Instant]] = {}
         self._looked: Instant | None = None
+        self._written: Instant | None = None
+        """When somebody was last known to have written."""
+        self.needs_proof = False
+        """Has nobody been seen to write for so long that writing must be tried?"""
         self.interval = LONGEST_LOOK
         """Seconds until the next look is wanted: a twentieth of the shortest ttl."""
+
+    def wrote(self, now: Instant) -> None:
+        """Writing works."""
+        self._written = now
 
     def look(self, leases: Iterable[Seen], now: Instant) -> list[Seen]:
         """The leases that are over at `now`."""
         is_late = self._looked is not None and now - self._looked > 1.0 + 2 * self.interval
         before = {} if is_late else self._still
-        self._looked, self._still = now, {}
-        over, shortest = [], LONGEST_LOOK * 20
-        for lease in leases:
-            renewals, since = before.get(lease.id, (-1, now))
-            if renewals != lease.renewals:
-                since = now
-            self._still[lease.id] = (lease.renewals, since)
-            shortest = min(shortest, lease.ttl)
-            if lease.is_overdue and now - since >= lease.ttl:
-                over.append(lease)
-        self.interval = max(SHORTEST_LOOK, shortest / 20)
-        return over
+        found = {lease.id: lease for lease in leases}
+        if self._written is None or is_late or _has_moved(before, found):
+            self._written = now
+        quiet = now - self._written
+        self._looked = now
+        self._still = {lease.id: (lease.renewals, _since(lease, before, quiet, now)) for lease in found.values()}
+        shortest = min((lease.ttl for lease in found.values()), default=LONGEST_LOOK * 20)
+        self.needs_proof = bool(found) and quiet >= QUIET * shortest
+        self.interval = min(LONGEST_LOOK, max(SHORTEST_LOOK, shortest / 20))
+        return [each for each in found.values() if each.is_overdue and now - self._still[each.id][1] >= each.ttl]
+
+
+def _has_moved(before: Mapping[LeaseId, tuple[int, Instant]], found: Mapping[LeaseId, Seen]) -> bool:
+    """Has any lease come, gone or been renewed?"""
+    return before.keys() != found.keys() or any(before[each.id][0] != each.renewals for each in found.values())
+
+
+def _since(lease: Seen, before: Mapping[LeaseId, tuple[int, Instant]], quiet: float, now: Instant) -> Instant:
+    """Since when a lease has stood still though it could have been renewed."""
+    renewals, since = before.get(lease.id, (-1, now))
+    return now if renewals != lease.renewals or quiet > SILENT * lease.ttl else since

@@ -245,6 +245,12 @@ def leases() -> Steps[list[Seen]]:
     return [Seen(LeaseId(lease), renewals, ttl_ms / 1000, bool(over)) for lease, renewals, ttl_ms, over in rows]
 
 
+def prove(lease: LeaseId) -> Steps[None]:
+    """Write something of which nothing stays: a lease that nobody sees. Fails where a renewal would."""
+    yield Query("grant", (lease, 0, 0))
+    yield Query("end_lease", (lease,))
+
+
 def counter() -> Steps[Revision]:
     """The newest revision."""
     ((newest, _),) = yield Query("counter")
