@@ -101,3 +101,26 @@ def test_all_leases_get_a_whole_ttl_when_the_first_of_them_is_renewed_after_an_o
         assert observer.look(leases(0), Instant(look_number / 10)) == []
     for look_number in range(100, 119):
         assert observer.look(leases(look_number // 5), Instant(look_number / 10)) == []
+
+
+def crowd(renewals: int = 0) -> list[Seen]:
+    return [Seen(LeaseId(f"{number:03}"), renewals, 10.0, is_overdue=False) for number in range(100)]
+
+
+def test_of_a_large_fleet_few_look_all_the_time() -> None:
+    eager, other = Observer(), Observer()
+    eager.look(crowd(), Instant(0.0), {LeaseId("001")})
+    other.look(crowd(), Instant(0.0), {LeaseId("050")})
+    assert (eager.interval, other.interval) == (0.5, 2.5)
+
+
+def test_who_looks_rarely_looks_all_the_time_once_a_lease_seems_to_die() -> None:
+    observer, now, over = Observer(), 0.0, []
+    while not over and now < 30.0:
+        dead, *live = crowd()
+        live = [lease._replace(renewals=int(now / 3)) for lease in live]
+        over = observer.look([dead._replace(is_overdue=now >= 10.0), *live], Instant(now), {LeaseId("050")})
+        assert observer.interval == (0.5 if now >= 4.0 else 2.5)
+        now += observer.interval
+    assert [lease.id for lease in over] == ["000"]
+    assert now <= 10.0 + 2.5 + 0.5

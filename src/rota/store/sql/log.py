@@ -17,12 +17,13 @@ from typing import TypeVar
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
-from rota.model.errors import Rewound, Unavailable, Unknown
+from rota.model.errors import LeaseLost, Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
 from rota.store.sql import transactions
 from rota.store.sql.group import Committer
+from rota.store.sql.pace import until_next_poll
 from rota.store.sql.steps import Driver, Steps
 from rota.store.sql.sweep import Observer
 from rota.store.sql.tail import Tail
@@ -103,6 +104,8 @@ class LogStore:
         self._committer = Committer(self._commit)
         self._tail = Tail(partial(self._read_past, "/"), lambda: self._pulse.count)
         self._watching = 0
+        self._own: set[LeaseId] = set()
+        self._leases = 0
         self._chores: list[asyncio.Task[None]] = []
 
     @property
@@ -179,14 +182,20 @@ class LogStore:
         except Unknown as error:
             # If it was granted after all it ends by itself, for nobody knows its name.
             raise Unavailable(str(error)) from error
+        self._own.add(lease)
         return Lease(lease, ttl, Instant(asked + ttl.total_seconds()))
 
     async def renew(self, lease: Lease) -> Instant:
         asked = self._clock.monotonic()
-        await self._write(partial(transactions.renew, lease.id))
+        try:
+            await self._write(partial(transactions.renew, lease.id))
+        except LeaseLost:
+            self._own.discard(lease.id)
+            raise
         return Instant(asked + lease.ttl.total_seconds())
 
     async def revoke(self, lease: LeaseId) -> None:
+        self._own.discard(lease)
         steps = partial(transactions.revoke, lease, self._driver.keys_parameter)
         if await self._write(steps) is not None:
             self._tell()
@@ -259,9 +268,9 @@ class LogStore:
         self._driver.tell()
 
     async def _poll(self) -> None:
-        known = Revision(0)
+        known, found_nothing = Revision(0), 0
         while True:
-            await asyncio.sleep(self._driver.poll)
+            await asyncio.sleep(until_next_poll(self._driver.poll, found_nothing, self._leases))
             if not self._pulse.is_awaited:
                 continue
             try:
@@ -271,8 +280,9 @@ class LogStore:
             except Exception:  # let those who watch run into it: they have somebody to tell
                 newest = Revision(-1)
             # Also if it is less: the watches will find out what that means.
+            found_nothing += 1
             if newest != known or self._pulse.is_missed(newest):
-                known = newest
+                known, found_nothing = newest, 0
                 self._pulse.beat()
 
     async def _feed(self) -> None:
@@ -291,7 +301,8 @@ class LogStore:
             await asyncio.sleep(observer.interval)
             try:
                 leases = await self._read(transactions.leases, alone=True)
-                overdue = observer.look(leases, self._clock.monotonic())
+                self._leases = len(leases)
+                overdue = observer.look(leases, self._clock.monotonic(), self._own)
                 if observer.needs_proof:
                     await self._write(partial(transactions.prove, LeaseId(secrets.token_hex(8))))
                     observer.wrote(self._clock.monotonic())

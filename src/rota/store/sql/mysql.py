@@ -1,6 +1,6 @@
 """MySQL and MariaDB: connections, and what only they say.
 
-`mysql://user@host:3306/database`. There is nothing like NOTIFY, so watching polls ten times a second.
+`mysql://user@host:3306/database`. There is nothing like NOTIFY, so watching polls up to ten times a second.
 
 Keys and leases are kept as bytes (see the migration), and are turned into text here. There is no RETURNING either:
 the counter hands out its new value as the "last insert id", which comes with the answer to the update.
