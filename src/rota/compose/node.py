@@ -391,7 +391,7 @@ class _Node:
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention), name="retention")
                 duties.create_task(keep_events(term, self._settings.events), name="events")
-                duties.create_task(keep_audit(term, self._settings.retention.audit, self._clock), name="audit")
+                duties.create_task(keep_audit(term, self._settings.retention.audit), name="audit")
                 chores(duties, state, term, settings.jobs)
         finally:
             state.term = None

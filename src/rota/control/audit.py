@@ -3,7 +3,11 @@
 One writer, so the chain has one order and nobody waits for it: who changes something only adds an entry beside the
 change. Links, the head and the removal of the entries go in one commit, which expects the head as it was.
 
-What is too old is cleared away from the beginning of the chain; the head says from where on it is whole.
+What is too old is cleared away from the beginning of the chain; the head says from where on it is whole. How old a link
+is, is told by the store's clock alone: those of nodes may be wrong, and what is erased does not come back.
+
+Entries that a newer Rota wrote wait for a leader that understands them. A head or a link of a newer Rota stops the
+sealing, or the clearing, and not the leader.
 """
 
 import asyncio
@@ -14,13 +18,14 @@ from datetime import datetime, timedelta
 
 from rota.control.term import Term
 from rota.decide.audit import seal
-from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.audit import AuditEntry, AuditHead, AuditLink
-from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
+from rota.model.ids import Key
 from rota.store import audit
 from rota.store.follow import follow_all
-from rota.store.port import Absent, At, Delete, Entry, Expect, Put
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -29,16 +34,19 @@ BATCH_BYTES = 500_000
 CLEARED = 50
 """Links that are cleared away in one commit."""
 
+NOT_NOW = (Unavailable, Unknown, Conflict, Invalid)
+"""What keeps the trail waiting. Invalid is a head that this Rota does not understand."""
+
 EVERY = timedelta(hours=1)
 """How often old links are looked for."""
 
 
-async def keep_audit(term: Term, keep: timedelta, clock: Clock) -> None:
+async def keep_audit(term: Term, keep: timedelta) -> None:
     """Seal what comes, and clear away what is too old, for as long as the term lasts."""
     turn = asyncio.Lock()
     async with asyncio.TaskGroup() as parts:
         parts.create_task(_seal(term, turn), name="seal audit")
-        parts.create_task(_clear(term, keep, clock, turn), name="clear audit")
+        parts.create_task(_clear(term, keep, turn), name="clear audit")
 
 
 async def _seal(term: Term, turn: asyncio.Lock) -> None:
@@ -50,18 +58,19 @@ async def _seal(term: Term, turn: asyncio.Lock) -> None:
                 async with turn:
                     while await seal_once(term):
                         pass
-            except (Unavailable, Unknown, Conflict) as error:  # the next entry, or the next leader, brings it again
+            except NOT_NOW as error:  # the next entry, or the next leader, brings it again
                 log.warning("audit trail not sealed", extra={"why": str(error), "term": term.number})
 
 
 async def seal_once(term: Term) -> int:
     """Make links of some entries; how many."""
     head, written = await audit.head(term.store)
-    entries = (await term.store.scan(keys.AUDIT_OPEN, limit=BATCH)).entries
-    taken = _taken(audit.in_order(entries))
+    waiting = await _understood(term.store)
+    taken = _taken(audit.in_order(entry for entry, _ in waiting))
     if not taken:
         return 0
-    links, ends = seal(head, [codec.decode(AuditEntry, entry.value) for entry in taken])
+    said = {entry.key: meant for entry, meant in waiting}
+    links, ends = seal(head, [said[entry.key] for entry in taken], await term.store.now())
     seen: Expect = At(keys.AUDIT_HEAD, written.modified) if written else Absent(keys.AUDIT_HEAD)
     await term.commit(
         *(Put(keys.audit_link(link.number), codec.encode(link)) for link in links),
@@ -71,6 +80,18 @@ async def seal_once(term: Term) -> int:
     )
     log.debug("audit trail sealed", extra={"link": ends.number, "hash": ends.hash, "term": term.number})
     return len(links)
+
+
+async def _understood(store: Store) -> list[tuple[Entry, AuditEntry]]:
+    """The first entries that wait and that this Rota understands, and what they say."""
+    found: list[tuple[Entry, AuditEntry]] = []
+    after: Key | None = None
+    while True:
+        listing = await store.scan(keys.AUDIT_OPEN, after=after, limit=BATCH)
+        found += [(entry, meant) for entry in listing.entries if (meant := understood(AuditEntry, entry, log))]
+        if found or not listing.more:
+            return found
+        after = listing.entries[-1].key
 
 
 def _taken(entries: Sequence[Entry]) -> list[Entry]:
@@ -85,13 +106,13 @@ def _taken(entries: Sequence[Entry]) -> list[Entry]:
     return taken
 
 
-async def _clear(term: Term, keep: timedelta, clock: Clock, turn: asyncio.Lock) -> None:
+async def _clear(term: Term, keep: timedelta, turn: asyncio.Lock) -> None:
     while True:
         try:
             async with turn:
-                while await clear_once(term, clock.wall() - keep):
+                while await clear_once(term, await term.store.now() - keep):
                     pass
-        except (Unavailable, Unknown, Conflict) as error:
+        except NOT_NOW as error:
             log.warning("audit trail not cleared", extra={"why": str(error), "term": term.number})
         await asyncio.sleep(EVERY.total_seconds())
 
@@ -101,12 +122,7 @@ async def clear_once(term: Term, before: datetime) -> int:
     head, written = await audit.head(term.store)
     if written is None:
         return 0
-    oldest = [codec.decode(AuditLink, entry.value) for entry in await _oldest(term)]
-    going = []
-    for link in oldest:
-        if link.entry.at >= before or link.number == head.number:
-            break
-        going.append(link)
+    going = _past(await _oldest(term), head, before)
     if not going:
         return 0
     last = going[-1]
@@ -117,6 +133,17 @@ async def clear_once(term: Term, before: datetime) -> int:
         expect=[At(keys.AUDIT_HEAD, written.modified)],
     )
     return len(going)
+
+
+def _past(oldest: Sequence[Entry], head: AuditHead, before: datetime) -> list[AuditLink]:
+    """The links that go: those from before a time, up to the first that stays or is not understood."""
+    going: list[AuditLink] = []
+    for entry in oldest:
+        link = understood(AuditLink, entry, log)
+        if link is None or (link.sealed or link.entry.at) >= before or link.number == head.number:
+            break
+        going.append(link)
+    return going
 
 
 async def _oldest(term: Term) -> tuple[Entry, ...]:

@@ -7,6 +7,7 @@ has seen: a head that was noted elsewhere (`verify` shows it) must still be met 
 
 import hashlib
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -15,15 +16,17 @@ from rota.model.audit import AuditEntry, AuditHead, AuditLink
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
-def seal(head: AuditHead, entries: Iterable[AuditEntry]) -> tuple[list[AuditLink], AuditHead]:
+def seal(
+    head: AuditHead, entries: Iterable[AuditEntry], at: datetime | None = None
+) -> tuple[list[AuditLink], AuditHead]:
     """The links that come next, and where the chain ends with them."""
     links: list[AuditLink] = []
     number, previous = head.number, head.hash
     for entry in entries:
         number += 1
-        link = AuditLink(number=number, previous=previous, hash=link_hash(number, previous, entry), entry=entry)
-        links.append(link)
-        previous = link.hash
+        hash = link_hash(number, previous, entry)
+        links.append(AuditLink(number=number, previous=previous, hash=hash, entry=entry, sealed=at))
+        previous = hash
     return links, AuditHead(number=number, hash=previous, first=head.first, before_first=head.before_first)
 
 

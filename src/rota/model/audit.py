@@ -56,6 +56,8 @@ class AuditLink:
 
     hash: str
     entry: AuditEntry
+    sealed: datetime | None = None
+    """When it was sealed, by the store's clock: from then on its age counts. None where an older Rota sealed it."""
 
 
 @dataclass(frozen=True, kw_only=True)

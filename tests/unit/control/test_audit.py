@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import pytest
 
 from rota.api.audit import read_audit, verify_audit
 from rota.control.audit import keep_audit
 from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.audit import AuditLink
+from rota.model.ids import Key
 from rota.store import Delete, Put, Store
 from rota.store.audit import AuditedStore, unsealed
-from tests.kit.virtual_trials import CLOCK
+from tests.kit.virtual_trials import CLOCK, LoopClock
 from tests.unit.control.test_leader import play
 
 DAY = timedelta(days=1)
@@ -19,7 +22,7 @@ DAY = timedelta(days=1)
 
 def sealing(keep: timedelta = 365 * DAY) -> Callable[[Term], Awaitable[None]]:
     """What a leader does that only looks after the trail."""
-    return lambda term: keep_audit(term, keep, CLOCK)
+    return lambda term: keep_audit(term, keep)
 
 
 async def change(store: Store, first: int, count: int) -> None:
@@ -93,5 +96,57 @@ def test_who_meddles_with_the_trail_in_the_store_is_found() -> None:
         assert (await verify_audit(store)).is_whole
         await store.commit(Delete(keys.audit_link(3)))
         assert (await verify_audit(store)).flaw == "the chain should end with link 3, and ends with 2"
+
+    play(story)
+
+
+def test_a_wrong_clock_of_a_node_erases_nothing() -> None:
+    """Neither that of the leader, nor that of the one who wrote an entry down."""
+
+    class Skewed(LoopClock):
+        def wall(self) -> datetime:
+            return super().wall() - 400 * DAY
+
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        node("a", sealing())
+        await AuditedStore(store, Skewed(), by="ada", origin="command box", what="try").commit(Put("/k/late", b"1"))
+        await change(store, 0, 3)
+        await asyncio.sleep(2 * DAY.total_seconds())
+        assert (await verify_audit(store)).links == 4
+
+    play(story)
+
+
+def test_what_a_newer_rota_wrote_is_left_to_it_and_the_rest_is_sealed() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        newer = b'{"v":99}'
+        for number in range(50):  # more than one commit takes
+            await store.commit(Put(keys.audit_open(f"0-{number}"), newer))
+        leading = node("a", sealing())
+        await change(store, 0, 3)
+        await asyncio.sleep(30)
+        assert (await verify_audit(store)).links == 3
+        assert (await store.scan(keys.AUDIT_OPEN)).entries[0].value == newer
+        assert not leading.done()
+
+    play(story)
+
+
+@pytest.mark.parametrize("key", [keys.AUDIT_HEAD, keys.audit_link(1)])
+def test_a_chain_of_a_newer_rota_is_left_alone(key: Key) -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        await change(store, 0, 1)
+        first = node("a", sealing())
+        await asyncio.sleep(30)
+        first.cancel()
+        newer = b'{"v":99}'
+        await store.commit(Put(key, newer))
+        leading = node("b", sealing(keep=DAY))
+        await change(store, 1, 3)
+        await asyncio.sleep(2 * DAY.total_seconds())
+        entry = await store.get(key)
+        assert entry is not None
+        assert entry.value == newer
+        assert not leading.done()
 
     play(story)
