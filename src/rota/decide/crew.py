@@ -52,6 +52,9 @@ class Pool:
     generation: int | None = None
     """The generation it wants, if not the target: a canary's."""
 
+    is_task: bool = False
+    """Is it there for one task, which may come, go and fail at any time?"""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -149,11 +152,16 @@ def plan(crew: Crew, now: Instant) -> Plan:
 
 
 def is_settled(crew: Crew, generation: int) -> bool:
-    """Does every pool have all it wants, ready and of this generation, and nothing else but what drains?"""
-    wanted = {(pool.name, slot) for pool in crew.pools.values() for slot in range(pool.count) if not pool.generation}
+    """Does every pool have all it wants, ready and of this generation, and nothing else but what drains?
+
+    Pools of tasks do not count: a task may fail for reasons that no code can change.
+    """
+    lasting = {name: pool for name, pool in crew.pools.items() if not pool.is_task}
+    tasks = crew.pools.keys() - lasting.keys()
+    wanted = {(pool.name, slot) for pool in lasting.values() for slot in range(pool.count) if not pool.generation}
     there = {(m.pool, m.slot) for m in crew.members if m.generation == generation and m.phase == Phase.READY}
     older = [m for m in crew.members if m.generation != generation and m.phase != Phase.DRAINING]
-    return wanted <= there and not older
+    return wanted <= there and all(member.pool in tasks for member in older)
 
 
 def _for_pool(

@@ -143,7 +143,7 @@ class Crew:
         )
 
     def is_settled(self) -> bool:
-        """Is everything manned by the current generation?"""
+        """Is everything but tasks manned by the current generation?"""
         current = self.generations.current
         return current > 0 and plans.is_settled(self.snapshot(), current)
 

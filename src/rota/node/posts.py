@@ -116,6 +116,7 @@ def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) 
                 breaks_first=order.is_exclusive or is_stream,
                 version=order.epoch,
                 needs_lease=order.is_exclusive,
+                is_task=True,
             )
             is_async = order.kind in kinds and kinds[order.kind].is_async
             role = "stream" if is_stream else "task"

@@ -7,8 +7,9 @@ the old generation serves on, or is gone back to, and the reason is told. The ge
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,9 @@ from rota.node.journal import Tell
 from rota.node.loaders import LoadError
 from rota.node.pipes import Loaded
 from rota.node.posts import CANARY, Post
+from rota.node.trial import FALLS, Trial
 
 log = logging.getLogger(__name__)
-
-FALLS = 3
-"""Falls of one new worker that make a reload fail."""
 
 
 class ReloadFailed(RotaError):
@@ -143,23 +142,37 @@ class Reloads:
         self._generations.current = number
         crew.forgive()
         self._post()
-        await crew.until(lambda: bool(self._has_failed("")) or crew.is_settled())
-        self._raise_if_failed("")
+        with self._trying_tasks(number) as trial:
+            await crew.until(lambda: bool(self._has_failed("") or trial.why) or self._has_flipped(trial))
+        self._raise_if_failed("", trial.why)
         self._generations.settle_on(number, old)
+
+    @contextlib.contextmanager
+    def _trying_tasks(self, number: int) -> Iterator[Trial]:
+        trial = Trial(number, self._crew.posts)
+        self._crew.witnesses.append(trial)
+        try:
+            yield trial
+        finally:
+            self._crew.witnesses.remove(trial)
+
+    def _has_flipped(self, trial: Trial) -> bool:
+        return self._crew.is_settled() and trial.is_over(self._crew.posts)
 
     def _are_canaries_ready(self) -> bool:
         return all(any(worker.phase == Phase.READY for worker in self._crew.of_pool(name)) for name in self.canaries)
 
     def _has_failed(self, prefix: str) -> str:
-        """Why the new generation will not do, or nothing."""
+        """Why the new generation will not do, or nothing. Tasks have a trial of their own."""
         limit = 1 if prefix else FALLS
+        posts = self._crew.posts
         for (pool, slot), falls in self._crew.falls.items():
-            if pool.startswith(prefix) and falls.count >= limit:
+            if pool.startswith(prefix) and falls.count >= limit and posts[pool].order is None:
                 return f"{pool}/{slot}: {falls.why}"
         return ""
 
-    def _raise_if_failed(self, prefix: str) -> None:
-        if why := self._has_failed(prefix):
+    def _raise_if_failed(self, prefix: str, task: str = "") -> None:
+        if why := self._has_failed(prefix) or task:
             raise ReloadFailed(why)
 
     def _failed(self, number: int | None, old: int, error: Exception) -> ReloadFailed:

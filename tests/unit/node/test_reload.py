@@ -1,0 +1,104 @@
+"""Reloads: what a new generation has to show before it takes over, and what says nothing about it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.decide.crew import Phase
+from rota.node.reload import Reloaded, ReloadFailed
+from rota.sdk.app import App
+from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, FakeNode
+
+CAMERAS = ("c0", "c1", "c2", "c3", "c4", "c5")
+
+
+def app_with_cameras() -> App:
+    """Tasks that each have a process of their own, beside tasks that share a host."""
+    app = App("trial")
+
+    @app.resource()
+    def camera(task: rota.Task) -> None: ...
+
+    @app.resource()
+    async def room(task: rota.Task) -> None: ...
+
+    return app
+
+
+def node(folder: Path, patch: pytest.MonkeyPatch, fate: Callable[[str, int], str]) -> FakeNode:
+    return FakeNode(folder, patch, app_with_cameras(), fate)
+
+
+def cameras_fail(pool: str, _: int) -> str:
+    return FAILS if pool.startswith("task:") else LIVES
+
+
+async def test_tasks_that_fail_for_reasons_of_their_own_do_not_make_a_reload_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, cameras_fail) as found:
+        found.order("camera", CAMERAS)
+        for number in (2, 3, 4):
+            assert await found.reloads.reload() == Reloaded(number, number - 1)
+
+
+async def test_tasks_that_fail_for_reasons_of_their_own_do_not_make_a_rollback_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, cameras_fail) as found:
+        found.order("camera", CAMERAS)
+        await found.reloads.reload()
+        assert await found.reloads.rollback() == Reloaded(1, 2)
+
+
+async def test_code_that_cannot_start_a_task_alone_makes_a_reload_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second_is_broken(pool: str, generation: int) -> str:
+        return CANNOT_START if pool.startswith("task:") and generation == 2 else LIVES
+
+    async with node(tmp_path, monkeypatch, second_is_broken) as found:
+        found.order("camera", CAMERAS)
+        with pytest.raises(ReloadFailed, match=r"generation 1 serves on: task:camera/c[0-5]#0/0: exit code 0"):
+            await found.reloads.reload()
+        assert found.generations.current == 1
+
+
+async def test_a_reload_waits_until_the_tasks_alone_have_started_in_the_new_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lambda pool, generation: LIVES) as found:
+        found.order("camera", CAMERAS)
+        await found.reloads.reload()
+        ready = [each for each in found.crew.workers.values() if each.phase == Phase.READY]
+        assert {each.brief.pool for each in ready if each.brief.generation == 2} >= {
+            f"task:camera/{c}#0" for c in CAMERAS
+        }
+        assert {each.brief.generation for each in ready} == {2}
+
+
+async def test_a_task_taken_back_during_a_reload_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken_back(pool: str, generation: int) -> str:
+        if pool == "task:camera/c5#0" and generation == 2:
+            found.orders = [order for order in found.orders if order.resource != "c5"]
+            found.post()
+            return CANNOT_START
+        return LIVES
+
+    async with node(tmp_path, monkeypatch, taken_back) as found:
+        found.order("camera", CAMERAS)
+        assert await found.reloads.reload() == Reloaded(2, 1)
+
+
+async def test_a_task_that_fails_does_not_make_its_node_unready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, cameras_fail) as found:
+        await found.crew.until(found.crew.is_settled)
+        found.order("camera", CAMERAS)
+        await found.crew.until(lambda: len(found.crew.falls) == len(CAMERAS))
+        assert found.crew.is_settled()
