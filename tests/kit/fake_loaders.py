@@ -67,10 +67,10 @@ class FakeLoader:
 
     async def loaded(self, timeout: float) -> Loaded:
         self._imports.count += 1
-        code = self._imports.code
+        code, error = self._imports.code, self._imports.error
         await self._imports.gate.wait()
-        if self._imports.error:
-            raise LoadError(self._imports.error)
+        if error:
+            raise LoadError(error)
         self.app = Loaded(self._summary, code)
         self._listener.loader_changed(self)  # type: ignore[arg-type]
         return self.app

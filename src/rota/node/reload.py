@@ -60,6 +60,10 @@ class Reloads:
         self._post, self._canaries = post, canaries
         self._last = 0
         self._task: asyncio.Task[Any] | None = None
+        self._soon: asyncio.Task[None] | None = None
+        self._is_wanted = False
+        """Does a reload have to begin that no caller waits for?"""
+
         self._is_closed = False
 
     def number(self) -> int:
@@ -87,6 +91,15 @@ class Reloads:
         self._succeeded("reload.done", number, old)
         return Reloaded(number, old)
 
+    def reload_soon(self) -> None:
+        """Take in the code as it is now, without a caller; after the reload that is under way, if there is one.
+
+        That one may have read the files before they changed. What is asked for several times meanwhile is done once.
+        """
+        self._is_wanted = True
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().create_task(self._reload_while_wanted(), name="reload")
+
     async def rollback(self) -> Reloaded:
         """Go back to the previous generation; Conflict if there is none."""
         number, old = self._generations.previous, self._generations.current
@@ -109,9 +122,25 @@ class Reloads:
     async def close(self) -> None:
         """No reload any more; one that is under way is given up."""
         self._is_closed = True
+        self._crew.wake()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
             await asyncio.wait([self._task], timeout=1)
+
+    async def _reload_while_wanted(self) -> None:
+        try:
+            while self._is_wanted:
+                await self._crew.until(lambda: self._is_closed or (not self.stage and self._generations.current > 0))
+                self._is_wanted = False
+                await self._reload_unasked()
+        finally:
+            self._soon = None
+
+    async def _reload_unasked(self) -> None:
+        try:
+            await self.reload()
+        except RotaError as error:
+            log.warning("not reloaded", extra={"why": str(error).splitlines()[0]})
 
     def _begin(self, stage: str) -> None:
         if self.stage:
@@ -124,6 +153,7 @@ class Reloads:
 
     def _end(self) -> None:
         self.stage, self.canaries, self._task = "", {}, None
+        self._crew.wake()
 
     async def _try_canaries(self, loaded: Loaded, number: int) -> None:
         self.stage = "canary"

@@ -99,7 +99,6 @@ class Runtime:
             self.crew.emitting = relay.emitting
         self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
-        self._reloading: set[asyncio.Task[None]] = set()
         self._queries = itertools.count(1)
 
     @property
@@ -142,10 +141,8 @@ class Runtime:
             self._post()
 
     def reload_soon(self) -> None:
-        """Take in the code as it is now, without anybody waiting for it."""
-        task = asyncio.get_running_loop().create_task(self._reload(), name="reload")
-        self._reloading.add(task)
-        task.add_done_callback(self._reloading.discard)
+        """Take in the code as it is now, without a caller; after the reload that is under way, if there is one."""
+        self.reloads.reload_soon()
 
     def end_session(self) -> None:
         """The lease is gone or given back: end exclusive work and attempts now. The rest runs on."""
@@ -332,12 +329,6 @@ class Runtime:
             self.crew.man({**self._wanted(self.generations.app), **self.reloads.canaries})
             if self.relay is not None:
                 self.relay.serve(self.generations.app.app)
-
-    async def _reload(self) -> None:
-        try:
-            await self.reloads.reload()
-        except RotaError as error:
-            log.warning("not reloaded", extra={"why": str(error).splitlines()[0]})
 
     async def _tick(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """Reloads: what a new generation has to show before it takes over, and what says nothing about it."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rota.decide.crew import Phase
 from rota.node.reload import Reloaded, ReloadFailed
 from rota.sdk.app import App
 from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, FakeNode
+from tests.kit.waiting import eventually
 
 CAMERAS = ("c0", "c1", "c2", "c3", "c4", "c5")
 
@@ -102,3 +104,82 @@ async def test_a_task_that_fails_does_not_make_its_node_unready(
         found.order("camera", CAMERAS)
         await found.crew.until(lambda: len(found.crew.falls) == len(CAMERAS))
         assert found.crew.is_settled()
+
+
+def lives(pool: str, generation: int) -> str:
+    return LIVES
+
+
+async def until(found: FakeNode, condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        await found.crew.until(condition)
+
+
+async def test_a_reload_asked_for_by_a_signal_during_another_one_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        found.imports.gate.clear()
+        found.reloads.reload_soon()
+        await until(found, lambda: found.imports.count == 2)  # it has read the files
+        for _ in range(5):
+            found.reloads.reload_soon()
+        found.imports.gate.set()
+        await until(found, lambda: found.generations.current == 3 and not found.reloads.stage)
+        assert found.imports.count == 3, "five signals are one wish"
+
+
+async def test_a_reload_asked_for_by_a_signal_comes_after_the_one_that_a_caller_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        found.imports.gate.clear()
+        waits = asyncio.create_task(found.reloads.reload())
+        await until(found, lambda: found.imports.count == 2)
+        found.reloads.reload_soon()
+        found.imports.gate.set()
+        assert await waits == Reloaded(2, 1)
+        await until(found, lambda: found.generations.current == 3)
+
+
+async def test_a_reload_asked_for_by_a_signal_during_a_failing_one_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        found.imports.gate.clear()
+        found.imports.error = "SyntaxError: the first version of the file"
+        found.reloads.reload_soon()
+        await until(found, lambda: found.imports.count == 2)
+        found.imports.error = ""
+        found.reloads.reload_soon()
+        found.imports.gate.set()
+        await until(found, lambda: found.generations.current == 3)
+        assert found.reloads.outcomes["failed"] == 1
+
+
+async def test_a_reload_asked_for_by_a_signal_during_the_first_import_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = node(tmp_path, monkeypatch, lives)
+    found.imports.gate.clear()
+    starting = asyncio.create_task(found.__aenter__())
+    await eventually(lambda: found.imports.count == 1)
+    found.reloads.reload_soon()
+    found.imports.gate.set()
+    await starting
+    await until(found, lambda: found.generations.current == 2)
+    await found.__aexit__()
+
+
+async def test_a_reload_that_waits_for_its_turn_gives_way_to_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        found.imports.gate.clear()
+        found.reloads.reload_soon()
+        await until(found, lambda: found.imports.count == 2)
+        found.reloads.reload_soon()
+        await found.reloads.close()
+        await until(found, lambda: not found.reloads.stage)
+        assert found.generations.current == 1
+        assert found.imports.count == 2
