@@ -1,8 +1,12 @@
 """`rota up` as a user meets it."""
 
 import asyncio
+import fcntl
 import os
 import signal
+import subprocess
+import sys
+import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -135,3 +139,46 @@ async def test_term_while_a_node_is_about_to_be_started_again_is_heeded(tmp_path
         await eventually(lambda: [line for line in up.lines() if "starting it again" in line])
         os.kill(up.pid, signal.SIGTERM)
         await eventually(lambda: not up.is_running)
+
+
+CHATTY = APP + "\n@app.on_worker_start\ndef chat():\n    for _ in range(5000):\n        print('x' * 100)\n"
+
+
+@asynccontextmanager
+async def unread(folder: Path) -> AsyncIterator[tuple[subprocess.Popen[bytes], int]]:
+    """`rota up` with more to say than a pipe holds; its process, and the end to read."""
+    (folder / "app.py").write_text(CHATTY)
+    reader, writer = os.pipe()
+    with _up(folder, writer) as up:
+        os.close(writer)
+        try:
+            await eventually(lambda: _waiting(reader) > 60_000, within=60)
+            yield up, reader
+        finally:
+            up.kill()
+
+
+def _up(folder: Path, stdout: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([ROTA, "up", "app.py"], cwd=folder, stdout=stdout, stderr=subprocess.DEVNULL)
+
+
+def _waiting(reader: int) -> int:
+    """Bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+async def test_it_ends_when_the_reader_of_its_lines_is_gone(tmp_path: Path) -> None:
+    async with unread(tmp_path) as (up, reader):
+        family = psutil.Process(up.pid).children(recursive=True)
+        os.close(reader)
+        await eventually(lambda: up.poll() is not None, within=60)
+        assert up.returncode == 128 + signal.SIGPIPE
+        await eventually(lambda: alive(family) == [])
+
+
+async def test_ctrl_c_ends_it_though_nobody_reads_its_lines(tmp_path: Path) -> None:
+    async with unread(tmp_path) as (up, reader):
+        up.send_signal(signal.SIGINT)
+        await eventually(lambda: up.poll() is not None, within=60)
+        assert up.returncode == 0
+        os.close(reader)

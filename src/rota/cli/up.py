@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from rota.cli import settings
+from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.node import data_folder, token
@@ -22,8 +23,9 @@ STOP = 1.5
 """Seconds that nodes told to stop at once may take before they are killed."""
 
 LOOK = 0.05
+SLOW_LOOK = 1.0
 PATIENCE = 60.0
-"""Seconds a fleet may take to be ready before somebody is told to look."""
+"""Seconds a fleet may take to be ready before a line says that it is not."""
 
 COLOURS = (36, 35, 32, 33, 34, 31)
 
@@ -58,10 +60,13 @@ def command(
     common += ["--store", store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"]
     with data_folder.hold(FOLDER):
         common += _token()
-        fleet = Fleet([_argv(app, number, port, common) for number in range(1, nodes + 1)])
-        code = asyncio.run(fleet.run())
+        code = asyncio.run(_run([_argv(app, number, port, common) for number in range(1, nodes + 1)]))
     if code:
         sys.exit(code)
+
+
+async def _run(argvs: Sequence[Sequence[str]]) -> int:
+    return await Fleet(argvs).run()
 
 
 def _token() -> list[str]:
@@ -87,26 +92,32 @@ class Fleet:
     """Node processes, from the first start to the last end."""
 
     def __init__(self, argvs: Sequence[Sequence[str]]) -> None:
-        self._nodes = [_NodeProcess(argv, COLOURS[place % len(COLOURS)]) for place, argv in enumerate(argvs)]
+        self._screen = Screen(self._reader_is_gone)
+        self._nodes = [
+            NodeProcess(argv, self._screen, COLOURS[place % len(COLOURS)]) for place, argv in enumerate(argvs)
+        ]
         self._signal: signal.Signals | None = None
         self._asked = asyncio.Event()
+        self._code = 0
 
     async def run(self) -> int:
-        """Run until told to stop; the exit code."""
+        """Run until asked to stop; the exit code."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
-        telling = asyncio.create_task(self._tell_when_ready(began), name="ready")
+        telling = asyncio.create_task(tell_when_ready(self._nodes, self._screen, began), name="ready")
         try:
-            return await self._until_over(keeping)
+            failed = await self._until_over(keeping)
+            return failed or self._code
         finally:
             telling.cancel()
             await self._end(keeping)
+            await self._screen.close()
 
     async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:
-        """Wait until somebody stops the fleet, all its nodes were stopped, or one never came up: then its code."""
+        """Wait until the fleet is stopped, all its nodes were stopped, or one never came up: then its code."""
         stopped = asyncio.create_task(self._asked.wait())
         try:
             while not stopped.done():
@@ -133,38 +144,51 @@ class Fleet:
         again = self._signal is not None
         self._signal = signal.SIGINT if again else number
         self._asked.set()
+        self._screen.stop_waiting()
         self._pass_on(signal.SIGKILL if again and number == signal.SIGINT else self._signal)
+
+    def _reader_is_gone(self) -> None:
+        """Stop as a program does whose pipe nobody reads any more, but finish what runs."""
+        if self._signal is None:
+            self._code = 128 + signal.SIGPIPE
+            self._stop(signal.SIGTERM)
 
     def _pass_on(self, number: signal.Signals) -> None:
         for node in self._nodes:
             node.send(number)
 
-    async def _tell_when_ready(self, began: float) -> None:
-        while True:
-            seen = [await node.look() for node in self._nodes]
-            there = [each for each in seen if each]
-            leader = next((each["node"] for each in there if each["leads"]), None)
-            if len(there) == len(seen) and all(each["is_ready"] for each in there) and leader:
-                break
-            if time.monotonic() - began > PATIENCE:
-                click.echo("rota: not ready after a minute; the lines above say why", err=True)
-                return
-            await asyncio.sleep(LOOK)
-        http = next(each["doors"]["http"] for each in there)
-        nodes = "1 node" if len(seen) == 1 else f"{len(seen)} nodes"
-        took = time.monotonic() - began
-        where = f"dashboard at http://{http}/"
-        click.secho(f"ready in {took:.1f} s: {nodes}, {leader} leads, {where}; Ctrl-C stops", bold=True)
+
+async def tell_when_ready(
+    nodes: Sequence["NodeProcess"], screen: Screen, began: float, patience: float = PATIENCE
+) -> None:
+    """Look at the nodes until all are ready, however long that takes; say so, and also when `patience` is over."""
+    is_late = False
+    while not (leader := _leader(seen := [await node.look() for node in nodes])):
+        if not is_late and time.monotonic() - began > patience:
+            is_late = True
+            await screen.warn(f"rota: not ready after {patience:g} s; the lines above say why")
+        await asyncio.sleep(SLOW_LOOK if is_late else LOOK)
+    http = next(each["doors"]["http"] for each in seen if each)
+    count = "1 node" if len(seen) == 1 else f"{len(seen)} nodes"
+    took = time.monotonic() - began
+    line = f"ready in {took:.1f} s: {count}, {leader} leads, dashboard at http://{http}/; Ctrl-C stops"
+    await screen.show(click.style(line, bold=True) if screen.is_terminal else line)
 
 
-class _NodeProcess:
+def _leader(seen: Sequence[dict[str, Any] | None]) -> str | None:
+    """Who leads, if all nodes are ready."""
+    there = [each for each in seen if each is not None and each["is_ready"]]
+    return next((each["node"] for each in there if each["leads"]), None) if len(there) == len(seen) else None
+
+
+class NodeProcess:
     """One node: started, started again, and its lines passed on under its name."""
 
-    def __init__(self, argv: Sequence[str], colour: int) -> None:
-        self._argv = argv
+    def __init__(self, argv: Sequence[str], screen: Screen, colour: int) -> None:
+        self._argv, self._screen = argv, screen
         self.name = argv[argv.index("--id") + 1]
         self._data = Path(argv[argv.index("--data") + 1])
-        self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if sys.stdout.isatty() else f"{self.name} | "
+        self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if screen.is_terminal else f"{self.name} | "
         self._process: asyncio.subprocess.Process | None = None
         self._was_up = False
 
@@ -175,11 +199,11 @@ class _NodeProcess:
             if asked.is_set():
                 break
             if code == 0:
-                click.echo(f"{self._prefix}was stopped")
+                await self._screen.show(f"{self._prefix}was stopped")
                 break
             if not self._was_up:
                 return code
-            click.echo(f"{self._prefix}ended ({_ended(code)}); starting it again")
+            await self._screen.show(f"{self._prefix}ended ({_ended(code)}); starting it again")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):
                     await asked.wait()
@@ -202,34 +226,50 @@ class _NodeProcess:
             self._process.send_signal(number)
 
     async def _run_once(self, asked: asyncio.Event) -> int:
+        """Run the node's process to its end; its exit code."""
         lifeline, ours = os.pipe()
+        lines, theirs = os.pipe()  # not asyncio's, whose `wait` waits for all who hold the pipe
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "rota", *self._argv),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=theirs,
                 stderr=asyncio.subprocess.STDOUT,
                 pass_fds=[lifeline],
                 process_group=0,
                 env={**os.environ, "ROTA_LIFELINE": str(lifeline), "PYTHONUNBUFFERED": "1"},
             )
+        except BaseException:
+            os.close(lines)
+            os.close(ours)
+            raise
         finally:
             os.close(lifeline)
+            os.close(theirs)
+        passing = asyncio.create_task(self._pass_lines(lines))
         try:
             if asked.is_set():  # while it was being started, so nobody has told it
                 self.send(signal.SIGKILL)
-            assert self._process.stdout is not None
-            passing = asyncio.create_task(self._pass_lines(self._process.stdout))
             code = await self._process.wait()
             await asyncio.wait([passing], timeout=0.5)  # who else holds the pipe is not waited for
-            passing.cancel()
             return code
         finally:
+            passing.cancel()
+            await asyncio.wait([passing])
             os.close(ours)
 
-    async def _pass_lines(self, stream: asyncio.StreamReader) -> None:
-        while line := await _line(stream):
-            click.echo(f"{self._prefix}{line}")
+    async def _pass_lines(self, lines: int) -> None:
+        """Show what comes out of a pipe, which is closed in the end."""
+        stream = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(lines, "rb")
+        )
+        try:
+            while line := await _line(stream):
+                await self._screen.show(f"{self._prefix}{line}")
+        finally:
+            transport.close()
 
 
 async def _line(stream: asyncio.StreamReader) -> str:

@@ -1,0 +1,94 @@
+"""The screen: a reader that is slow, gone or never there holds up lines and nothing else."""
+
+import asyncio
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from rota.cli.screen import MOST, Screen
+from tests.kit.waiting import eventually
+
+
+@contextmanager
+def stdout(fd: int, patch: pytest.MonkeyPatch, encoding: str = "utf-8") -> Iterator[None]:
+    with io.TextIOWrapper(io.FileIO(fd, "w"), encoding=encoding) as stream, patch.context() as patched:
+        patched.setattr(sys, "stdout", stream)
+        yield
+
+
+async def test_lines_are_written_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with stdout(writer, monkeypatch):
+        screen = Screen()
+        for number in range(3):
+            await screen.show(str(number))
+        await screen.close()
+        assert os.read(reader, 100) == b"0\n1\n2\n"
+        assert screen.dropped == 0
+    os.close(reader)
+
+
+async def test_what_a_full_disk_refuses_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stdout(os.open("/dev/full", os.O_WRONLY), monkeypatch):
+        screen = Screen()
+        await screen.show("a line")
+        await eventually(lambda: screen.dropped == 1)
+
+
+async def test_it_is_reported_once_that_the_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    reports: list[str] = []
+    with stdout(writer, monkeypatch):
+        screen = Screen(lambda: reports.append("gone"))
+        await screen.show("a line")
+        await eventually(lambda: reports)
+        await screen.show("another")
+        await screen.close()
+        assert reports == ["gone"]
+        assert screen.dropped == 2
+
+
+async def test_a_reader_that_does_not_read_holds_up_lines_until_nothing_waits_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    with stdout(writer, monkeypatch):
+        screen = Screen()
+
+        async def show_for_ever() -> None:
+            while not screen.dropped:
+                await screen.show("x" * (MOST // 4))
+
+        showing = asyncio.create_task(show_for_ever())
+        done, _ = await asyncio.wait([showing], timeout=0.1)
+        assert not done, "it does not wait"
+        screen.stop_waiting()
+        async with asyncio.timeout(60):
+            await showing
+        asyncio.get_running_loop().add_reader(reader, os.read, reader, MOST)
+        await eventually(lambda: not screen.is_busy)
+        asyncio.get_running_loop().remove_reader(reader)
+    os.close(reader)
+
+
+async def test_what_the_encoding_lacks_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with stdout(writer, monkeypatch, encoding="ascii"):
+        screen = Screen()
+        await screen.show("caf\xe9")
+        await screen.close()
+        assert os.read(reader, 100) == b"caf\\xe9\n"
+    os.close(reader)
+
+
+async def test_without_a_stdout_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", None)
+        screen = Screen()
+        await screen.show("a line")
+        assert screen.dropped == 1
