@@ -102,7 +102,14 @@ class FakeLoader:
 class FakeNode:
     """A crew with its generations and reloads, on fake loaders."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, app: App, fate: Callable[[str, int], str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        patch: pytest.MonkeyPatch,
+        app: App,
+        fate: Callable[[str, int], str],
+        policy: RestartPolicy = QUICK,
+    ) -> None:
         self.imports = Imports()
         self.told: list[tuple[str, str]] = []
         self.orders: list[Order] = []
@@ -111,9 +118,9 @@ class FakeNode:
             generations, "Loader", lambda _, number, ear, __: FakeLoader(number, ear, self.imports, app, fate)
         )
         self.generations = Generations(
-            Target("app.py", "a"), timedelta(seconds=60), QUICK, SYSTEM, self._tell, self._code_changed
+            Target("app.py", "a"), timedelta(seconds=60), policy, SYSTEM, self._tell, self._code_changed
         )
-        self.crew = Crew(self.generations, config, QUICK, SYSTEM, self._tell, Stacks(folder, SYSTEM))
+        self.crew = Crew(self.generations, config, policy, SYSTEM, self._tell, Stacks(folder, SYSTEM))
         self.reloads = Reloads(self.crew, config, self._tell, self.post, self._canaries)
         self._config, self._app = config, app
 

@@ -241,6 +241,7 @@ class Crew:
                 self._wake.clear()
                 progress()
                 self._vigil.look(self.workers.values(), self.posts)
+                self._forget_falls_of_the_recovered()
                 look_again = self._act()
                 async with self._changed:
                     self._changed.notify_all()
@@ -256,6 +257,20 @@ class Crew:
         for ended in kernel.ended_children():
             if not self.generations.has_reaped(ended.pid, ended.status):
                 self.reaped(ended)
+
+    def _forget_falls_of_the_recovered(self) -> None:
+        """What has stood long enough is in no crash loop any more, and is not shown as if it were."""
+        since = self._clock.monotonic() - self.policy.settled_after.total_seconds()
+        for worker in self.workers.values() if self.falls else ():
+            if worker.since <= since and self._is_wanted(worker):
+                self.falls.pop((worker.brief.pool, worker.brief.slot), None)
+
+    def _is_wanted(self, worker: Worker) -> bool:
+        """Does a worker fill its slot? If not, the slot's falls are those of its successors."""
+        post = self.posts.get(worker.brief.pool)
+        is_current = worker.brief.generation == self.generations.current
+        is_fit = post is not None and post.pool.version == worker.version and not worker.worn
+        return worker.phase == Phase.READY and is_current and is_fit
 
     def _act(self) -> Instant | None:
         mend_at = self.generations.mend(self)

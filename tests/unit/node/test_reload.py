@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ import rota
 from rota.decide.crew import Phase
 from rota.node.reload import Reloaded, ReloadFailed
 from rota.sdk.app import App
-from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, FakeNode
+from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, QUICK, FakeNode
 from tests.kit.waiting import eventually
 
+POLICY = replace(QUICK, settled_after=timedelta(milliseconds=10))
 CAMERAS = ("c0", "c1", "c2", "c3", "c4", "c5")
 
 
@@ -104,6 +107,32 @@ async def test_a_task_that_fails_does_not_make_its_node_unready(
         found.order("camera", CAMERAS)
         await found.crew.until(lambda: len(found.crew.falls) == len(CAMERAS))
         assert found.crew.is_settled()
+
+
+async def test_a_worker_that_has_stood_long_enough_is_in_no_crash_loop_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails_at_first(pool: str, _: int) -> str:
+        return LIVES if len(found.told) >= POLICY.loop_after else CANNOT_START
+
+    found = FakeNode(tmp_path, monkeypatch, app_with_cameras(), fails_at_first, POLICY)
+    async with found:
+        await until(found, lambda: any(falls.is_crash_loop(POLICY) for falls in found.crew.falls.values()))
+        await until(found, lambda: not found.crew.falls)
+        assert found.crew.is_settled()
+
+
+async def test_the_falls_of_a_successor_are_not_forgotten_because_the_worker_before_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = FakeNode(tmp_path, monkeypatch, app_with_cameras(), lambda *_: LIVES if not worn else CANNOT_START, POLICY)
+    worn: list[int] = []
+    async with found:
+        await until(found, found.crew.is_settled)
+        worn += found.crew.workers
+        found.crew.replace(worn[0], "old age", now=False)
+        await until(found, lambda: any(falls.is_crash_loop(POLICY) for falls in found.crew.falls.values()))
+        assert worn[0] in found.crew.workers
 
 
 def lives(pool: str, generation: int) -> str:
