@@ -378,3 +378,18 @@ async def test_closing_tells_those_who_still_wait(tmp_path: Path) -> None:
             await writing
         with pytest.raises(Unavailable, match="closed; open it again"):
             await store.get("/k")
+
+
+async def test_a_namespace_inside_another_is_refused(etcd: Etcd, space: str) -> None:
+    async with open_store(f"etcd://127.0.0.1:{etcd.port}{space}"):
+        with pytest.raises(Invalid, match=f"is inside {space}, where a fleet is already; choose one beside it"):
+            async with open_store(f"etcd://127.0.0.1:{etcd.port}{space}/nodes"):
+                pass
+
+
+async def test_a_namespace_around_another_is_refused(etcd: Etcd, space: str) -> None:
+    async with open_store(f"etcd://127.0.0.1:{etcd.port}{space}/inner") as store:
+        await store.commit(Put("/k", b"v"))
+        with pytest.raises(Invalid, match=f"there are keys below it in etcd, such as {space}/inner"):
+            async with open_store(f"etcd://127.0.0.1:{etcd.port}{space}"):
+                pass

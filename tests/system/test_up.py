@@ -182,3 +182,14 @@ async def test_ctrl_c_ends_it_though_nobody_reads_its_lines(tmp_path: Path) -> N
         await eventually(lambda: up.poll() is not None, within=60)
         assert up.returncode == 0
         os.close(reader)
+
+
+async def test_another_app_on_the_same_store_is_refused_and_says_which_fleet_is_there(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as up:
+        await ready(up)
+        os.kill(up.pid, signal.SIGINT)
+        await eventually(lambda: not up.is_running)
+    (tmp_path / "app.py").write_text(APP.replace('App("trial")', 'App("blog")'))
+    answer = await asyncio.to_thread(rota, "up", "app.py", cwd=tmp_path)
+    assert answer.code == 2
+    assert 'the store holds the fleet "trial" with the app trial, and this node runs the app "blog"' in answer.out

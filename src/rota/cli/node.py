@@ -28,7 +28,21 @@ from rota.model.errors import Invalid
 @click.argument("app", required=False)
 @settings.options(
     NodeConfig,
-    only=("store", "id", "data", "role", "lease_ttl", "http", "grpc", "advertise", "token", "tls", "insecure", "slots"),
+    only=(
+        "store",
+        "id",
+        "data",
+        "fleet",
+        "role",
+        "lease_ttl",
+        "http",
+        "grpc",
+        "advertise",
+        "token",
+        "tls",
+        "insecure",
+        "slots",
+    ),
 )
 @click.option("--label", multiple=True, metavar="NAME=VALUE", help="What placement rules may ask for; may be repeated.")
 @settings.options(RuntimeConfig)

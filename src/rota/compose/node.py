@@ -40,6 +40,7 @@ from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.access import Access, Gate, known
+from rota.decide.fleet import Claim
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import (
     EventsConfig,
@@ -59,6 +60,7 @@ from rota.node import certificates, confine, control_socket, data_folder, kernel
 from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
+from rota.node.fleet import keep_app_known, wait_to_belong
 from rota.node.loaders import LoadError, Target
 from rota.node.manager import Condition, Manager, keep_told
 from rota.node.pipes import Order
@@ -282,6 +284,7 @@ class _Node:
         """Take part in the fleet, in one session after the other."""
         state = self._state
         async with open_store(self._settings.node.store, clock=self._clock, waits=True) as store:
+            await wait_to_belong(store, state.id, self._claim(), self._clock)
             state.store = store
             if self._new_token:  # not before: where a node cannot start, the reason is all that is said
                 log.info("token made", extra={"node": state.id, "file": str(self._new_token)})
@@ -314,6 +317,12 @@ class _Node:
                     for part in writing:
                         part.cancel()
 
+    def _claim(self) -> Claim:
+        return Claim(self._settings.node.fleet, self._app_name())
+
+    def _app_name(self) -> str | None:
+        return self._state.runtime.status().app if self._state.runtime else None
+
     def _identity(self) -> Identity:
         config, state = self._settings.node, self._state
         return Identity(
@@ -328,6 +337,7 @@ class _Node:
             executors=state.runtime.executors if state.runtime else 0,
             version=__version__,
             insecure=config.insecure,
+            claim=self._claim(),
         )
 
     async def _in_session(self, store: Store, session: Session) -> None:
@@ -342,6 +352,8 @@ class _Node:
                         store, node.id, session.incarnation, runtime, self._clock, state.journal.tell
                     )
                     parts.create_task(answers, name="queries")
+                    naming = keep_app_known(store, node.id, self._app_name, self._clock)
+                    parts.create_task(naming, name="fleet")
                     parts.create_task(publish_kinds(store, session, runtime.kinds), name="kinds")
                     parts.create_task(publish_streams(store, session, runtime.streams), name="streams")
                     runtime.lending.store, runtime.lending.lease = store, session.keeper.lease

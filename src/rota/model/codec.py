@@ -23,7 +23,7 @@ from rota.model.history import HistoryNotes
 from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
 from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord
 from rota.model.manifest import CommittedOffset, Manifest
-from rota.model.node import Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
+from rota.model.node import FleetRecord, Incarnation, Leader, Node, NodeLoad, NodeStatus, Roster
 from rota.model.peers import DutyHeld, NodeHealth, Strikes
 from rota.model.relay import RelayMap, RelayStatus
 from rota.model.resource import (
@@ -67,6 +67,7 @@ VERSIONS: Mapping[type, int] = {
     Delivery: 1,
     DutyHeld: 1,
     Event: 1,
+    FleetRecord: 1,
     Group: 1,
     HistoryNotes: 1,
     Hook: 1,

@@ -70,6 +70,9 @@ class NodeConfig(Section):
     id: NodeId | None = field(default=None, metadata={"default": "made from the host's name, and kept"})
     """Name of the node in the fleet."""
 
+    fleet: str | None = field(default=None, metadata={"default": "the name of the app"})
+    """Name of the fleet. A node does not join a store that holds another fleet."""
+
     role: Role = Role.BOTH
     """What the node does: supervise, work, or both."""
 
@@ -123,6 +126,8 @@ class NodeConfig(Section):
     def __post_init__(self) -> None:
         if self.id is not None:
             check_node_id(self.id)
+        if self.fleet is not None:
+            check_name("fleet", self.fleet)
         if not timedelta(seconds=2) <= self.lease_ttl <= timedelta(hours=1):
             raise Invalid(f"lease_ttl is {self.lease_ttl}; it must be from 2 s to 1 h")
         _check_address("http", self.http)
@@ -422,9 +427,14 @@ SECTIONS: tuple[type[Section], ...] = (
 
 def check_node_id(node: str) -> None:
     """Invalid unless `node` can be a node's name."""
-    if not _NODE_ID.fullmatch(node):
+    check_name("node id", node)
+
+
+def check_name(what: str, name: str) -> None:
+    """Invalid unless `name` can be the name of a node or a fleet."""
+    if not _NODE_ID.fullmatch(name):
         raise Invalid(
-            f'node id "{node}": use letters, digits, ".", "_" and "-", at most 63, beginning with a letter or digit'
+            f'{what} "{name}": use letters, digits, ".", "_" and "-", at most 63, beginning with a letter or digit'
         )
 
 

@@ -35,6 +35,9 @@ DUTIES: Key = "/duties/"
 LEADER: Key = "/leader"
 """Who leads; under the leader's lease."""
 
+FLEET: Key = "/fleet/name"
+"""Whose store this is; written by the first node."""
+
 ROSTER: Key = "/fleet/roster"
 """The nodes the leader last knew; from it a new leader can tell who left while nobody led."""
 

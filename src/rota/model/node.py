@@ -26,6 +26,20 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FleetRecord:
+    """Whose store this is."""
+
+    name: str
+    apps: tuple[str, ...] = ()
+    """The names that its app has had."""
+
+    is_named: bool = False
+    """Was the name given by a setting? If not, it is the first app's."""
+
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """One member, for the length of one session; lives under that session's lease."""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import random
 
+from rota.decide.fleet import Claim
 from rota.decide.membership import Join, TakeOver, WaitFor, admission
 from rota.kit import aio
 from rota.kit.backoff import delays
@@ -24,6 +25,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import Node, Role
+from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
 from rota.store.follow import follow
 from rota.store.keeper import Keeper
@@ -50,6 +52,8 @@ class Identity:
     executors: int = 0
     version: str = ""
     insecure: bool = False
+    claim: Claim = field(default_factory=Claim)
+    """Which fleet it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ async def in_session(
 
 
 async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:
-    """A new session; Conflict if another node goes on using our name, Invalid if the store is half loaded."""
+    """A new session.
+
+    Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet.
+    """
     patience, told = Patience(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
@@ -127,6 +134,7 @@ async def _try_to_join(
     store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float], patience: Patience
 ) -> Session | None:
     incarnation = await incarnations.current(store, clock)
+    await check_belonging(store, identity.node, identity.claim, clock)
     key = keys.node(identity.node)
     entry = await store.get(key)
     holder = codec.decode(Node, entry.value) if entry else None

@@ -13,14 +13,14 @@ Beside the keys stands the version of their schema. A store of a newer version i
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
 
 import msgspec
 
 from rota.kit.clock import Clock
 from rota.kit.decoding import UNREADABLE
-from rota.model.errors import BrokenOff, Compacted, Conflict, Invalid, LeaseLost, Unavailable, Unknown
+from rota.model.errors import BrokenOff, Compacted, Conflict, Denied, Invalid, LeaseLost, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.etcd import client as clients
@@ -47,7 +47,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     client = await clients.connect(wanted)
     names = Wire(wanted.namespace)
     try:
-        await _check_schema(client, names.schema_key, wanted.store, create=create)
+        await _check_schema(client, names, wanted.store, create=create)
     except BaseException as error:
         await client.close()
         if isinstance(error, Unavailable) and errors.is_from_there(error.__cause__):
@@ -60,12 +60,14 @@ class _Schema(msgspec.Struct):
     v: int
 
 
-async def _check_schema(client: Client, key: bytes, store: str, *, create: bool) -> None:
+async def _check_schema(client: Client, names: Wire, store: str, *, create: bool) -> None:
     """Invalid unless the schema is ours; written, if that is wanted, where there is none."""
+    key = names.schema_key
     found = await client.range(pb.RangeRequest(key=key))
     while not found.kvs:
         if not create:
             raise rules.nothing_there(store)
+        await _check_apart(client, names, store)
         await _write_schema(client, key, store)
         found = await client.range(pb.RangeRequest(key=key))
     try:
@@ -75,6 +77,20 @@ async def _check_schema(client: Client, key: bytes, store: str, *, create: bool)
     if version > SCHEMA:
         raise Invalid(
             f"store {store} has schema version {version}, and this Rota knows {SCHEMA}; upgrade Rota on this machine"
+        )
+
+
+async def _check_apart(client: Client, names: Wire, store: str) -> None:
+    """Invalid if a namespace that is about to be used lies inside another one, or has another inside it."""
+    for outer in names.around():
+        with suppress(Denied):  # what this user may not read, it cannot disturb
+            if (await client.range(pb.RangeRequest(key=outer.schema_key))).kvs:
+                raise Invalid(f"store {store} is inside {outer}, where a fleet is already; choose one beside it")
+    start, end = names.span("/")
+    if found := (await client.range(pb.RangeRequest(key=start, range_end=end, limit=1, keys_only=True))).kvs:
+        raise Invalid(
+            f"store {store}: there are keys below it in etcd, such as {found[0].key.decode(errors='replace')}; "
+            "choose a namespace without any"
         )
 
 

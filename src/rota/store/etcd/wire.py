@@ -23,6 +23,14 @@ class Wire:
         self.schema_key = self._namespace + b"#schema"
         """Beside the keys, not among them: every key goes on with a slash."""
 
+    def __str__(self) -> str:
+        return self._namespace.decode()
+
+    def around(self) -> "list[Wire]":
+        """The namespaces that this one would be inside of, if they were in use."""
+        parts = str(self).split("/")
+        return [Wire("/".join(parts[:count])) for count in range(2, len(parts))]
+
     def outward(self, key: Key) -> bytes:
         """A key as etcd has it."""
         return self._namespace + key.encode()

@@ -1,0 +1,65 @@
+"""Whose store it is: read before anything is written, and kept by whoever is there first."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from rota.decide.fleet import Claim
+from rota.kit.clock import SYSTEM
+from rota.model import codec, keys
+from rota.model.errors import Invalid
+from rota.model.ids import NodeId
+from rota.model.node import FleetRecord, Node, Role
+from rota.node.fleet import check_belonging, keep_app_known
+from rota.node.session import Identity, join
+from rota.store import Store, open_store
+from tests.kit.waiting import eventually
+
+A, B = NodeId("a"), NodeId("b")
+
+
+async def record(store: Store) -> FleetRecord | None:
+    entry = await store.get(keys.FLEET)
+    return codec.decode(FleetRecord, entry.value) if entry else None
+
+
+async def test_of_two_fleets_on_one_store_the_second_does_not_join() -> None:
+    identity = Identity(node=A, home="h", role=Role.BOTH, lease_ttl=timedelta(seconds=60), claim=Claim(app="shop"))
+    stranger = replace(identity, node=B, home="other", claim=Claim(app="blog"))
+    async with open_store("memory://") as store:
+        await join(store, identity, SYSTEM)
+        with pytest.raises(Invalid, match='the store holds the fleet "shop" with the app shop'):
+            await join(store, stranger, SYSTEM)
+        nodes = [codec.decode(Node, entry.value).id for entry in (await store.scan(keys.NODES)).entries]
+        assert nodes == [A]
+
+
+async def test_of_two_fleets_that_start_at_the_same_time_one_gets_the_store() -> None:
+    async with open_store("memory://") as store:
+        tries = [check_belonging(store, node, Claim(app=node), SYSTEM) for node in (A, B)]
+        outcomes = await asyncio.gather(*tries, return_exceptions=True)
+        assert [outcome for outcome in outcomes if outcome is None] == [None]
+        found = await record(store)
+        assert found is not None
+        loser = B if found.name == A else A
+        with pytest.raises(Invalid, match=f'this node runs the app "{loser}"'):
+            await check_belonging(store, loser, Claim(app=loser), SYSTEM)
+
+
+async def test_a_name_that_a_reload_gives_the_app_is_put_on_record() -> None:
+    names = ["shop"]
+    async with open_store("memory://") as store:
+        await check_belonging(store, A, Claim(app="shop"), SYSTEM)
+        keeping = asyncio.create_task(keep_app_known(store, A, lambda: names[-1], SYSTEM, pace=0.001))
+        await asyncio.sleep(0)
+        names.append("store")
+
+        async def apps() -> bool:
+            found = await record(store)
+            return found is not None and found.apps == ("shop", "store")
+
+        await eventually(apps)
+        keeping.cancel()
+        await asyncio.wait([keeping])
