@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.cli import rota
+from rota.model.errors import RotaError
+from rota.node import control_socket
+from tests.kit.cli import ROTA, rota
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.harness import PostgresHarness, StoreHarness, params
-from tests.kit.node import NodeUnderTest
+from tests.kit.node import APP, NodeUnderTest
+from tests.kit.process import Process
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
 
@@ -42,3 +45,16 @@ def test_a_node_whose_store_is_not_reached_at_all_says_so_and_ends(tmp_path: Pat
     answer = rota("node", "--store", store, "--data", tmp_path / "data", *doors, cwd=tmp_path)
     assert answer.code == 7
     assert "is PostgreSQL running there?" in answer.err
+
+
+async def test_a_node_starts_without_stdin_stdout_and_stderr(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    words = [ROTA, "node", "--store", "sqlite:///r.db", "--id", "a", "--data", "data", "--http", "127.0.0.1:0"]
+    closed = ["sh", "-c", f'cd "{tmp_path}" && exec "$0" "$@" <&- >&- 2>&-', *words, "--grpc", "127.0.0.1:0", "app.py"]
+    with Process(closed, tmp_path / "node.out") as node:
+
+        async def is_ready() -> bool:
+            assert node.is_running, "it ended"
+            return bool((await control_socket.call(tmp_path / "data", "status", 30))["is_ready"])
+
+        await eventually(is_ready, within=60, despite=(RotaError,))

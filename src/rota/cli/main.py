@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rota import __version__
+from rota.kit import standard_streams
 from rota.model.errors import RotaError
 from rota.model.url import without_passwords
 
@@ -86,6 +87,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    standard_streams.fill_in()
     hide_passwords(sys.argv)
     try:
         code: Any = cli.main(args=arguments, prog_name="rota", standalone_mode=False)

@@ -16,7 +16,7 @@ from rota.cli import settings
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import RotaError
-from rota.node import data_folder, token
+from rota.node import data_folder, kernel, token
 
 FOLDER = Path(".rota/up")
 STOP = 1.5
@@ -239,6 +239,7 @@ class NodeProcess:
                 process_group=0,
                 env={**os.environ, "ROTA_LIFELINE": str(lifeline), "PYTHONUNBUFFERED": "1"},
             )
+            kernel.tie(self._process.pid, lifeline)
         except BaseException:
             os.close(lines)
             os.close(ours)

@@ -25,6 +25,7 @@ def start(
         process = subprocess.Popen(
             argv, env=cleaned(os.environ), stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0
         )
+        kernel.tie(process.pid, theirs)
     except OSError:
         os.close(ours)
         raise

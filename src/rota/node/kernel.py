@@ -57,11 +57,27 @@ def die_with(lifeline: int) -> None:
     if is_portable():
         threading.Thread(target=_watch, args=(lifeline,), name="rota lifeline", daemon=True).start()
         return
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    _arm(lifeline, os.getpgrp())
     if has_hung_up(lifeline):  # before it was armed, so nobody will tell
         _end_group()
+
+
+def tie(child: int, lifeline: int) -> None:
+    """Have a child, which leads a group, end with this process from now on, and not only when it calls `die_with`.
+
+    Until it does it starts Python and imports, which takes a second on a busy machine. `lifeline` is the child's end,
+    of which this process has a copy still. Nothing where the kernel does not watch lifelines.
+    """
+    if not is_portable():
+        with contextlib.suppress(OSError):  # it has ended already
+            _arm(lifeline, child)
+
+
+def _arm(lifeline: int, group: int) -> None:
+    """SIGKILL to a group when the other end is closed. That belongs to the pipe, whoever holds a copy of this end."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -group)
+    fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def has_hung_up(lifeline: int) -> bool:

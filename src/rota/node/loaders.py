@@ -192,6 +192,7 @@ def start_process(
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )
+        kernel.tie(process.pid, theirs)
     except BaseException:
         os.close(ours)
         raise

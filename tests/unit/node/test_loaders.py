@@ -2,9 +2,12 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +45,39 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setenv("ROTA_STORE_PASSWORD", SECRET)
     monkeypatch.setenv("KEPT", "yes")
     return found
+
+
+WITHOUT_OUR_CODE = "#!/bin/sh\nexec sleep 1000\n"
+"""A process that never comes to watch its lifeline, as one does not while Python starts and imports."""
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "python"
+    script.write_text(WITHOUT_OUR_CODE)
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.delenv("ROTA_PORTABLE", raising=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel watches no lifelines")
+@pytest.mark.usefixtures("deaf")
+@pytest.mark.parametrize("what", ["loader", "spawned worker", "proxy or relay"])
+def test_a_process_that_has_not_come_to_our_code_ends_with_its_agent(what: str) -> None:
+    one, other = socket.socketpair()
+    attempt = Brief(1, "run", "runs", 0, 1, "a", attempt=Attempt("r", 1, "j"))
+    with one, other:
+        match what:
+            case "loader":
+                handle, lifeline = start_process(Target("app.py", "a"), 1, one.fileno())
+            case "spawned worker":
+                handle, lifeline = start_process(Target("app.py", "a"), 1, one.fileno(), 0, attempt)
+            case _:
+                handle, lifeline = children.start("rota.node.relay.main", one, [])
+    os.close(lifeline)  # as the kernel does when the agent ends
+    _, status = os.waitpid(handle.pid, 0)
+    handle.close()
+    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 def ended(start: Callable[[], tuple[kernel.Handle, int]]) -> None:
