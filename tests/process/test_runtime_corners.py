@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
+from tests.kit.saved_states import KEEPING, keep_states
 from tests.kit.waiting import eventually
 from tests.process.test_runtime import running, until_its_lease_is_over
 
@@ -288,3 +289,20 @@ async def test_running_out_of_descriptors_costs_workers_not_the_node(tmp_path: P
         assert node.is_running, node.complaint()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
     await eventually(lambda: not node.leftovers())
+
+
+async def test_more_saved_states_than_a_channel_holds_outlive_reload_rollback_and_kill_9(tmp_path: Path) -> None:
+    async with running(tmp_path, app=KEEPING) as node:
+        await keep_states(node, count=150, size=240_000)
+
+
+async def test_a_task_alone_that_dies_starts_again_with_what_it_saved(tmp_path: Path) -> None:
+    async with running(tmp_path, app=KEEPING.replace("(start_within", "(exclusive=True, start_within")) as node:
+        await node.assign("keeper", ["x"], exclusive=True, size=10)
+        for life in range(3):
+            wanted = ["start", "x", str(life), "10" if life else "0"]
+            await eventually(lambda wanted=wanted: wanted in node.notes())
+            status = await node.until(lambda now: now["work"]["tasks_running"] == 1)
+            (pid,) = workers(status, "task:")
+            os.kill(pid, signal.SIGKILL)
+            await node.until(lambda now, pid=pid: pid not in workers(now, "task:"))

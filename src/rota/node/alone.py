@@ -41,6 +41,7 @@ from rota.node.pipes import (
     TaskStarted,
     Unsent,
 )
+from rota.node.reports import Reports
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
 from rota.workloads.resources.run import Life, Offer, Outcome, WayOut, limits, run_sync_task, run_task
@@ -71,6 +72,7 @@ class Alone:
     async def run(self, sock: socket.socket) -> None:
         """Live as long as the task."""
         self._channel = Channel(sock, self._heard, self._stop, takes_fds=True)
+        self._reports = Reports(self._channel)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         self._channel.send(Registered())
         parts = [
@@ -91,7 +93,8 @@ class Alone:
             with contextlib.suppress(asyncio.CancelledError):
                 await part
         self._emitter.close()
-        self._channel.send(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
+        self._reports.add(TaskEnded(self._order.task, self._order.epoch, outcome.was_asked, outcome.error))
+        await self._reports.flush()
         self._channel.close()
 
     async def _run(self) -> Outcome:
@@ -102,7 +105,7 @@ class Alone:
         return await run_task(kind, self._order, offer, lambda: self._channel.send(started))
 
     def _save(self, state: bytes) -> None:
-        self._channel.send(Save(self._order.task, self._order.epoch, state))
+        self._reports.add(Save(self._order.task, self._order.epoch, state))
 
     def _heard(self, message: object) -> None:
         match message:

@@ -34,7 +34,19 @@ from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.loaders import Loader, describe, start_process
 from rota.node.output import MARK
-from rota.node.pipes import Attempt, Beat, Brief, Channel, Deadline, Emitting, Finish, Registered, StartFailed, pair
+from rota.node.pipes import (
+    Attempt,
+    Beat,
+    Brief,
+    Channel,
+    Deadline,
+    Emitting,
+    Finish,
+    Order,
+    Registered,
+    StartFailed,
+    pair,
+)
 from rota.node.posts import CANARY, RUN, Post
 from rota.node.stacks import Stacks
 from rota.node.vigil import STACKS_WAIT, Vigil
@@ -109,6 +121,9 @@ class Crew:
 
         self.is_excused: Callable[[Worker], bool] = lambda worker: False
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
+
+        self.recalled: Callable[[Order], Order] = lambda order: order
+        """The order of a task that is started alone, with what its task saved last."""
 
         self.outfit: Callable[[Brief], Sequence[int]] = lambda brief: ()
         """The descriptors that a worker needs beside the usual ones; the crew closes them here."""
@@ -282,6 +297,9 @@ class Crew:
                     if (post := self.posts.get(pool)) and (loader := self.generations.able().get(generation)):
                         if post.has_line and not (self.switch and self.switch.can_connect(post, slot, generation)):
                             continue  # the next turn asks again
+                        if not loader.has_room:
+                            loader.when_room(self.wake)
+                            continue
                         self._start(post, slot, loader)
                 case Drain(member=number, why=why):
                     if worker := self.workers.get(number):
@@ -357,7 +375,7 @@ class Crew:
             service=post.service,
             group=post.group,
             has_line=post.has_line,
-            order=post.order,
+            order=None if post.order is None else self.recalled(post.order),
             mark=secrets.token_bytes(MARK),
             deadline=self._deadline,
             beat=self._vigil.beat,

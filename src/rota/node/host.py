@@ -26,6 +26,7 @@ from rota.node.pipes import (
     TaskStarted,
     Unsent,
 )
+from rota.node.reports import Reports
 from rota.sdk.app import App
 from rota.workloads.resources.run import Life, Offer, Outcome, limits, run_task
 
@@ -53,6 +54,7 @@ class Host:
         """Live until the agent is gone or has nothing more to do."""
         self._over = asyncio.Event()
         self._channel = Channel(sock, self._heard, self._over.set, takes_fds=True)
+        self._reports = Reports(self._channel)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
         self._channel.send(Registered())
         async with asyncio.TaskGroup() as parts:
@@ -64,6 +66,7 @@ class Host:
             await self._end_all()
             if unsent := await self._emitter.flush():
                 self._channel.send(Unsent(unsent))
+            await self._reports.flush()
             for part in running:
                 part.cancel()
         self._emitter.close()
@@ -100,7 +103,7 @@ class Host:
         task.add_done_callback(partial(self._done, order))
 
     def _save(self, order: Order, state: bytes) -> None:
-        self._channel.send(Save(order.task, order.epoch, state))
+        self._reports.add(Save(order.task, order.epoch, state))
 
     def _done(self, order: Order, task: asyncio.Task[Outcome]) -> None:
         """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""
@@ -108,7 +111,7 @@ class Host:
         self._ended += 1
         del self._tasks[order.task, order.epoch]
         self._lives.pop((order.task, order.epoch), None)
-        self._channel.send(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
+        self._reports.add(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
         self._leave_if_done()
 
     def _leave_if_done(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -108,6 +108,15 @@ class Loader:
     def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *extras: int) -> None:
         """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
         self._channel.send(Fork(brief, len(extras)), [channel, lifeline, stacks, *extras])
+
+    @property
+    def has_room(self) -> bool:
+        """Has it read most of what was sent? A worker's order may come with a large saved state."""
+        return self._channel.has_room
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once, when it has read most of what was sent; never if it ends before."""
+        self._channel.when_room(callback)
 
     def leave(self) -> None:
         """Ask it to end; its workers stay."""

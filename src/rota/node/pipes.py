@@ -5,7 +5,8 @@ Each message is a small record, packed, behind its length (`kit.frames`). `Chann
 travel with the frame they belong to; a channel takes them only if it was told to.
 
 A channel's unsent bytes are bounded: a peer that does not read is not waited for; the channel closes, and the peer is
-treated as lost.
+treated as lost. A sender that has more to send than a peer can read at once asks `has_room` first, and goes on when
+`when_room` calls it: a burst of its own must not look like a peer that does not read.
 """
 
 import asyncio
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 
 LIMIT = 32 * 1024 * 1024
 """Bytes that may wait for a peer, and bytes of one message."""
+
+ROOM = LIMIT // 4
+"""Bytes that wait for a peer when a sender that can wait sends no more."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -517,6 +521,8 @@ class Channel:
         self._decoder = frames.Decoder(limit=LIMIT)
         self._unsent: deque[tuple[memoryview, list[int]]] = deque()
         self._waiting = 0
+        self._on_room: set[Callable[[], None]] = set()
+        self._on_empty: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
         self.is_open = True
@@ -537,11 +543,30 @@ class Channel:
         if len(self._unsent) == 1:
             self._write()
 
+    @property
+    def has_room(self) -> bool:
+        """May a sender that can wait send more now?"""
+        return self.is_open and self._waiting < ROOM
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once, when the peer has read most of what waits for it; never if it ends before."""
+        if self.is_open and callback not in self._on_room:
+            self._on_room.add(callback)
+            self._loop.call_soon(self._look_for_room)
+
+    async def flush(self) -> None:
+        """Wait until all was sent, or the peer is gone."""
+        if self.is_open and self._unsent:
+            self._on_empty = self._on_empty or self._loop.create_future()
+            await asyncio.shield(self._on_empty)
+
     def close(self) -> None:
         """Let go of the socket; nothing is called any more."""
         if not self.is_open:
             return
         self.is_open = False
+        self._on_room.clear()
+        self._is_empty()
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         for _, fds in self._unsent:
@@ -593,6 +618,7 @@ class Channel:
                 sent = socket.send_fds(self._sock, [frame], fds) if fds else self._sock.send(frame)
             except (BlockingIOError, InterruptedError):
                 self._loop.add_writer(self._sock, self._write)
+                self._look_for_room()
                 return
             except OSError:
                 self._lost()
@@ -604,6 +630,19 @@ class Channel:
             else:
                 self._unsent[0] = (frame[sent:], [])
         self._loop.remove_writer(self._sock)
+        self._look_for_room()
+        self._is_empty()
+
+    def _look_for_room(self) -> None:
+        if self._waiting <= ROOM // 2:
+            for callback in self._on_room:
+                self._loop.call_soon(callback)
+            self._on_room.clear()
+
+    def _is_empty(self) -> None:
+        if self._on_empty is not None:
+            self._on_empty.set_result(None)
+            self._on_empty = None
 
     def _lost(self) -> None:
         self.close()

@@ -95,6 +95,7 @@ class Streaming:
             for part in running:
                 part.cancel()
         self._channel.send(TaskEnded(self._order.task, self._order.epoch, was_asked=True))
+        await self._channel.flush()
         self._channel.close()
 
     def _heard(self, message: object) -> None:

@@ -73,6 +73,7 @@ class Tasks:
         self._is_due = False
         self._rests_until = 0.0
         crew.witnesses.append(self)
+        crew.recalled = self._recalled
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these from now on, but not what was given back and is still on its way."""
@@ -192,9 +193,17 @@ class Tasks:
     # Steps
 
     def _start(self, order: Order, worker: Worker, now: Instant) -> None:
+        """Order a host to run a task; later, if it has not read most of the orders before."""
+        if not worker.has_room:
+            worker.when_room(self._reconcile_soon)
+            return
         self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, now)
+        worker.send(StartTask(self._recalled(order)))
+
+    def _recalled(self, order: Order) -> Order:
+        """The order with what its task saved last under this epoch, if it saved anything."""
         saved = self._newest(order.task, order.epoch)
-        worker.send(StartTask(order if saved is None else msgspec.structs.replace(order, saved=saved)))
+        return order if saved is None else msgspec.structs.replace(order, saved=saved)
 
     def _stop(self, task: str, epoch: int, number: int, why: str) -> None:
         self._copies[task, epoch, number] = _Copy(CopyPhase.STOPPING, self._clock.monotonic())

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Callable
 from datetime import timedelta
 
 from rota.decide.crew import Member, Phase
@@ -81,6 +82,16 @@ class Worker:
         else:
             for fd in fds or ():
                 os.close(fd)
+
+    @property
+    def has_room(self) -> bool:
+        """Has it read most of what was sent? Whoever has much to send waits until it has."""
+        return self.channel is not None and self.channel.has_room
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once, when it has read most of what was sent; never if it ends before."""
+        if self.channel is not None:
+            self.channel.when_room(callback)
 
     def kill(self, why: str) -> None:
         """End it and its group now; `why` is told when it has ended."""

@@ -9,7 +9,8 @@ Nothing here starts a thread or a loop, or knows where messages go.
 
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import repeat
@@ -69,6 +70,12 @@ class Stopping:
                 if self._is_set:
                     self._event.set()
         return self._event.wait(seconds(timeout))
+
+
+@types.coroutine
+def _turn() -> Generator[None, None, None]:
+    """Let others on the loop run: `asyncio.sleep(0)`, without loading asyncio where an app is only declared."""
+    yield
 
 
 def _check_no_loop() -> None:
@@ -170,6 +177,7 @@ class _Held(Generic[S]):
         plain = _state(self.id, state)
         await self._door.save(plain)
         self.saved = plain
+        await _turn()  # a task that saves in a loop would otherwise keep its loop from all others
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} epoch {self.epoch}>"

@@ -72,6 +72,32 @@ async def test_a_peer_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyP
     theirs.close()
 
 
+async def test_a_sender_that_waits_for_room_loses_nothing_and_is_not_called_for_a_lost_peer() -> None:
+    ours, theirs = pipes.pair()
+    called: list[str] = []
+    channel, peer = Channel(ours, print, lambda: called.append("ended")), Pipe(theirs)
+    text, sent = "x" * 1_000_000, 0
+    while channel.has_room:
+        channel.send(TaskEnded("t", 1, False, text))
+        sent += 1
+    channel.when_room(lambda: called.append("room"))
+    flushing = asyncio.create_task(channel.flush())
+    await asyncio.sleep(0)
+    assert (called, flushing.done()) == ([], False), "the peer has read nothing"
+    assert len(await asyncio.to_thread(lambda: [peer.receive() for _ in range(sent)])) == sent
+    await flushing
+    await eventually(lambda: called == ["room"])
+    while channel.has_room:
+        channel.send(TaskEnded("t", 1, False, text))
+    channel.when_room(lambda: called.append("room"))
+    flushing = asyncio.create_task(channel.flush())
+    await asyncio.sleep(0)
+    peer.close()
+    await flushing
+    await eventually(lambda: called == ["room", "ended"])
+    assert not channel.has_room
+
+
 async def test_the_end_of_a_peer_is_told_once() -> None:
     ours, theirs = pipes.pair()
     ends: list[int] = []

@@ -1,0 +1,81 @@
+"""A crew asks its loader for no more workers than the loader reads."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from rota.decide.crew import Pool
+from rota.decide.restart import RestartPolicy
+from rota.kit.clock import SYSTEM
+from rota.model.config import RuntimeConfig
+from rota.node.crew import Crew
+from rota.node.pipes import Brief, Order
+from rota.node.posts import Post
+from rota.node.stacks import Stacks
+from tests.kit.waiting import eventually
+
+
+class FakeLoader:
+    """Takes one worker, and then has no room for a while."""
+
+    generation, spawns = 1, False
+
+    def __init__(self) -> None:
+        self.forked: list[Brief] = []
+        self.has_room = True
+        self.waiting: list[Callable[[], None]] = []
+        self.fds: list[int] = []
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        self.waiting.append(callback)
+
+    def fork(self, brief: Brief, *fds: int) -> None:
+        assert self.has_room, "it was asked for more than it reads"
+        self.has_room = False
+        self.forked.append(brief)
+        self.fds += fds
+
+    def read(self) -> None:
+        """Read what was sent."""
+        self.has_room, calls, self.waiting = True, self.waiting, []
+        for callback in calls:
+            callback()
+
+
+async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_path: Path) -> None:
+    loader = FakeLoader()
+    generations = SimpleNamespace(
+        current=1,
+        able=lambda: {1: loader},
+        mend=lambda crew: None,
+        has_reaped=lambda pid, status: False,
+        target=SimpleNamespace(node="a"),
+    )
+    crew = Crew(
+        generations,  # type: ignore[arg-type]
+        RuntimeConfig(),
+        RestartPolicy(),
+        SYSTEM,
+        lambda *_, **__: None,
+        Stacks(tmp_path, SYSTEM),
+    )
+    orders: list[Any] = [Order(f"room/{number}#0", 7, "room", str(number), 0) for number in range(3)]
+    crew.recalled = lambda order: Order(order.task, order.epoch, order.kind, order.resource, 0, saved=b'{"a":1}')
+    running = asyncio.create_task(crew.run())
+    try:
+        crew.man({f"task:{each.task}": Post(Pool(f"task:{each.task}", 1), "task", order=each) for each in orders})
+        for number in range(1, 4):
+            await eventually(lambda number=number: len(loader.forked) == number and (loader.waiting or number == 3))
+            loader.read()
+        assert {brief.order.task for brief in loader.forked if brief.order} == {each.task for each in orders}
+        assert all(brief.order and brief.order.saved == b'{"a":1}' for brief in loader.forked)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        for worker in crew.workers.values():
+            worker.let_go()
+        for fd in loader.fds:
+            os.close(fd)
