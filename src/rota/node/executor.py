@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rota.kit.faults import described, sendable
 from rota.model.errors import Invalid
 from rota.node import kernel
 from rota.node.output import ORDERS, OUTPUT, Answer, encode, shortened
@@ -120,12 +121,12 @@ class _Desk:
         try:
             return Listed(attempt.attempt, result=ask_source(self._app, attempt.source))
         except Invalid as error:
-            return Listed(attempt.attempt, str(error))
+            return Listed(attempt.attempt, sendable(str(error)))
         except (SystemExit, asyncio.CancelledError) as error:
             return Listed(attempt.attempt, f"it raised {type(error).__name__}")
-        except Exception as error:
+        except BaseException as error:  # libraries have their own, beside Exception; the executor lives on
             log.exception("source failed", extra={"kind": attempt.source})
-            return Listed(attempt.attempt, f"{type(error).__name__}: {error}")
+            return Listed(attempt.attempt, described(error))
 
 
 def _used() -> float:

@@ -49,6 +49,8 @@ class Host:
         self._lives: dict[tuple[str, int], Life] = {}
         self._is_finishing = False
         self._ended = 0
+        self._failure: BaseException | None = None
+        """Why this worker cannot go on, if so."""
 
     async def run(self, sock: socket.socket) -> None:
         """Live until the agent is gone or has nothing more to do."""
@@ -71,6 +73,8 @@ class Host:
                 part.cancel()
         self._emitter.close()
         self._channel.close()
+        if self._failure is not None:
+            raise self._failure
 
     def _heard(self, message: object) -> None:
         match message:
@@ -107,11 +111,15 @@ class Host:
 
     def _done(self, order: Order, task: asyncio.Task[Outcome]) -> None:
         """Whatever becomes of a task ends here, once; also if it was cancelled before its first step."""
-        outcome = Outcome(True) if task.cancelled() else task.result()
+        try:
+            outcome = Outcome(True) if task.cancelled() else task.result()
+            self._reports.add(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
+        except BaseException as error:  # the agent would take the task for one that runs: end, so that it knows better
+            self._failure = error
+            self._over.set()
         self._ended += 1
         del self._tasks[order.task, order.epoch]
         self._lives.pop((order.task, order.epoch), None)
-        self._reports.add(TaskEnded(order.task, order.epoch, outcome.was_asked, outcome.error))
         self._leave_if_done()
 
     def _leave_if_done(self) -> None:

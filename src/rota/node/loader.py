@@ -29,6 +29,7 @@ import setproctitle
 
 import rota
 from rota.kit import loglines
+from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
 from rota.node import kernel, streaming, worker
 from rota.node.confine import Confinement, confine, confine_attempt
@@ -37,6 +38,9 @@ from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, Loa
 from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load
+
+LONGEST = 100_000
+"""Characters of why an app cannot be imported."""
 
 CHECK = 0.5
 """Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
@@ -99,11 +103,11 @@ def _imported(target: str, pipe: Pipe) -> App:
     try:
         app = load(target)
     except SystemExit as error:
-        pipe.send(LoadFailed(f"its import called sys.exit({error.code!r})"))
+        pipe.send(LoadFailed(sendable(f"its import called sys.exit({error.code!r})")))
     except RotaError as error:  # a wrong declaration, or no app: the sentence says it, the place is enough
-        pipe.send(LoadFailed(str(error), _place(error)))
+        pipe.send(LoadFailed(sendable(str(error), LONGEST), sendable(_place(error), LONGEST)))
     except BaseException as error:  # whatever users' code raises is theirs to read
-        pipe.send(LoadFailed(f"{type(error).__name__}: {error}", _told(error)))
+        pipe.send(LoadFailed(described(error, LONGEST), sendable(_told(error), LONGEST)))
     else:
         return app
     sys.exit(1)

@@ -23,7 +23,7 @@ MARK = 16
 
 ATOMIC = 4096
 LONGEST_ERROR = 2000
-"""Characters of an error that an answer carries."""
+"""Bytes of an error that an answer carries."""
 
 CHUNK = 64 * 1024
 """Bytes of a log that are kept as one piece, at most."""
@@ -58,12 +58,8 @@ def encode(mark: bytes, answer: Answer) -> bytes:
 
 
 def shortened(error: str) -> str:
-    """An error that fits into an answer."""
-    return (
-        error
-        if len(error) <= LONGEST_ERROR // 4
-        else error.encode(errors="replace")[:LONGEST_ERROR].decode(errors="ignore")
-    )
+    """An error that fits into an answer; what UTF-8 cannot hold (a lone surrogate) is written as its code."""
+    return error[:LONGEST_ERROR].encode(errors="backslashreplace")[:LONGEST_ERROR].decode(errors="ignore")
 
 
 class Cutter:

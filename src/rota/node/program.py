@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from rota.kit.faults import sendable
 from rota.node.guard import Guard
 from rota.node.output import OUTPUT
 from rota.node.pipes import Attempt, Brief, Pipe, StartFailed
@@ -33,7 +34,7 @@ def become_program(brief: Brief, sock: socket.socket, guard: Guard | None, extra
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         what = f"program {attempt.argv[0]}" if os.path.isdir(attempt.cwd or ".") else f"folder {attempt.cwd}"
-        Pipe(sock).send(StartFailed(f"{what}: {why}"))
+        Pipe(sock).send(StartFailed(sendable(f"{what}: {why}")))
     os._exit(NOT_FOUND)
 
 

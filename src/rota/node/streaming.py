@@ -22,6 +22,7 @@ from rota.committers.open import preload as preload_output
 from rota.committers.port import Committer
 from rota.kit.backoff import delays
 from rota.kit.clock import SYSTEM
+from rota.kit.faults import sendable
 from rota.model import codec, keys
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
@@ -122,7 +123,7 @@ class Streaming:
         except RotaError as failed:
             error = str(failed)
         if error and error != GROUP_GONE:
-            self._channel.send(TaskSilent(order.task, order.epoch, error))
+            self._channel.send(TaskSilent(order.task, order.epoch, sendable(error)))
 
     def _declared(self) -> Stream[..., object]:
         """The stream as this worker's app has it; Invalid if the group goes by another declaration."""

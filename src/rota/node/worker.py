@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import setproctitle
 
+from rota.kit.faults import described, sendable
 from rota.node import kernel
 from rota.node.alone import be_alone
 from rota.node.executor import be_executor, be_run
@@ -122,7 +123,7 @@ def _start(app: App, sock: socket.socket) -> bool:
         except BaseException as error:
             traceback.print_exc()
             name = getattr(hook, "__name__", repr(hook))
-            Pipe(sock).send(StartFailed(f"on_worker_start {name}: {type(error).__name__}: {error}"))
+            Pipe(sock).send(StartFailed(sendable(f"on_worker_start {name}: {described(error)}")))
             return False
     return True
 

@@ -1,14 +1,19 @@
 """Tasks in a host worker: whatever one of them does, the agent hears of it, and the others notice nothing."""
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 import rota
 from rota.node import pipes
 from rota.node.host import Host
 from rota.node.pipes import Brief, Channel, Finish, Order, Registered, Save, StartTask, TaskEnded
+from rota.node.reports import Reports
 from tests.kit.waiting import eventually
 
 LARGE = 240_000
@@ -114,3 +119,71 @@ async def test_what_tasks_save_last_reaches_the_agent_before_the_host_ends() -> 
         for number in range(20):
             agent.channel.send(pipes.StopTask(f"room/{number}#0", 7))
     assert len(agent.of(Save)) == len(agent.of(TaskEnded)) == 20
+
+
+class Strange(BaseException):
+    """What a library's own way of cancelling looks like."""
+
+
+class Mute(Exception):
+    """An error that cannot say what it is about."""
+
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(OSError("cannot read " + os.fsdecode(b"caf\xe9")), r"caf\\udce9", id="lone surrogate"),
+        pytest.param(ValueError("x" * 40_000_000), "ValueError: xxx", id="40 MB"),
+        pytest.param(Strange("time is up"), "Strange: time is up", id="BaseException"),
+        pytest.param(Mute(), "Mute: its message cannot be read", id="str() fails"),
+        pytest.param(KeyboardInterrupt(), "KeyboardInterrupt", id="KeyboardInterrupt"),
+    ],
+)
+async def test_however_a_task_fails_the_agent_hears_why_and_its_neighbour_notices_nothing(
+    error: BaseException, why: str
+) -> None:
+    app = rota.App("trial")
+
+    @app.resource()
+    async def failing(task: rota.Task) -> None:
+        await asyncio.sleep(0.01)
+        raise error
+
+    @app.resource()
+    async def calm(task: rota.Task) -> None:
+        await asyncio.Event().wait()
+
+    async with hosting(app) as agent:
+        agent.start("calm")
+        agent.start("failing")
+        ended = await agent.end_of("failing")
+        assert not ended.was_asked
+        assert re.search(why, ended.error)
+        assert len(ended.error) <= 1000
+        assert not agent.of(TaskEnded, "calm")
+        assert not agent.host.done()
+        agent.channel.send(pipes.StopTask("calm/0#0", 7))
+
+
+async def test_a_host_that_cannot_report_the_end_of_a_task_ends_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = rota.App("trial")
+
+    @app.resource()
+    async def room(task: rota.Task) -> None:
+        """Returns at once."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("it cannot be sent")
+
+    monkeypatch.setattr(Reports, "add", refuse)
+
+    async def story() -> None:
+        async with hosting(app) as agent:
+            agent.start("room")
+            await asyncio.wait([agent.host], timeout=30)
+
+    with pytest.raises(RuntimeError, match="it cannot be sent"):
+        await story()

@@ -14,9 +14,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rota.kit.faults import described, sendable
 from rota.workloads.context import Run, Stopping
 
 log = logging.getLogger(__name__)
+
+LONGEST_ERROR = 2000
+"""Characters of an attempt's error."""
 
 
 class Job(Protocol):
@@ -99,9 +103,9 @@ def run_attempt(app: App, attempt: Attempt, halt: Halt) -> tuple[str, int | None
         return _exited(error)
     except asyncio.CancelledError:
         return "it was cancelled", None
-    except Exception as error:
+    except BaseException as error:  # libraries have their own, beside Exception; the executor lives on
         log.exception("attempt failed", extra={"run": attempt.run, "attempt": attempt.attempt})
-        return f"{type(error).__name__}: {error}", None
+        return described(error, LONGEST_ERROR), None
     return "", None
 
 
@@ -111,4 +115,4 @@ def _exited(error: SystemExit) -> tuple[str, int]:
         return "", 0
     if isinstance(error.code, int):
         return f"exit code {error.code}", error.code
-    return str(error.code), 1
+    return sendable(str(error.code), LONGEST_ERROR), 1

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rota.kit.clock import Clock
+from rota.kit.faults import described
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.sinks.port import Message as Sent
@@ -37,6 +38,7 @@ class Outcome:
 
     was_asked: bool
     error: str = ""
+    """Why, as text of bounded length that can be sent."""
 
 
 class Kind(Protocol):
@@ -189,9 +191,9 @@ async def run_task(kind: Kind | None, order: Order, offer: Offer, started: Calla
         return Outcome(was_asked, "" if was_asked else "it raised CancelledError by itself")
     except (KeyboardInterrupt, SystemExit) as error:
         return Outcome(False, f"it called for the end of the process ({type(error).__name__})")
-    except Exception as error:
+    except BaseException as error:  # libraries have their own, beside Exception; one task must not end the worker
         log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
-        return Outcome(False, f"{type(error).__name__}: {error}")
+        return Outcome(False, described(error))
     finally:
         if telling is not None:
             telling.cancel()
@@ -209,9 +211,9 @@ def run_sync_task(
         function(task)
     except SystemExit:
         return Outcome(False, "it called for the end of the process (SystemExit)")
-    except Exception as error:
+    except BaseException as error:  # libraries have their own, beside Exception; one task must not end the worker
         log.exception("task failed", extra={"task": order.task, "epoch": order.epoch})
-        return Outcome(False, f"{type(error).__name__}: {error}")
+        return Outcome(False, described(error))
     return Outcome(stopping.is_set())
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rota.kit.faults import described
 from rota.model.errors import Denied, Invalid, Unavailable, Unknown
 from rota.workloads.context import Batch, Record
 
@@ -99,7 +100,7 @@ class Transform:
             await self._take(half, fits, made)
 
     def _put_aside(self, record: Record, error: Exception, aside: list[DeadLetter]) -> None:
-        said = f"{type(error).__name__}: {error}"[:LONGEST]
+        said = described(error, LONGEST)
         aside.append(DeadLetter(record, said))
         self.errors += 1
         if self._most is not None and self.errors > self._most:
