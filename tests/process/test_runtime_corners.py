@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rota.model import codec, keys
+from rota.model.ids import NodeId
+from rota.model.resource import Trouble
+from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
 from tests.kit.saved_states import KEEPING, keep_states
@@ -50,6 +54,16 @@ async def parent(task: rota.Task) -> None:
     child = subprocess.Popen(["sh", "-c", "trap : TERM; while :; do sleep 0.1; done"])
     note("child", child.pid)
     await asyncio.Event().wait()
+
+
+@app.resource(exclusive=True)
+async def away(task: rota.Task) -> None:
+    raise ConnectionError("the camera does not answer")
+
+
+@app.resource()
+def dying(task: rota.Task) -> None:
+    os._exit(3)
 
 
 @app.job()
@@ -306,3 +320,16 @@ async def test_a_task_alone_that_dies_starts_again_with_what_it_saved(tmp_path: 
             (pid,) = workers(status, "task:")
             os.kill(pid, signal.SIGKILL)
             await node.until(lambda now, pid=pid: pid not in workers(now, "task:"))
+
+
+async def test_tasks_alone_that_fail_at_once_or_die_are_given_back_with_the_reason(tmp_path: Path) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        await node.assign("away", ["x"], exclusive=True)
+        await node.assign("gone", ["x"], exclusive=True)
+        await node.assign("dying", ["x"])
+        async with open_store(node.store) as store:
+            for kind, why in {"away": "the camera", "gone": 'no resource "gone"', "dying": "exit code 3"}.items():
+                key = keys.trouble(kind, "x", NodeId(node.name))
+                entry = await eventually(lambda key=key: store.get(key))
+                assert why in codec.decode(Trouble, entry.value).why
+                assert await store.get(f"{keys.assignments(NodeId(node.name))}{kind}/x#0") is None

@@ -482,9 +482,9 @@ class Crew:
     def _gone(self, worker: Worker, why: str, sort: str) -> None:
         if worker.id not in self.workers:
             return
-        why = why[:REASON]
         if worker.channel is not None:
-            worker.channel.drain()  # its last words may say that its work was done
+            worker.channel.drain()  # its last words may say that its work was done, or why it could not be
+        why = (worker.last_words or worker.why_killed or why)[:REASON]
         if self.workers.pop(worker.id, None) is None:
             return
         if worker.handle is not None:

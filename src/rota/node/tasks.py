@@ -153,6 +153,8 @@ class Tasks:
     def registered(self, worker: Worker) -> None:
         if worker.brief.pool == HOST:
             self.reconcile()
+        elif (order := worker.brief.order) is not None:
+            self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, self._clock.monotonic())
 
     def draining(self, worker: Worker) -> None:
         if worker.brief.pool == HOST:
@@ -171,12 +173,17 @@ class Tasks:
             case TaskSilent(task=task, epoch=epoch, why=why):
                 self._give_back(task, epoch, why)
             case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
-                self._ended(task, epoch, worker.id, "" if was_asked else error or "its function returned")
+                why = "" if was_asked else error or "its function returned"
+                if worker.brief.order is not None:
+                    worker.last_words = why
+                self._ended(task, epoch, worker.id, why)
                 self._reconcile_soon()
 
     def ended(self, worker: Worker, why: str) -> None:
-        for key in [key for key in self._copies if key[2] == worker.id]:
-            del self._copies[key]  # no fault of the task's: it need not wait as one that failed
+        # A host's end is no fault of its tasks: they need not wait as one that failed. A task alone is its worker.
+        is_fault = worker.brief.order is not None and worker.phase != Phase.DRAINING
+        for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
+            self._ended(task, epoch, number, why if is_fault else "")
         self.reconcile()
 
     def _give_back(self, task: str, epoch: int, why: str) -> None:

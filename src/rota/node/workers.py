@@ -24,6 +24,9 @@ class Worker:
         self.is_cut_short = False
         """Is it killed in the middle of its work, though it was to end by itself?"""
 
+        self.last_words = ""
+        """Why its task ended, if it has one task and that failed."""
+
         self.done = 0
         """Pieces of work it finished."""
 

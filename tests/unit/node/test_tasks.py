@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.kit.instant import Instant
 from rota.node import pipes
-from rota.node.pipes import Brief, Channel, Message, Order, Pipe, StartTask
+from rota.node.pipes import Brief, Channel, Message, Order, Pipe, StartTask, TaskEnded, TaskStarted
 from rota.node.tasks import Tasks
 from rota.node.workers import Worker
 
@@ -107,3 +108,72 @@ async def test_more_orders_than_a_channel_holds_all_reach_a_host_that_reads() ->
         assert sorted(message.order.task for message in got if isinstance(message, StartTask)) == sorted(
             each.task for each in orders
         )
+
+
+class Story:
+    """A task with a process of its own, which ends again and again."""
+
+    def __init__(self) -> None:
+        self.crew, self.clock = FakeCrew(alone=("room",)), FakeClock()
+        self.tasks = tasks_of(self.crew, self.clock)
+        self.order = order(1)
+        self.number = 0
+
+    def life(self, *said: Message, why: str = "exit code 0", phase: Phase = Phase.READY) -> Worker:
+        """One worker for the task: it registers, says this, and ends."""
+        self.number += 1
+        worker = self.crew.add(self.number, self.order)
+        self.tasks.registered(worker)
+        for message in said:
+            self.tasks.said(worker, message)
+        worker.phase = phase
+        del self.crew.workers[worker.id]
+        self.tasks.ended(worker, why)
+        return worker
+
+    @property
+    def why(self) -> str:
+        """Why the task is given back; empty if it is not."""
+        found = self.tasks.returned.get(self.order.task)
+        return found.why if found else ""
+
+
+FAILED = TaskEnded("room/1#0", 7, False, "ConnectionError: the camera does not answer")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        pytest.param([FAILED], "the camera does not answer", id="it fails before it is started"),
+        pytest.param([TaskStarted("room/1#0", 7), FAILED], "the camera does not answer", id="it fails"),
+        pytest.param([TaskStarted("room/1#0", 7)], "killed by SIGSEGV", id="its process dies"),
+        pytest.param([], "killed by SIGSEGV", id="its process dies before it is started"),
+    ],
+)
+async def test_a_task_alone_that_ends_again_and_again_is_given_back_with_the_reason(
+    said: list[Message], why: str
+) -> None:
+    story = Story()
+    story.tasks.want([story.order])
+    for _ in range(4):
+        story.life(*said, why="killed by SIGSEGV")
+        assert not story.why, "it may come up yet"
+    story.life(*said, why="killed by SIGSEGV")
+    assert why in story.why
+    assert story.order.task not in story.tasks.orders
+
+
+async def test_a_worker_that_was_asked_to_end_is_no_fault_of_its_task() -> None:
+    story = Story()
+    story.tasks.want([story.order])
+    for _ in range(10):
+        story.life(TaskEnded("room/1#0", 7, True))
+        story.life(why="killed: it did not end in time", phase=Phase.DRAINING)
+    assert not story.why
+
+
+async def test_the_reason_a_task_alone_ended_for_is_its_workers_reason() -> None:
+    story = Story()
+    story.tasks.want([story.order])
+    assert story.life(FAILED).last_words == FAILED.error
+    assert story.life(TaskEnded("room/1#0", 7, True)).last_words == ""
