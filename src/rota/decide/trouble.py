@@ -9,8 +9,8 @@ Pure: `node.assignments` writes troubles down, the supervisor follows them.
 
 from datetime import datetime, timedelta
 
-from rota.model.ids import NodeId
-from rota.model.resource import Trouble
+from rota.model.ids import NodeId, Revision
+from rota.model.resource import NEVER, Trouble
 
 FORGET = timedelta(minutes=30)
 """After so long without another, one strike less counts."""
@@ -23,12 +23,13 @@ MOST = 12
 """Strikes that are counted; by then it is long enough."""
 
 
-def again(before: Trouble | None, node: NodeId, now: datetime, why: str) -> Trouble:
-    """The trouble that a node has with a resource, now that it has it once more."""
-    strikes = 0
+def again(before: Trouble | None, node: NodeId, now: datetime, why: str, epoch: Revision = NEVER) -> Trouble:
+    """The trouble that a node has with a resource, now that it gives it back once more, at `epoch`."""
+    strikes, since = 0, now
     if before is not None:
         strikes = max(0, before.strikes - max(timedelta(), now - before.at) // FORGET)
-    return Trouble(node=node, at=now, why=why, strikes=min(MOST, strikes + 1))
+        since = (before.since or before.at) if strikes else now
+    return Trouble(node=node, at=now, why=why, strikes=min(MOST, strikes + 1), since=since, epoch=epoch)
 
 
 def kept_until(trouble: Trouble, avoid_for: timedelta) -> datetime:

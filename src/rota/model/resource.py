@@ -209,6 +209,12 @@ class Trouble:
     strikes: int = 1
     """How often this has happened lately; it is kept from there the longer."""
 
+    since: datetime | None = None
+    """When the first of these was, by the node's clock; None: an older Rota wrote the record."""
+
+    epoch: Revision = NEVER
+    """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cordon:

@@ -21,7 +21,7 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Unavailable, Unknown
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision
 from rota.model.resource import Relief, SavedState, Trouble
 from rota.node.pipes import Order
 from rota.store.follow import RETRY, follow_all
@@ -187,17 +187,18 @@ async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock
             try:
                 writes: list[Write] = [Delete(entry.key)]
                 if task in returned:
-                    writes.append(await _trouble(store, node, told, clock.wall(), returned[task]))
+                    writes.append(await _trouble(store, node, told, entry.modified, clock.wall(), returned[task]))
                 await store.commit(*writes, expect=[At(entry.key, entry.modified)])
                 log.info("task given back", extra={"node": node, "task": task, "why": returned.get(task, "asked to")})
             except (Conflict, Unavailable, Unknown) as error:
                 log.debug("task not given back yet", extra={"task": task, "why": str(error)})
 
 
-async def _trouble(store: Store, node: NodeId, told: Assignment, now: datetime, why: str) -> Put:
+async def _trouble(store: Store, node: NodeId, told: Assignment, epoch: Revision, now: datetime, why: str) -> Put:
     """The note that this node could not keep a task alive, once more if it was so before."""
     key = keys.trouble(told.kind, told.resource, node)
-    return Put(key, codec.encode(trouble.again(understood(Trouble, await store.get(key), log), node, now, why)))
+    before = understood(Trouble, await store.get(key), log)
+    return Put(key, codec.encode(trouble.again(before, node, now, why, epoch)))
 
 
 async def _tell_reliefs(store: Store, known: Known, work: Work, look: float) -> None:

@@ -316,9 +316,7 @@ class Runtime:
         )
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
-        return posts.posts(
-            loaded.app, self.tasks.orders.values(), self.attempts.size, self._config, self.services.sizes
-        )
+        return posts.posts(loaded.app, self.tasks.due(), self.attempts.size, self._config, self.services.sizes)
 
     def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
         return posts.canaries(self._wanted(loaded), generation, self._config)

@@ -17,6 +17,7 @@ from rota.decide import handover
 from rota.decide.crew import Phase
 from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
 from rota.decide.restart import Falls, RestartPolicy
+from rota.decide.setbacks import Setbacks, Version
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.crew import REASON, Crew
@@ -68,7 +69,10 @@ class Tasks:
         self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
         self._changed, self._newest = changed, newest
         self._copies: dict[tuple[str, int, int], _Copy] = {}
-        self._falls: dict[str, Falls] = {}
+        self._setbacks = Setbacks(policy)
+        self._held: set[str] = set()
+        """Tasks that came back to this node, where they failed before, and wait."""
+
         self._look_again: Instant | None = None
         self._is_due = False
         self._rests_until = 0.0
@@ -80,9 +84,16 @@ class Tasks:
         assigned = {order.task: order for order in orders}
         epochs = {task: order.epoch for task, order in assigned.items()}
         self.returned = {task: each for task, each in self.returned.items() if epochs.get(task) == each.epoch}
+        before, now = self.orders, self._clock.monotonic()
         self.orders = {task: order for task, order in assigned.items() if task not in self.returned}
-        self._falls = {task: falls for task, falls in self._falls.items() if task in self.orders}
+        self._setbacks.forget(now, but=self.orders.keys())
+        new = {task for task, order in self.orders.items() if task not in before or before[task].epoch != order.epoch}
+        self._held = {task for task in (self._held & self.orders.keys()) | new if self._start_at(task) > now}
         self._reconcile_soon()
+
+    def due(self) -> list[Order]:
+        """What is to run, without tasks that failed here under an earlier placement and still wait."""
+        return [order for task, order in self.orders.items() if task not in self._held]
 
     def running(self) -> set[str]:
         """The ordered tasks that run now."""
@@ -105,8 +116,11 @@ class Tasks:
                 worker.worn = f"task {task} does not stop"
                 log.warning("task does not stop", extra={"task": task, "worker": number})
                 self._crew.wake()
-        if self._look_again is not None and self._clock.monotonic() >= self._look_again:
+        if self._look_again is not None and now >= self._look_again:
             self.reconcile()
+        if over := {task for task in self._held if self._start_at(task) <= now}:
+            self._held -= over
+            self._changed()
 
     def _reconcile_soon(self) -> None:
         """Reconcile once for all that comes at a time.
@@ -139,7 +153,8 @@ class Tasks:
         }
         copies = [Copy(task, epoch, worker, copy.phase) for (task, epoch, worker), copy in self._hosted_copies()]
         now = self._clock.monotonic()
-        moves, self._look_again = handover.plan(hosted, copies, hosts, self._falls, self._policy, now)
+        falls = {task: self._falls(task, now) for task in hosted if task in self._setbacks}
+        moves, self._look_again = handover.plan(hosted, copies, hosts, falls, self._policy, now)
         for move in moves:
             match move:
                 case StartCopy(task=task, worker=worker):
@@ -171,7 +186,8 @@ class Tasks:
                     copy.phase, copy.since = CopyPhase.RUNNING, now
                 self._reconcile_soon()
             case TaskSilent(task=task, epoch=epoch, why=why):
-                self._give_back(task, epoch, why)
+                if self._is_ordered(task, epoch):
+                    self._give_back(task, self._fell(task, self._copies.get((task, epoch, worker.id)), why), why)
             case TaskEnded(task=task, epoch=epoch, was_asked=was_asked, error=error):
                 why = "" if was_asked else error or "its function returned"
                 if worker.brief.order is not None:
@@ -186,14 +202,11 @@ class Tasks:
             self._ended(task, epoch, number, why if is_fault else "")
         self.reconcile()
 
-    def _give_back(self, task: str, epoch: int, why: str) -> None:
+    def _give_back(self, task: str, falls: Falls, why: str) -> None:
         """Stop a task for good: the leader shall find it another node."""
-        order = self.orders.get(task)
-        if order is None or order.epoch != epoch:
-            return
-        log.warning("task given back", extra={"task": task, "epoch": epoch, "why": why})
-        self.returned[task] = Returned(epoch, why[:REASON])
-        del self.orders[task]
+        order = self.orders.pop(task)
+        log.warning("task given back", extra={"task": task, "epoch": order.epoch, "falls": falls.count, "why": why})
+        self.returned[task] = Returned(order.epoch, why[:REASON])
         self._changed()
         self.reconcile()
 
@@ -220,15 +233,30 @@ class Tasks:
 
     def _ended(self, task: str, epoch: int, number: int, why: str) -> None:
         copy = self._copies.pop((task, epoch, number), None)
-        order = self.orders.get(task)
-        if copy is None or copy.phase == CopyPhase.STOPPING or not why or order is None or order.epoch != epoch:
+        if copy is None or copy.phase == CopyPhase.STOPPING or not why or not self._is_ordered(task, epoch):
             return
-        now = self._clock.monotonic()
-        stood = timedelta(seconds=now - copy.since) if copy.phase == CopyPhase.RUNNING else timedelta()
-        self._falls[task] = self._falls.get(task, Falls()).add(now, stood, why, self._policy)
-        if self._falls[task].is_crash_loop(self._policy):
-            self._give_back(task, epoch, f"it ends again and again: {why}")
         log.warning("task ended", extra={"task": task, "epoch": epoch, "why": why})
+        falls = self._fell(task, copy, why)
+        if falls.is_crash_loop(self._policy):
+            self._give_back(task, falls, f"it ends again and again: {why}")
+
+    def _fell(self, task: str, copy: _Copy | None, why: str) -> Falls:
+        """The failures of an ordered task in a row, now that it failed once more."""
+        now = self._clock.monotonic()
+        stood = now - copy.since if copy is not None and copy.phase == CopyPhase.RUNNING else 0.0
+        return self._setbacks.add(task, self._version(task), now, timedelta(seconds=stood), why)
+
+    def _falls(self, task: str, now: Instant) -> Falls:
+        return self._setbacks.of(task, self._version(task), now) if task in self._setbacks else Falls()
+
+    def _start_at(self, task: str) -> Instant:
+        return self._falls(task, self._clock.monotonic()).start_at(self._policy)
+
+    def _version(self, task: str) -> Version:
+        return Version(self.orders[task].spec, self._crew.generations.current)
+
+    def _is_ordered(self, task: str, epoch: int) -> bool:
+        return task in self.orders and self.orders[task].epoch == epoch
 
     def _let_empty_hosts_go(self) -> None:
         busy = {worker for _, _, worker in self._copies}

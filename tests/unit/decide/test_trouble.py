@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from rota.decide.trouble import FORGET, LONGEST, MOST, again, kept_until
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision
 from rota.model.resource import Trouble
 
 NODE = NodeId("a")
@@ -40,3 +40,15 @@ def test_what_happened_long_ago_is_forgotten_bit_by_bit() -> None:
 def test_a_clock_that_was_set_back_forgives_nothing() -> None:
     before = troubles(2)
     assert again(before, NODE, before.at - timedelta(days=1), "").strikes == 3
+
+
+def test_troubles_in_a_row_know_when_the_first_was_and_the_last_placement() -> None:
+    third = again(troubles(2), NODE, NOW + FORGET, "it falls", Revision(7))
+    assert (third.since, third.at, third.epoch) == (NOW, NOW + FORGET, 7)
+    anew = again(third, NODE, third.at + 9 * FORGET, "it falls")
+    assert (anew.since, anew.strikes) == (anew.at, 1)
+
+
+def test_a_trouble_of_an_older_rota_counts_from_its_time() -> None:
+    before = Trouble(node=NODE, at=NOW, why="", strikes=2)
+    assert again(before, NODE, NOW + timedelta(minutes=1), "").since == NOW

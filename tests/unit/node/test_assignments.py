@@ -101,7 +101,7 @@ def test_a_task_that_is_given_back_leaves_a_note() -> None:
     async def story() -> None:
         work = Work()
         async with open_store("memory://") as store:
-            await store.commit(Put(key("room/1#0"), record("1")))
+            epoch = await store.commit(Put(key("room/1#0"), record("1")))
             following = follow(store, work)
             work.alive, work.given_back = {"room/1#0"}, {"room/1#0": "no sign of life for 31 s"}
             await asyncio.sleep(1)
@@ -111,7 +111,8 @@ def test_a_task_that_is_given_back_leaves_a_note() -> None:
             assert await store.get(key("room/1#0")) is None
             entry = await store.get(keys.trouble("room", "1", NODE))
             assert entry is not None
-            assert codec.decode(Trouble, entry.value).why == "no sign of life for 31 s"
+            trouble = codec.decode(Trouble, entry.value)
+            assert (trouble.why, trouble.epoch) == ("no sign of life for 31 s", epoch)
             following.cancel()
 
     virtual.run(story())

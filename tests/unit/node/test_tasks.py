@@ -1,7 +1,7 @@
 """A node's tasks: what is ordered reaches its worker, and what keeps failing is given back, with the reason."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.kit.instant import Instant
 from rota.node import pipes
-from rota.node.pipes import Brief, Channel, Message, Order, Pipe, StartTask, TaskEnded, TaskStarted
+from rota.node.pipes import Brief, Channel, Finish, Message, Order, Pipe, StartTask, TaskEnded, TaskStarted
 from rota.node.tasks import Tasks
 from rota.node.workers import Worker
 
@@ -119,6 +119,22 @@ class Story:
         self.order = order(1)
         self.number = 0
 
+    def place(self, **changes: Any) -> None:
+        """The leader takes note of what was given back, and places the task here again under another epoch."""
+        self.tasks.want([])
+        self.order = msgspec.structs.replace(self.order, epoch=self.order.epoch + 1, **changes)
+        self.tasks.want([self.order])
+
+    def fail(self) -> None:
+        """One life that ends at once."""
+        self.life(TaskEnded(self.order.task, self.order.epoch, False, "ConnectionError: no camera"))
+
+    @property
+    def waits(self) -> bool:
+        """Is the task ordered, and its worker not wanted yet?"""
+        self.tasks.tick()
+        return self.order.task in self.tasks.orders and self.order not in self.tasks.due()
+
     def life(self, *said: Message, why: str = "exit code 0", phase: Phase = Phase.READY) -> Worker:
         """One worker for the task: it registers, says this, and ends."""
         self.number += 1
@@ -177,3 +193,75 @@ async def test_the_reason_a_task_alone_ended_for_is_its_workers_reason() -> None
     story.tasks.want([story.order])
     assert story.life(FAILED).last_words == FAILED.error
     assert story.life(TaskEnded("room/1#0", 7, True)).last_words == ""
+
+
+def failed_until_given_back() -> Story:
+    story = Story()
+    story.tasks.want([story.order])
+    assert not story.waits, "a task that never failed here starts at once"
+    while not story.why:
+        story.fail()
+    return story
+
+
+async def test_a_task_that_comes_back_to_a_node_where_it_failed_waits_longer_each_time() -> None:
+    story, waited = failed_until_given_back(), []
+    for _ in range(8):
+        story.place()
+        began = story.clock.now
+        while story.waits:
+            story.clock.now += 0.1
+        waited.append(story.clock.now - began)
+        story.fail()
+        assert story.why, "it had its tries here"
+    assert waited == sorted(waited)
+    assert waited[0] > 1
+    assert 29 < waited[-1] < 31, "but not longer than what fails ever waits"
+
+
+async def test_a_hosted_task_that_comes_back_waits_too() -> None:
+    crew, clock = FakeCrew(), FakeClock()
+    tasks, host = tasks_of(crew, clock), crew.add(1)
+    with connected(host) as (peer, _):
+        for epoch in (1, 2):
+            tasks.want([msgspec.structs.replace(order(1), epoch=epoch)])
+            while "room/1#0" in tasks.orders:
+                clock.now += 0.1
+                tasks.reconcile()
+                if tasks.has_copy("room/1#0"):
+                    tasks.said(host, TaskEnded("room/1#0", epoch, False, "no camera"))
+            tasks.want([])
+        host.send(Finish())
+        *starts, last = await read(peer, 7)
+        assert isinstance(last, Finish), "it was started more often"
+        assert [start.order.epoch for start in starts if isinstance(start, StartTask)] == [*[1] * 5, 2]
+
+
+def changed(story: Story) -> None:
+    story.place(spec=b'{"camera":2}')
+
+
+def reloaded(story: Story) -> None:
+    story.crew.generations.current = 2
+    story.place()
+
+
+def much_later(story: Story) -> None:
+    story.clock.now += 3600
+    story.place()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(changed, id="another spec"),
+        pytest.param(reloaded, id="other code"),
+        pytest.param(much_later, id="much later"),
+    ],
+)
+async def test_what_may_run_now_does_not_wait_for_what_failed(change: Callable[[Story], None]) -> None:
+    story = failed_until_given_back()
+    change(story)
+    assert not story.waits
+    story.fail()
+    assert not story.why, "it begins anew"
