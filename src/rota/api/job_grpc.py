@@ -72,11 +72,14 @@ async def _preview(call: Call, request: pb.PreviewJobRequest) -> pb.DueTimes:
 
 async def _backfill(call: Call, request: pb.BackfillJobRequest) -> pb.RunIds:
     first, last = _span(request)
-    return pb.RunIds(runs=await job_operations.backfill_job(call.store, request.name, first, last, by=call.by))
+    made = await job_operations.backfill_job(call.store, request.name, first, last, by=call.by, is_forced=request.force)
+    return pb.RunIds(runs=made)
 
 
 async def _preview_backfill(call: Call, request: pb.BackfillJobRequest) -> pb.RunIds:
-    return pb.RunIds(runs=await job_operations.preview_backfill(call.store, request.name, *_span(request)))
+    first, last = _span(request)
+    missing = await job_operations.preview_backfill(call.store, request.name, first, last, is_forced=request.force)
+    return pb.RunIds(runs=missing)
 
 
 def _span(request: pb.BackfillJobRequest) -> tuple[datetime, datetime]:

@@ -67,15 +67,19 @@ async def _preview(call: Call) -> Response:
 
 
 async def _backfill(call: Call) -> Response:
-    fields = await calls.fields(call, "first", "last")
+    fields = await calls.fields(call, "first", "last", "force")
     first, last = calls.moment("first", fields.get("first")), calls.moment("last", fields.get("last"))
-    made = await job_operations.backfill_job(call.store, call.path["name"], first, last, by=call.by)
+    force = fields.get("force", False)
+    if not isinstance(force, bool):
+        raise Invalid(f"force is {force!r}; it must be true or false")
+    made = await job_operations.backfill_job(call.store, call.path["name"], first, last, by=call.by, is_forced=force)
     return calls.json({"runs": made}, HTTPStatus.CREATED)
 
 
 async def _preview_backfill(call: Call) -> Response:
     first, last = (calls.moment(name, call.request.query_params.get(name)) for name in ("first", "last"))
-    missing = await job_operations.preview_backfill(call.store, call.path["name"], first, last)
+    force = calls.flag(call.request, "force")
+    missing = await job_operations.preview_backfill(call.store, call.path["name"], first, last, is_forced=force)
     return calls.json({"runs": missing})
 
 
@@ -170,7 +174,7 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/jobs/{name}/disable", "disable_job", _disable),
     Endpoint("POST", "/v1/jobs/{name}/run", "run_job", _start, ("wait",)),
     Endpoint("GET", "/v1/jobs/{name}/preview", "preview_job", _preview, ("count", "after")),
-    Endpoint("GET", "/v1/jobs/{name}/backfill", "preview_backfill", _preview_backfill, ("first", "last")),
+    Endpoint("GET", "/v1/jobs/{name}/backfill", "preview_backfill", _preview_backfill, ("first", "last", "force")),
     Endpoint("POST", "/v1/jobs/{name}/backfill", "backfill_job", _backfill),
     Endpoint("GET", "/v1/runs", "list_runs", _runs, ("job", "state", "limit", "token")),
     Endpoint("GET", "/v1/runs/{job}/{moment}", "get_run", _run),

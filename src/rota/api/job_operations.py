@@ -41,9 +41,6 @@ from rota.workloads.checks import did_you_mean
 MOST_DUE = 1000
 """Due times that one preview shows."""
 
-MOST_PAYLOADS = 1000
-"""Runs that one call starts."""
-
 LARGEST_PAYLOAD = 64 * 1024
 """Bytes of what is given to a run."""
 
@@ -133,19 +130,26 @@ async def preview_job(
 
 
 @needs(Access.OPERATE)
-async def backfill_job(store: Store, name: str, first: datetime, last: datetime, *, by: str) -> tuple[str, ...]:
-    """Make the runs of due times between two moments that had none; their ids."""
+async def backfill_job(
+    store: Store, name: str, first: datetime, last: datetime, *, by: str, is_forced: bool = False
+) -> tuple[str, ...]:
+    """Make the runs of due times between two moments that had none; their ids.
+
+    Raises Invalid if one of them may have run and its record have been deleted; not if `is_forced`.
+    """
     _check_span(first, last)
     await _job(store, name)
-    return tuple(await verbs.backfill(store, name, first, last, by))
+    return tuple(await verbs.backfill(store, name, first, last, by, is_forced=is_forced))
 
 
 @needs(Access.VIEW)
-async def preview_backfill(store: Store, name: str, first: datetime, last: datetime) -> tuple[str, ...]:
-    """The runs that a backfill would make; nothing is changed."""
+async def preview_backfill(
+    store: Store, name: str, first: datetime, last: datetime, *, is_forced: bool = False
+) -> tuple[str, ...]:
+    """The runs that a backfill would make; nothing is changed. Raises Invalid where that one would."""
     _check_span(first, last)
     await _job(store, name)
-    return tuple(await verbs.preview_backfill(store, name, first, last))
+    return tuple(await verbs.preview_backfill(store, name, first, last, is_forced=is_forced))
 
 
 def _check_span(first: datetime, last: datetime) -> None:

@@ -126,7 +126,10 @@ _BODIES: dict[str, dict[str, Any]] = {
     "run_job": {"type": "object", "properties": {"payload": {}}},
     "backfill_job": {
         "type": "object",
-        "properties": {name: {"type": "string", "format": "date-time"} for name in ("first", "last")},
+        "properties": {
+            **{name: {"type": "string", "format": "date-time"} for name in ("first", "last")},
+            "force": {"type": "boolean"},
+        },
         "required": ["first", "last"],
     },
     "interrupt_run": {"type": "object", "properties": {"why": {"type": "string"}}},

@@ -4,6 +4,7 @@ It works on the fleet's store, as the API of a node does; no node needs to be as
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -165,19 +166,20 @@ def preview(job: str, count: int, after: str | None, store: str, output: str) ->
 @click.argument("first", metavar="FIRST")
 @click.argument("last", metavar="LAST")
 @click.option("--preview", "is_preview", is_flag=True, help="Show the runs that would be made, and make none.")
+@click.option("--force", is_flag=True, help="Also due times that may have run and whose records were deleted.")
 @options.store
 @options.output
-def backfill(job: str, first: str, last: str, is_preview: bool, store: str, output: str) -> None:
+def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, store: str, output: str) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
     """
     start, end = moment("FIRST", first), moment("LAST", last)
     if is_preview:
-        runs = on_store(store, lambda open: operations.preview_backfill(open, job, start, end))
+        runs = on_store(store, lambda open: operations.preview_backfill(open, job, start, end, is_forced=force))
     else:
-        doing = f"backfilling {job}"
-        runs = on_store(store, lambda open: operations.backfill_job(open, job, start, end, by=me()), doing)
+        make = partial(operations.backfill_job, name=job, first=start, last=end, by=me(), is_forced=force)
+        runs = on_store(store, make, f"backfilling {job}")
     if output == "json":
         tables.show_json(runs)
         return

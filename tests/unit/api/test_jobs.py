@@ -32,6 +32,7 @@ from tests.unit.api.test_resources_http import CLOCK, Caller
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+YEAR = {"first": "2026-01-01T00:00Z", "last": "2026-12-31T00:00Z"}
 BACKUP: dict[str, object] = {"name": "backup", "argv": ["pg_dump", "shop"], "cron": "0 3 * * *"}
 
 
@@ -284,9 +285,14 @@ async def test_runs_are_listed_by_state(store: Store) -> None:
 async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
     await add(store, cron="0 * * * *")
     await over(store, "backup", NOON - 2 * HOUR)
-    lacking = await job_operations.preview_backfill(store, "backup", NOON - 4 * HOUR, NOON - HOUR)
+    span = NOON - 4 * HOUR, NOON - HOUR
+    with pytest.raises(Invalid, match="2 of these due times"):
+        await job_operations.preview_backfill(store, "backup", *span)
+    with pytest.raises(Invalid, match="2 of these due times"):
+        await job_operations.backfill_job(store, "backup", *span, by="me")
+    lacking = await job_operations.preview_backfill(store, "backup", *span, is_forced=True)
     assert (await job_operations.list_runs(store, states=["pending"])).runs == ()
-    made = await job_operations.backfill_job(store, "backup", NOON - 4 * HOUR, NOON - HOUR, by="me")
+    made = await job_operations.backfill_job(store, "backup", *span, by="me", is_forced=True)
     assert list(made) == [run_id("backup", NOON - number * HOUR) for number in (4, 3, 1)]
     assert lacking == made
     assert await job_operations.preview_backfill(store, "backup", NOON - 4 * HOUR, NOON - HOUR) == ()
@@ -387,6 +393,8 @@ async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
         (404, "POST", "/v1/jobs/a/run", {}, 'there is no job "a"'),
         (404, "GET", "/v1/runs/a/b", None, "there is no run a/b"),
         (422, "POST", "/v1/jobs/a/backfill", {"first": "yesterday"}, "first is"),
+        (422, "POST", "/v1/jobs/a/backfill", {**YEAR, "force": "yes"}, "force is 'yes'; it must be true or false"),
+        (422, "GET", "/v1/jobs/a/backfill?first=2026-01-01T00:00Z&last=2026-01-02T00:00Z&force=1", None, "force is"),
         (422, "GET", "/v1/jobs/a/backfill?first=2026-01-01T00:00Z", None, "last is missing"),
         (422, "GET", "/v1/runs?state=broken", None, "state is"),
         (422, "GET", "/v1/jobs?colour=red", None, "colour"),

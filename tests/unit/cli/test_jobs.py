@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from rota.cli.jobs import command
+from rota.model.errors import Invalid
 from rota.store import open_store
-from tests.unit.api.test_jobs import add
+from tests.unit.api.test_jobs import add, over
 
 
 def backfill(url: str, *more: str) -> Result:
@@ -29,3 +32,19 @@ def test_a_backfill_says_first_which_runs_it_would_make(tmp_path: Path) -> None:
     assert json.loads(backfill(url, "--preview", "-o", "json").output) == shown[:-1]
     assert backfill(url).output.splitlines() == [*shown[:-1], "3 runs made"]
     assert backfill(url, "--preview").output == "0 runs would be made\n"
+
+
+def test_a_backfill_of_what_may_have_run_is_made_with_force_only(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            await add(store, cron="0 * * * *")
+            await over(store, "backup", datetime(2026, 1, 16, 9, tzinfo=UTC))
+
+    asyncio.run(fill())
+    for more in ((), ("--preview",)):
+        with pytest.raises(Invalid, match="may have run before"):
+            backfill(url, *more)
+    assert backfill(url, "--preview", "--force").output.splitlines()[-1] == "2 runs would be made"
+    assert backfill(url, "--force").output.splitlines()[-1] == "2 runs made"

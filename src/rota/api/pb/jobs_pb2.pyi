@@ -126,14 +126,16 @@ class DueTime(_message.Message):
     def __init__(self, due: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., local: _Optional[str] = ..., odd: _Optional[str] = ...) -> None: ...
 
 class BackfillJobRequest(_message.Message):
-    __slots__ = ("name", "first", "last")
+    __slots__ = ("name", "first", "last", "force")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     first: _timestamp_pb2.Timestamp
     last: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    force: bool
+    def __init__(self, name: _Optional[str] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class RunIds(_message.Message):
     __slots__ = ("runs",)

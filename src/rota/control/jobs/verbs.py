@@ -6,8 +6,8 @@ schedules sees what was written.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from random import random
 from typing import Any, TypeVar
@@ -16,13 +16,14 @@ import msgspec
 
 from rota.decide.jobs import outcome as outcomes
 from rota.decide.jobs.backfill import backfill as missing_runs
+from rota.decide.jobs.backfill import kept
 from rota.decide.jobs.circle import circle
 from rota.decide.jobs.due import new_run
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, WantedJob, job_of
-from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store
+from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, WantedJob, job_of
+from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store, Write
 from rota.store.records import understood
 
 TRIES = 5
@@ -155,38 +156,69 @@ async def delete_run(store: Store, run_id: str) -> None:
     await store.commit(Delete(keys.run(run_id)))
 
 
-async def backfill(store: Store, name: str, first: datetime, last: datetime, by: str) -> list[str]:
-    """Make the runs of due times between two moments that had none; their ids."""
-    entry, runs = await _missing(store, name, first, last)
-    await _make(store, [msgspec.structs.replace(run, by=by) for run in runs], At(entry.key, entry.modified))
-    return [run.id for run in runs]
+async def backfill(
+    store: Store, name: str, first: datetime, last: datetime, by: str, *, is_forced: bool = False
+) -> list[str]:
+    """Make the runs of due times between two moments that had none; their ids.
+
+    Raises Invalid if one of them may have run and its record have been deleted; not if `is_forced`.
+    """
+    made: list[str] = []
+
+    async def make() -> list[str]:
+        missing = await _missing(store, name, first, last, is_forced)
+        for batch in _batches([msgspec.structs.replace(run, by=by) for run in missing.runs]):
+            await _commit_runs(store, batch, missing.job, missing.records)
+            made.extend(run.id for run, _ in batch)
+        return made
+
+    return await _persistently(make)
 
 
-async def preview_backfill(store: Store, name: str, first: datetime, last: datetime) -> list[str]:
-    """The ids of the runs that a backfill would make now."""
-    _, runs = await _missing(store, name, first, last)
-    return [run.id for run in runs]
+async def preview_backfill(
+    store: Store, name: str, first: datetime, last: datetime, *, is_forced: bool = False
+) -> list[str]:
+    """The ids of the runs that a backfill would make now; raises Invalid where that one would."""
+    return [run.id for run in (await _missing(store, name, first, last, is_forced)).runs]
 
 
 # How
 
 
-async def _missing(store: Store, name: str, first: datetime, last: datetime) -> tuple[Entry, list[RunRecord]]:
-    """A job, and a run for each of its due times between two moments that had none."""
+@dataclass(frozen=True)
+class _Missing:
+    """Runs that a job lacks, and what was read to find that."""
+
+    job: Expect
+    runs: list[RunRecord]
+    records: Mapping[str, Revision]
+    """Of the due times that were missed: the versions of those records."""
+
+
+async def _missing(store: Store, name: str, first: datetime, last: datetime, is_forced: bool) -> _Missing:
+    """A run for each of a job's due times between two moments that had none."""
     entry = await _need_job(store, name)
     cursor = await store.get(keys.job_cursor(name))
-    living = await _keys(store, f"{keys.LIVE_RUNS}{name}/")
-    over = await _keys(store, keys.runs(name))
-    existing = {*(key.removeprefix(keys.LIVE_RUNS) for key in living), *map(keys.run_of, over)}
+    living = [found.key.removeprefix(keys.LIVE_RUNS) async for found in _each(store, f"{keys.LIVE_RUNS}{name}/")]
+    strange, over, records = list[str](), list[RunRecord](), dict[str, Revision]()
+    async for found in _each(store, keys.runs(name)):
+        run = understood(RunRecord, found)
+        if run is None:
+            strange.append(keys.run_of(found.key))
+            continue
+        over.append(msgspec.structs.replace(run, payload=None))
+        if run.state is RunState.MISSED:
+            records[run.id] = found.modified
     runs = missing_runs(
         codec.decode(JobRecord, entry.value),
         codec.decode(JobCursor, cursor.value) if cursor else None,
         first,
         last,
-        existing,
+        kept((*living, *strange), over),
         await store.now(),
+        is_forced=is_forced,
     )
-    return entry, runs
+    return _Missing(At(entry.key, entry.modified), runs, records)
 
 
 def _changed(
@@ -230,20 +262,38 @@ async def _check_after(store: Store, wanted: WantedJob) -> None:
 
 
 async def _make(store: Store, runs: Sequence[RunRecord], job: Expect) -> None:
-    puts, size = list[Put](), 0
-    for run in runs:
-        put = Put(keys.live_run(run.id), codec.encode(run))
-        if len(put.value) > LARGEST + 4096:
+    for batch in _batches(runs):
+        await _commit_runs(store, batch, job, {})
+
+
+def _batches(runs: Sequence[RunRecord]) -> Iterator[list[tuple[RunRecord, bytes]]]:
+    """Runs that are made in one commit, and how they are written; Invalid if one is too large."""
+    encoded = [(run, codec.encode(run)) for run in runs]
+    for run, value in encoded:
+        if len(value) > LARGEST + 4096:
             raise Invalid(
                 f"the payload of a run of {run.job} has more than {LARGEST} bytes; hand large input over by reference"
             )
-        if len(puts) == BATCH or size + len(put.value) > BYTES:
-            await store.commit(*puts, expect=[job, *(Absent(each.key) for each in puts)])
-            puts, size = [], 0
-        puts.append(put)
-        size += len(put.value)
-    if puts:
-        await store.commit(*puts, expect=[job, *(Absent(each.key) for each in puts)])
+    batch, size = list[tuple[RunRecord, bytes]](), 0
+    for run, value in encoded:
+        if batch and (len(batch) == BATCH or size + len(value) > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((run, value))
+        size += len(value)
+    if batch:
+        yield batch
+
+
+async def _commit_runs(
+    store: Store, batch: Sequence[tuple[RunRecord, bytes]], job: Expect, missed: Mapping[str, Revision]
+) -> None:
+    """Make runs, unless there is one of the same id, living or over; one that was missed gives way to its run."""
+    writes: list[Write] = [Put(keys.live_run(run.id), value) for run, value in batch]
+    writes += [Delete(keys.run(run.id)) for run, _ in batch if run.id in missed]
+    living = [Absent(keys.live_run(run.id)) for run, _ in batch]
+    over = [At(keys.run(run.id), missed[run.id]) if run.id in missed else Absent(keys.run(run.id)) for run, _ in batch]
+    await store.commit(*writes, expect=[job, *living, *over])
 
 
 async def _need_job(store: Store, name: str) -> Entry:
@@ -257,13 +307,15 @@ def _no_run(run_id: str) -> NotFound:
     return NotFound(f"there is no run {run_id}; rota runs ls shows those there are")
 
 
-async def _keys(store: Store, prefix: Key) -> list[Key]:
-    found: list[Key] = []
+async def _each(store: Store, prefix: Key) -> AsyncIterator[Entry]:
+    after: Key | None = None
     while True:
-        listing = await store.scan(prefix, after=found[-1] if found else None, limit=PAGE)
-        found += [entry.key for entry in listing.entries]
+        listing = await store.scan(prefix, after=after, limit=PAGE)
+        for entry in listing.entries:
+            yield entry
         if not listing.more:
-            return found
+            return
+        after = listing.entries[-1].key
 
 
 def _as_read(key: Key, entry: Entry | None) -> Expect:

@@ -1,16 +1,21 @@
 """What people ask of jobs and runs, on stores that differ."""
 
-from collections.abc import AsyncIterator
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from rota.control.jobs import verbs
+from rota.decide.jobs.due import new_run
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, WantedJob
+from rota.model.ids import Revision
+from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, Skipped, WantedJob
 from rota.store import Put, Store, open_store
+from rota.store.port import Expect, Write
 
 HOUR = timedelta(hours=1)
 REPORT = WantedJob(name="report", argv=("true",), retries=2)
@@ -158,10 +163,65 @@ class TestRuns:
         now = await store.now()
         cursor = Put(keys.job_cursor("report"), codec.encode(JobCursor(upto=now)))
         await store.commit(cursor)
-        made = await verbs.backfill(store, "report", now - 3 * HOUR, now, "me")
+        span = now - 3 * HOUR, now
+        with pytest.raises(Invalid, match="may have run before"):
+            await verbs.backfill(store, "report", *span, "me")
+        with pytest.raises(Invalid, match="may have run before"):
+            await verbs.preview_backfill(store, "report", *span)
+        assert len(await verbs.preview_backfill(store, "report", *span, is_forced=True)) == 3
+        made = await verbs.backfill(store, "report", *span, "me", is_forced=True)
         assert len(made) == 3
         assert {(await live(store, id)).cause for id in made} == {Cause.BACKFILL}
-        assert await verbs.backfill(store, "report", now - 3 * HOUR, now, "me") == []
+        assert await verbs.backfill(store, "report", *span, "me") == []
+
+    async def test_of_two_backfills_at_once_the_later_leaves_the_result_of_the_earlier(self, store: Store) -> None:
+        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        now = await store.now()
+        slow = Overtaken(store, lambda: self._run_all(store, now))
+        assert await verbs.backfill(slow, "report", now - 3 * HOUR, now, "me") == []
+        assert slow.refused == 1
+        assert not (await store.scan(keys.LIVE_RUNS)).entries
+
+    async def _run_all(self, store: Store, now: datetime) -> None:
+        for id in await verbs.backfill(store, "report", now - 3 * HOUR, now, "you"):
+            await verbs.interrupt(store, id, "", "you")  # over is over, however it ended
+
+    async def test_the_run_of_a_missed_due_time_takes_the_place_of_its_record(self, store: Store) -> None:
+        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        now = await store.now()
+        due = now.replace(minute=0, second=0, microsecond=0)
+        skipped = Skipped(first=due - HOUR, last=due, count=2)
+        missed = new_run(WantedJob(name="report", every=HOUR), due, Cause.SCHEDULE, now)
+        missed = msgspec.structs.replace(missed, state=RunState.MISSED, skipped=skipped, ended=now)
+        cursor = Put(keys.job_cursor("report"), codec.encode(JobCursor(upto=due)))
+        await store.commit(cursor, Put(keys.run(missed.id), codec.encode(missed)))
+        made = await verbs.backfill(store, "report", due - HOUR, due, "me")
+        assert len(made) == 2
+        assert made[-1] == missed.id
+        assert await store.get(keys.run(missed.id)) is None
+        assert (await live(store, missed.id)).skipped == skipped
+
+
+class Overtaken:
+    """A store whose first commit arrives after `meanwhile`."""
+
+    def __init__(self, store: Store, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+        self.refused = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        if self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await meanwhile()
+        try:
+            return await self._store.commit(*writes, expect=expect)
+        except Conflict:
+            self.refused += 1
+            raise
 
 
 async def test_a_deleted_job_leaves_its_history(store: Store) -> None:
