@@ -160,7 +160,7 @@ class Streams:
     def careless(self, term: Term) -> Term:
         """The term as the keeper of streams gets it: without a safeguard, if that is wanted."""
         if self._broken == "status":
-            return _CarelessTerm(term.number, term.store, term.keeper, term.incarnation)
+            return _CarelessTerm(term)
         return term
 
     async def _program(self, machine: Machine) -> None:
@@ -372,6 +372,10 @@ class Streams:
 
 class _CarelessTerm(Term):
     """Does not expect the stream's status where it writes groups."""
+
+    def __init__(self, term: Term) -> None:
+        super().__init__(term.number, term.store, term.keeper, term.incarnation)
+        self.fence = ()  # that of the term itself stands
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         return await super().commit(
