@@ -26,7 +26,7 @@ from rota.control.jobs.writing import Record, Step, Writer, at
 from rota.decide.jobs import outcome as outcomes
 from rota.decide.jobs import turn
 from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
-from rota.decide.jobs.due import Claim, due, follow_up, next_due
+from rota.decide.jobs.due import BACKLOG, Claim, due, follow_up, next_due
 from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.errors import Unavailable
@@ -212,7 +212,10 @@ class Scheduler:
     def _claims(self, now: datetime) -> Iterator[Claim]:
         view = self._view
         for name, at_ in self._next.items():
-            if at_ <= now and (claim := due(view.jobs[name].record, view.cursor(name), now, view.waiting[name])):
+            if at_ > now:
+                continue
+            waiting = view.backlog(name, now, BACKLOG)
+            if claim := due(view.jobs[name].record, view.cursor(name), now, waiting):
                 yield claim
         for name in sorted(self._following):
             known = view.jobs[name]

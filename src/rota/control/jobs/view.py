@@ -14,11 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from rota.decide.jobs.dispatch import is_ready
 from rota.model import keys
 from rota.model.ids import Key, NodeId, Revision, SessionId
-from rota.model.job import JobCursor, JobRecord, JobSuccess, RunRecord, RunState
+from rota.model.job import Cause, JobCursor, JobRecord, JobSuccess, RunRecord, RunState
 from rota.store.port import Change, Entry
 from rota.store.records import understood
 
@@ -81,6 +82,9 @@ class JobsView:
         self.dirty: set[str] = set()
         """Jobs of which something changed."""
 
+        self._scheduled: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """By job: pending runs of its schedule."""
+
         self._queues: defaultdict[str, list[tuple[datetime, str]]] = defaultdict(list)
         """By job: pending runs, the one that was due first in front; some have gone on meanwhile."""
 
@@ -142,6 +146,11 @@ class JobsView:
         for live in found.values():
             heapq.heappush(queue, (live.run.due, live.run.id))
         return list(found.values())
+
+    def backlog(self, job: str, now: datetime, most: int) -> int:
+        """How many runs of a job's schedule wait for nothing but a node, `most` at most."""
+        ready = (id for id in self._scheduled.get(job, ()) if is_ready(self.live[id].run, now))
+        return sum(1 for _ in islice(ready, most))
 
     def _sweep(self, job: str, now: datetime) -> None:
         """Now and then, look at all that wait for their moment: one by a clock that was set back is behind others."""
@@ -213,7 +222,18 @@ class JobsView:
         else:
             heapq.heappush(self._delayed[run.job], (run.not_before, run.id))
 
+    def _count_scheduled(self, run: RunRecord, by: int) -> None:
+        if run.state is not RunState.PENDING or run.cause is not Cause.SCHEDULE:
+            return
+        if by > 0:
+            self._scheduled[run.job][run.id] = None
+        else:
+            self._scheduled[run.job].pop(run.id, None)
+            if not self._scheduled[run.job]:
+                del self._scheduled[run.job]
+
     def _count(self, run: RunRecord, by: int) -> None:
+        self._count_scheduled(run, by)
         counter = self.bound if run.is_bound else self.waiting
         counter[run.job] += by
         if not counter[run.job]:

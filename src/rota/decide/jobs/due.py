@@ -8,8 +8,9 @@ A due time is late when nobody decided it for `LATE`. What becomes of late ones 
 them, `once` makes one run stand for all of them, `all` makes a run of each, `all(5)` of the newest five. What is
 dropped is recorded: on the next run (`skipped`), or as a run that was missed if there is none.
 
-A job that is slower than its schedule does not pile up runs: while `BACKLOG` of them wait, nothing more is decided,
-and what became late meanwhile falls under `misfire`.
+A job that is slower than its schedule does not pile up runs: while `BACKLOG` of them wait for nothing but a node,
+nothing more is decided, and what became late meanwhile falls under `misfire`. Runs that wait for their jitter or for
+the back-off of a retry are no sign of that, nor are runs that were started by hand or by a backfill.
 
 `follow_up` is the same for a job that comes after others: it is due when each of them has succeeded since the success
 that its last run followed, and at first since the job was made. Successes are told apart by revision, not by time.
@@ -44,7 +45,7 @@ LATE = timedelta(seconds=30)
 """A due time that nobody decided for so long is late."""
 
 BACKLOG = 10
-"""Runs of one job that wait at most before more are made of its schedule."""
+"""Runs of one job's schedule that are ready and wait at most before more are made."""
 
 LOOK = 1000
 """Due times that are looked at in one step."""
@@ -87,7 +88,7 @@ def next_due(record: JobRecord, cursor: JobCursor | None) -> datetime | None:
 
 
 def due(record: JobRecord, cursor: JobCursor | None, now: datetime, waiting: int = 0) -> Claim | None:
-    """What a job is due for by now, if `waiting` runs of it wait already; None if nothing."""
+    """What a job is due for by now, if `waiting` runs of its schedule wait for a node already; None if nothing."""
     if not record.enabled or waiting >= BACKLOG:
         return None
     most = min(RUNS, BACKLOG - waiting)

@@ -165,6 +165,31 @@ def test_due_times_become_runs_on_the_second_and_end_in_the_history() -> None:
     play(story)
 
 
+def test_runs_that_wait_for_their_jitter_keep_no_due_time_from_becoming_a_run() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start("a")
+        await fleet.put(name="spread", cron="* * * * *", jitter=timedelta(minutes=30), concurrency=None)
+        await asyncio.sleep(5430)
+        runs = await fleet.runs() + await fleet.runs(keys.LIVE_RUNS)
+        assert len({run.due for run in runs}) == len(runs) == 90
+        assert not any(run.skipped for run in runs)
+
+    play(story)
+
+
+def test_runs_started_by_hand_keep_no_due_time_from_becoming_a_run() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start("a", executors=1, took=100)
+        await fleet.put(name="slow", cron="* * * * *")
+        await verbs.run_now(fleet.store, "slow", "me", payloads=[None] * 12)
+        await asyncio.sleep(400)
+        waiting = [run for run in await fleet.runs(keys.LIVE_RUNS) if run.cause is Cause.SCHEDULE]
+        assert len(waiting) == 6
+        assert not any(run.skipped for run in waiting)
+
+    play(story)
+
+
 def test_runs_are_shared_and_nobody_takes_more_than_it_has_executors() -> None:
     async def story(fleet: Fleet) -> None:
         a, b = fleet.start("a", executors=2, took=5), fleet.start("b", executors=3, took=5)

@@ -55,6 +55,17 @@ def test_one_that_waits_for_its_moment_comes_then() -> None:
     assert ready(view, NOW + 5 * SECOND) == [run(0).id, run(1).id]
 
 
+def test_only_runs_of_the_schedule_that_are_ready_are_its_backlog() -> None:
+    waits = [run(0), run(1, not_before=NOW + 5 * SECOND), run(2, cause=Cause.MANUAL), run(3, cause=Cause.BACKFILL)]
+    view = folded(*((change(each, number), number) for number, each in enumerate(waits, start=1)))
+    assert view.waiting["a"] == 4
+    assert view.backlog("a", NOW, 10) == 1
+    assert view.backlog("a", NOW + 5 * SECOND, 10) == 2
+    assert view.backlog("a", NOW + 5 * SECOND, 1) == 1
+    view.fold((change(None, 9, run(0).id),), Revision(9))
+    assert view.backlog("a", NOW, 10) == 0
+
+
 def test_one_whose_moment_had_come_is_not_forgotten_if_the_clock_goes_back() -> None:
     view = folded((change(run(0, not_before=NOW + 5 * SECOND), 1), 1))
     assert ready(view, NOW + 6 * SECOND) == [run(0).id]
