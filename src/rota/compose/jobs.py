@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rota.compose.state import NodeState
-from rota.control.jobs.declared import Undeclared, keep_declared_jobs
+from rota.control.jobs.declared import Undeclared, Written, keep_declared_jobs
 from rota.control.jobs.owner import Runs
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import keep_runs
@@ -79,9 +79,12 @@ def take_part(
     )
     state.jobs = JobsPart(store, node, session.incarnation, lambda: session.keeper.may_act, around)
     parts.create_task(state.jobs.run(), name="jobs")
+    at = session.incarnation.key
     if runtime is not None:
-        parts.create_task(keep_declared_jobs(store, node.id, lambda: _of_app(runtime), tell), name="jobs of the app")
-    parts.create_task(keep_declared_jobs(store, node.id, file_jobs.declared, tell), name="jobs of the file")
+        of_app = keep_declared_jobs(store, node.id, at, lambda: _of_app(runtime), tell, state.app_jobs)
+        parts.create_task(of_app, name="jobs of the app")
+    of_file = keep_declared_jobs(store, node.id, at, file_jobs.declared, tell, Written())
+    parts.create_task(of_file, name="jobs of the file")
 
 
 def chores(duties: asyncio.TaskGroup, state: NodeState, term: Term, config: JobsConfig) -> None:

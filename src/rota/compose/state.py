@@ -14,6 +14,7 @@ from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
+from rota.control.jobs.declared import Written
 from rota.control.jobs.owner import Outcomes
 from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
@@ -55,6 +56,9 @@ class NodeState:
 
     jobs: JobsPart | None = None
     """Its part in jobs, while it is in the fleet."""
+
+    app_jobs: Written = field(default_factory=Written)
+    """What its app declared last, over all its sessions."""
 
     outcomes: Outcomes = field(default_factory=Outcomes)
     """What attempts came to, until it is written."""

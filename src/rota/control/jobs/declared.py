@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rota.control.jobs import verbs
 from rota.decide.jobs.declared import Owner, differ, undeclared
 from rota.model import keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
-from rota.model.ids import NodeId
+from rota.model.ids import Key, NodeId
 from rota.model.job import JobRecord, Origin, WantedJob
 from rota.model.node import NodeStatus
 from rota.store.port import Store
@@ -20,34 +22,59 @@ PACE = 1.0
 """Seconds from one look to the next."""
 
 EVERY = 60.0
-"""Seconds between looks for what nobody declares any more."""
+"""Seconds between looks for what nobody declares any more, and for what was refused."""
 
 Tell = Callable[..., None]
 Declared = Callable[[], tuple[Owner, Sequence[WantedJob]] | None]
 """Who declares what at the moment; None if nobody declares anything."""
 
 
-async def keep_declared_jobs(store: Store, node: NodeId, declared: Declared, tell: Tell) -> None:
-    """Write what is declared, now and whenever that changes, for ever."""
-    written: object = None
+@dataclass
+class Written:
+    """What a node has declared last, kept from one session to the next.
+
+    A node that lost its session has not loaded anything: others may run a newer version by now, and theirs stands.
+    """
+
+    declared: object = None
+    incarnation: Key | None = None
+    """Of the store it was written to."""
+
+
+async def keep_declared_jobs(
+    store: Store, node: NodeId, incarnation: Key, declared: Declared, tell: Tell, written: Written
+) -> None:
+    """Write what is declared, now and whenever that changes, until cancelled.
+
+    Declarations that `written` has already replace nothing; a job that is gone from the store is added again. While one
+    is refused it is tried again every `EVERY` seconds: whoever has the name may give it up.
+    """
     told: set[tuple[str, str]] = set()
+    looked_at, left = None, 0.0
     while True:
         now = declared()
-        if now is not None and now != written:
+        if now is not None and (now != looked_at or left <= 0):
+            is_new = (now, incarnation) != (written.declared, written.incarnation)
             try:
-                for name, why in (await _write(store, node, *now)).items():
+                refused = await _write(store, node, *now, is_new=is_new)
+            except (Conflict, Unavailable, Unknown) as error:
+                log.debug("jobs not written", extra={"node": node, "why": str(error)})
+            else:
+                for name, why in refused.items():
                     if (name, why) not in told:
                         told.add((name, why))
                         tell("job.refused", name, why=why)
-                written = now
-            except (Conflict, Unavailable, Unknown) as error:
-                log.debug("jobs not written", extra={"node": node, "why": str(error)})
+                written.declared, written.incarnation = now, incarnation
+                looked_at, left = now, EVERY if refused else math.inf
         await asyncio.sleep(PACE)
+        left -= PACE
 
 
-async def _write(store: Store, node: NodeId, owner: Owner, jobs: Sequence[WantedJob]) -> Mapping[str, str]:
+async def _write(
+    store: Store, node: NodeId, owner: Owner, jobs: Sequence[WantedJob], *, is_new: bool
+) -> Mapping[str, str]:
     """Write what differs; the jobs that are not taken, and why."""
-    found = differ(await _stored(store), jobs, owner)
+    found = differ(await _stored(store), jobs, owner, is_new=is_new)
     refused = dict(found.refused)
     app = owner.name if owner.origin is Origin.APP else ""
     for job in found.put:

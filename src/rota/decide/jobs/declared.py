@@ -2,7 +2,8 @@
 
 A job belongs to whoever declared it first: an app, by name, a node's file, or somebody at a door. Its owner may change
 it; of several nodes with the same app the one that loaded its code last has the say, so that a new version wins as it
-is rolled out. Whether it is enabled is never a matter of its declaration.
+is rolled out. A node that only lost its session for a moment has loaded nothing, and changes nothing: it adds what is
+gone. Whether it is enabled is never a matter of its declaration.
 
 A job of an app goes when nodes run that app and none of them declares it any more. While nobody runs the app it stays,
 with its cursor: its due times are decided when the app is back.
@@ -42,12 +43,20 @@ class Difference:
     """Declared, but not theirs to declare: why."""
 
 
-def differ(stored: Mapping[str, JobRecord], declared: Iterable[WantedJob], owner: Owner) -> Difference:
-    """What to write so that the stored jobs, by name, are as declared."""
+def differ(
+    stored: Mapping[str, JobRecord], declared: Iterable[WantedJob], owner: Owner, *, is_new: bool = True
+) -> Difference:
+    """What to write so that the stored jobs, by name, are as declared.
+
+    Declarations of an app that are not new change no job that is there.
+    """
     wanted = {job.name: job for job in declared}
     foreign = {name for name in wanted if name in stored and not owner.owns(stored[name])}
+    may_change = is_new or owner.origin is Origin.FILE  # nobody else declares the jobs of this node's file
     changed = [
-        job for name, job in wanted.items() if name not in foreign and (name not in stored or stored[name].spec != job)
+        job
+        for name, job in wanted.items()
+        if name not in stored or (may_change and name not in foreign and stored[name].spec != job)
     ]
     # An app may run in other versions elsewhere; a file is complete.
     gone = [name for name, record in stored.items() if owner.owns(record) and name not in wanted]

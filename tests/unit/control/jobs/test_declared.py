@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
+from unittest.mock import Mock
 
 from rota.control.jobs import verbs
-from rota.control.jobs.declared import Undeclared, keep_declared_jobs
+from rota.control.jobs.declared import Undeclared, Written, keep_declared_jobs
 from rota.control.jobs.retention import OldRuns
 from rota.decide.jobs.declared import Owner
 from rota.kit import virtual
@@ -39,7 +41,7 @@ def test_what_is_declared_is_written_now_and_when_it_changes_and_misfits_are_tol
             def tell(kind: str, subject: str, **_: object) -> None:
                 told.append((kind, subject))
 
-            keeping = asyncio.create_task(keep_declared_jobs(store, ME, now, tell))
+            keeping = asyncio.create_task(keep_declared_jobs(store, ME, "/i", now, tell, Written()))
             await asyncio.sleep(3)
             assert await names(store) == ["a", "b"]
             await verbs.disable(store, "a", "me")
@@ -65,12 +67,63 @@ def test_a_job_that_a_newer_rota_wrote_stops_nobody() -> None:
                 told.append((kind, subject))
 
             declared = SHOP, (command("a"), command("odd"))
-            keeping = asyncio.create_task(keep_declared_jobs(store, ME, lambda: declared, tell))
+            keeping = asyncio.create_task(keep_declared_jobs(store, ME, "/i", lambda: declared, tell, Written()))
             await asyncio.sleep(3)
             assert not keeping.done()
             assert await names(store) == ["a", "odd"]
             assert told == [("job.refused", "odd")]
             await Undeclared(store, tell).look()
+            keeping.cancel()
+
+    virtual.run(story())
+
+
+async def kept(store: Store, owner: Owner, written: Written, *jobs: WantedJob, incarnation: str = "/i") -> None:
+    """One session of a node that declares these jobs; it ends after a while."""
+    tell = Mock()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(3):
+            await keep_declared_jobs(store, NodeId(owner.name), incarnation, lambda: (owner, jobs), tell, written)
+
+
+async def retries(store: Store, name: str) -> int:
+    entry = await store.get(keys.job(name))
+    assert entry is not None
+    return codec.decode(JobRecord, entry.value).spec.retries
+
+
+def test_a_node_that_lost_its_session_does_not_put_its_older_declarations_back() -> None:
+    async def story() -> None:
+        async with open_store("memory://", clock=CLOCK) as store:
+            old, new = Written(), Written()
+            await kept(store, SHOP, old, command("a", retries=1), command("b"))
+            await kept(store, SHOP, new, command("a", retries=2), command("b"))
+            await verbs.delete_job(store, "b")
+            await kept(store, SHOP, old, command("a", retries=1), command("b"))
+            assert await retries(store, "a") == 2
+            assert await names(store) == ["a", "b"], "what is gone is added again"
+            await kept(store, SHOP, old, command("a", retries=1), command("b"), incarnation="/restored")
+            assert await retries(store, "a") == 1, "a restored store has what was declared long ago"
+            await kept(store, SHOP, old, command("a", retries=3), command("b"))
+            assert await retries(store, "a") == 3, "it has loaded anew"
+
+    virtual.run(story())
+
+
+def test_a_job_of_a_file_that_was_refused_is_taken_over_when_its_name_is_free() -> None:
+    async def story() -> None:
+        async with open_store("memory://", clock=CLOCK) as store:
+            n1, n2, told = Owner(Origin.FILE, "n1"), Owner(Origin.FILE, "n2"), Mock()
+            await kept(store, n1, Written(), command("a"))
+            declared = n2, (command("a"),)
+            other = keep_declared_jobs(store, NodeId("n2"), "/i", lambda: declared, told, Written())
+            keeping = asyncio.create_task(other)
+            await asyncio.sleep(150)
+            assert told.call_count == 1
+            await kept(store, n1, Written())
+            assert await names(store) == []
+            await asyncio.sleep(90)
+            assert await names(store) == ["a"]
             keeping.cancel()
 
     virtual.run(story())
