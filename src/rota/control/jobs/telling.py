@@ -6,7 +6,8 @@ speed, and what comes of it decides one thing only: whether the run may be given
 - Refused: it was not begun; it goes back.
 - Out of reach, and certainly nothing happened: likewise, and the node is left alone for a while.
 - No answer: it may have begun. It stays where it is for as long as that node's session lasts, and the node is asked
-  again, for a start is the same start however often it is asked for.
+  again, for a start is the same start however often it is asked for. Being out of reach or locked out later proves
+  nothing about the first time.
 """
 
 import asyncio
@@ -82,9 +83,12 @@ class Telling:
 
     def take_back(self, node: NodeId, bound: Bound, why: str, shunned: float = SHUNNED) -> None:
         """A node certainly did not begin a run: it goes elsewhere, and the node is left alone for a while."""
-        self._shunned[node] = Instant(self._clock.monotonic() + shunned), why
+        self._shun(node, why, shunned)
         self.refused.append((bound.live, why))
         self.news.ring()
+
+    def _shun(self, node: NodeId, why: str, seconds: float) -> None:
+        self._shunned[node] = Instant(self._clock.monotonic() + seconds), why
 
     async def close(self) -> None:
         """Stop asking."""
@@ -99,8 +103,10 @@ class Telling:
                 answers = await link.dispatch_many([_start(bound.order) for bound in told], timeout=TIMEOUT)
             except (Denied, Invalid) as error:
                 log.warning("a node cannot be told of its runs", extra={"node": node, "why": str(error)})
-                self._take_all_back(node, told, str(error), LOCKED_OUT)
-                return
+                if is_certain:
+                    self._take_all_back(node, told, str(error), LOCKED_OUT)
+                    return
+                self._shun(node, str(error), LOCKED_OUT)
             except Unavailable as error:
                 if is_certain:
                     self._take_all_back(node, told, str(error), SHUNNED)
