@@ -239,9 +239,24 @@ async def _switch(store: Store, name: str, by: str, *, is_on: bool) -> None:
             return
         now = await store.now()
         changed = replace(record, enabled=is_on, since=now if is_on else record.since, at=now, by=by)
-        await store.commit(Put(entry.key, codec.encode(changed)), expect=[At(entry.key, entry.modified)])
+        writes, expect = [Put(entry.key, codec.encode(changed))], [At(entry.key, entry.modified)]
+        if is_on and record.spec.after:
+            key = keys.job_cursor(name)
+            before = await store.get(key)
+            writes.append(Put(key, codec.encode(await _past(store, record.spec.after, before))))
+            await store.commit(*writes, expect=[*expect, _as_read(key, before)])
+        else:
+            await store.commit(*writes, expect=expect)
 
     await _persistently(switch)
+
+
+async def _past(store: Store, after: Sequence[str], entry: Entry | None) -> JobCursor:
+    """The cursor of a job that comes after others, behind every success that there is by now."""
+    before = codec.decode(JobCursor, entry.value) if entry else JobCursor()
+    successes = {name: await store.get(keys.job_success(name)) for name in after}
+    used = {name: success.modified for name, success in successes.items() if success is not None}
+    return msgspec.structs.replace(before, used={**before.used, **used})
 
 
 async def _check_after(store: Store, wanted: WantedJob) -> None:

@@ -13,7 +13,8 @@ nothing more is decided, and what became late meanwhile falls under `misfire`. R
 the back-off of a retry are no sign of that, nor are runs that were started by hand or by a backfill.
 
 `follow_up` is the same for a job that comes after others: it is due when each of them has succeeded since the success
-that its last run followed, and at first since the job was made. Successes are told apart by revision, not by time.
+that its last run followed, and at first since the job was made; whoever enables it moves its cursor behind the
+successes that there are by then. Successes are told apart by revision, not by time.
 
 Time is an argument, and it is the store's: a node whose clock is wrong decides nothing too early.
 """

@@ -398,6 +398,24 @@ def test_a_job_comes_after_others() -> None:
     play(story)
 
 
+def test_a_job_that_comes_after_others_follows_no_success_from_while_it_was_disabled() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start("a")
+        await fleet.put(name="load")
+        await fleet.put(name="report", after=("load",))
+        await verbs.disable(fleet.store, "report", "me")
+        await verbs.run_now(fleet.store, "load", "me")
+        await asyncio.sleep(20)
+        await verbs.enable(fleet.store, "report", "me")
+        await asyncio.sleep(20)
+        assert [run.job for run in await fleet.runs()] == ["load"]
+        await verbs.run_now(fleet.store, "load", "me")
+        await asyncio.sleep(20)
+        assert [run.job for run in await fleet.runs()] == ["load", "load", "report"]
+
+    play(story)
+
+
 def test_runs_of_a_deleted_job_do_not_wait_for_ever() -> None:
     async def story(fleet: Fleet) -> None:
         await fleet.put(name="hand")
