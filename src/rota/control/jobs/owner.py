@@ -163,6 +163,9 @@ class Owner:
         """Seconds between looks at what is bound here."""
 
         self._untold: dict[tuple[str, Revision], Instant] = {}
+        self._quiet: dict[str, tuple[Revision, JobSuccess]] = {}
+        """By job: its newest success that was written when no job was known to come after it, and when that was."""
+
         self._given_up: set[tuple[str, Revision]] = set()
         """Runs and epochs that this node gives back, or tried to: nobody may begin them here by being told."""
 
@@ -254,6 +257,7 @@ class Owner:
             self._stop_what_should()
             await self._give_back()
             await self._mark_running()
+            await self._tell_followers()
 
     async def _take_untold(self) -> None:
         now = self._clock.monotonic()
@@ -401,9 +405,33 @@ class Owner:
             if move in written:
                 self._forget(move.about)
                 self._tell_failed(move)
+                self._note_quiet(move, written[move])
             else:
                 left.append(move.about)
         return left
+
+    def _note_quiet(self, move: Step, revision: Revision) -> None:
+        """Remember a success that nobody seemed to follow, until the view has come as far as it was written."""
+        runs = [run for run in move.writes.values() if isinstance(run, RunRecord)]
+        for run in runs:
+            if run.state is RunState.SUCCEEDED and run.ended and keys.job_success(run.job) not in move.writes:
+                self._quiet[run.job] = revision, JobSuccess(run=run.id, at=run.ended)
+
+    async def _tell_followers(self) -> None:
+        """Write successes that a job follows which was made before them, and of which this node did not know then."""
+        found, view = list[Step](), self._view
+        for job, (revision, success) in list(self._quiet.items()):
+            followers = view.followers.get(job, set())
+            if any(view.jobs[name].created < revision for name in followers):
+                key, seen = keys.job_success(job), view.successes.get(job)
+                if seen is None or seen[0] < revision:
+                    found.append(Step({key: success}, (at(key, seen[0] if seen else None),), job))
+                    continue
+            elif view.revision < revision:
+                continue
+            del self._quiet[job]
+        for step in await self._writer.write(found):
+            self._quiet.pop(step.about, None)
 
     def _ending(self, live: Live, ended: Ended, after: RunRecord) -> Step:
         move = _move(live, after, ended)
@@ -436,8 +464,10 @@ class Owner:
             if is_at(live, self._node, ended.session, told.epoch):
                 after = steps.end(live.run, ended.outcome, live.epoch, self._store_clock.now())
                 move = self._ending(live, ended, after)
-                if is_done := bool(await self._writer.write([move])):
+                written = await self._writer.write([move])
+                if is_done := move in written:
                     self._tell_failed(move)
+                    self._note_quiet(move, written[move])
             elif any(
                 each.epoch == told.epoch and each.outcome.state is ended.outcome.state for each in live.run.earlier
             ):

@@ -1,10 +1,11 @@
 """A node's part in jobs, on the memory store in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 from rota.control.jobs import verbs
@@ -16,13 +17,14 @@ from rota.kit import virtual
 from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
-from rota.model.ids import NodeId, SessionId
+from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import Cause, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob, order_for
 from rota.model.link import Accepted, Refused, Start
 from rota.model.node import NodeStatus
 from rota.node.session import Session, in_session
 from rota.node.status import publish_status
 from rota.store import Delete, Put, Store, open_store
+from rota.store.port import Commit
 from tests.kit.virtual_trials import CLOCK
 from tests.unit.node.test_session import TTL, identity
 
@@ -394,6 +396,41 @@ def test_a_job_comes_after_others() -> None:
             await asyncio.sleep(2)
             assert len(await fleet.runs(keys.runs("both"))) == made
         assert {run.cause for run in await fleet.runs(keys.runs("both"))} == {Cause.AFTER}
+
+    play(story)
+
+
+class Late:
+    """A store whose watches bring everything three seconds late."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def watch(self, prefix: str, after: Revision) -> AsyncGenerator[Commit, None]:
+        async with aclosing(self._store.watch(prefix, after)) as commits:
+            async for commit in commits:
+                await asyncio.sleep(3)
+                yield commit
+
+
+def test_a_success_is_followed_also_if_its_node_did_not_know_of_the_follower_yet() -> None:
+    async def story(fleet: Fleet) -> None:
+        store, late = fleet.store, Late(fleet.store)
+        fleet.store = cast(Store, late)
+        fleet.start("a", took=0.5)
+        await asyncio.sleep(10)
+        fleet.store = store
+        await fleet.put(name="load", concurrency=None)
+        await asyncio.sleep(10)
+        await verbs.run_now(store, "load", "me")
+        await asyncio.sleep(3.3)
+        assert [run.state for run in await fleet.runs(keys.LIVE_RUNS)] == [RunState.DISPATCHED]
+        await fleet.put(name="report", after=("load",))
+        await asyncio.sleep(30)
+        assert [run.job for run in await fleet.runs()] == ["load", "report"]
 
     play(story)
 
