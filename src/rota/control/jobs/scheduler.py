@@ -39,6 +39,9 @@ from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
+MOST = 1000
+"""Runs that one turn gives to nodes: it holds the loop for so long as it takes to decide them."""
+
 TOGETHER = 40
 """Runs of a job with a limit that are bound in one commit, for they share its cursor."""
 
@@ -108,6 +111,11 @@ class Scheduler:
 
         self._following: set[str] = set()
         """Jobs that come after others, of which something changed: they may be due for that."""
+
+        self._served: dict[str, int] = {}
+        """By job: in which turn with bindings it was given a node last."""
+
+        self._bindings_decided = 0
 
         self._ripening: dict[Key, Instant] = {}
         self._retry = IDLE
@@ -197,6 +205,7 @@ class Scheduler:
                 self._next.pop(name, None)
                 self._decided.pop(name, None)
                 self._following.discard(name)
+                self._served.pop(name, None)
                 continue
             if known.record.spec.after:
                 self._following.add(name)
@@ -229,20 +238,25 @@ class Scheduler:
         if not claims and not self._view.waiting:
             return  # so it is in most turns, and who could take a run need not be known
         members = self._members()
-        room = sum(member.room for member in members)
+        room = min(MOST, sum(member.room for member in members))
+        share = max(TOGETHER, room // max(1, len(self._view.waiting)))
         made = {claim.job: claim for claim in claims}
         runs = [run for claim in claims for run in claim.runs if run.state is RunState.PENDING and is_ready(run, now)]
-        waiting = {live.run.id: live for name in self._view.waiting for live in self._ready(name, now, room)}
+        waiting = {
+            live.run.id: live for name in self._view.waiting for live in self._ready(name, now, min(room, share))
+        }
         candidates = [*runs, *(live.run for live in waiting.values())]
         if not claims and (not room or not candidates):
             return
         jobs = {
             name: self._view.jobs[name].record.spec for name in {run.job for run in candidates} & self._view.jobs.keys()
         }
-        plan = dispatch(candidates, jobs, self._view.bound, members, now)
+        plan = dispatch(candidates, jobs, self._view.bound, members, now, self._served)
         binds: dict[str, list[Bind]] = {}
         for bind in plan.binds:
             binds.setdefault(bind.run.job, []).append(bind)
+        self._bindings_decided += 1
+        self._served |= dict.fromkeys(binds, self._bindings_decided)
         for name in dict.fromkeys((*made, *binds)):
             yield from self._job_steps(name, made.get(name), binds.get(name, []), waiting, now)
 

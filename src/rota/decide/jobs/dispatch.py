@@ -1,9 +1,11 @@
 """Dispatch: which node takes which run, and why others wait.
 
-Runs go in the order of their due times, each to the node with the most free executors, which has one less after that;
-equal ones go by load score and then by name. A node must have what the job asks for: its labels, and its function if it
-is one. Cordoned nodes, nodes that are leaving and nodes that whoever decides cannot reach get nothing; if it reaches
-nobody, it takes the run itself, if it may.
+Jobs take turns: first comes the job of which the fewest runs are bound, of equals the one that was served longest ago,
+and within a job the run that was due first. So a thousand runs that were started at once do not hold up the one run of
+another job. Each run goes to the node with the most free executors, which has one less after that; equal ones go by
+load score and then by name. A node must have what the job asks for: its labels, and its function if it is one.
+Cordoned nodes, nodes that are leaving and nodes that whoever decides cannot reach get nothing; if it reaches nobody, it
+takes the run itself, if it may.
 
 Nodes that fell lately get less than they could take, or nothing. The rest of their executors is a reserve, for runs
 that have waited for a while: else a fleet in which all have fallen leaves everything to one node, though all are back.
@@ -11,9 +13,13 @@ that have waited for a while: else a fleet in which all have fallen leaves every
 A job's limit of runs at a time counts those that are bound, wherever they are. That no race exceeds it is the commit's
 business: it writes the job's cursor and expects it as it was when this was decided.
 
+The work is about that of sorting the runs, however many nodes there are: nodes that can run the same jobs are looked at
+together, and who has the most room is at the top of a heap.
+
 Pure. `control.jobs` commits the bindings and tells the nodes.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,18 +93,22 @@ def dispatch(
     bound: Mapping[str, int],
     members: Sequence[Member],
     now: datetime,
+    served: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Nodes for these runs, given how many runs of each job are bound already."""
+    """Nodes for these runs, given how many runs of each job are bound already.
+
+    `served` has a number for each job that was given a node before, greater for a later time.
+    """
     free = {member.node: member.free for member in members}
     spare = {member.node: member.spare for member in members}
     reserve = {member.node: member.reserve for member in members}
     held = sum(max(0, member.reserve) for member in members if not member.barred)
     places = sum(member.room for member in members) - held
     counts = Counter(bound)
-    fitting: dict[str, list[Member] | str] = {}
+    fits = _Fits(members, free, spare, reserve)
     binds: list[Bind] = []
     waiting: dict[str, str] = {}
-    for run in sorted(runs, key=_order):
+    for run in _in_turns(runs, bound, served or {}):
         job = jobs.get(run.job)
         if job is None:
             waiting[run.id] = UNKNOWN_JOB
@@ -106,19 +116,17 @@ def dispatch(
         if job.concurrency is not None and counts[run.job] >= job.concurrency:
             waiting[run.id] = _limit(job)
             continue
-        if run.job not in fitting:
-            fitting[run.job] = _fitting(job, members)
-        fit = fitting[run.job]
+        fit = fits.of(job)
         if isinstance(fit, str):
             waiting[run.id] = fit
             continue
-        best = _take_place(fit, free, spare) if places else None  # thousands may wait: not each looks at each node
+        best = fit.take_place() if places else None
         places -= best is not None
         if best is None and held and _has_waited(run, now):
-            best = _take_place(fit, reserve)
+            best = fit.reserve.take()
             held -= best is not None
         if best is None:
-            waiting[run.id] = NO_ROOM if binds else _why_full(fit)
+            waiting[run.id] = NO_ROOM if binds else _why_full(fit.members)
             continue
         counts[run.job] += 1
         binds.append(Bind(run, best))
@@ -140,30 +148,91 @@ def is_ready(run: RunRecord, now: datetime) -> bool:
     return run.not_before is None or run.not_before <= now or _is_of_another_clock(run, now)
 
 
-def _fitting(job: WantedJob, members: Sequence[Member]) -> list[Member] | str:
-    """The nodes that may run a job, or why none may."""
-    if not members:
-        return NOBODY
-    able = [member for member in members if not misfit(job, member)]
-    if not able:
-        return f"no node can run it; {members[0].node}: {misfit(job, members[0])}"
-    fit = [member for member in able if not member.barred]
-    return fit or f"the nodes that can run it take nothing now; {able[0].node}: {able[0].barred}"
+class _Room:
+    """Who of some nodes has the most room of one sort; it gets less as it is taken, also by way of others."""
+
+    def __init__(self, members: Sequence[Member], room: dict[NodeId, int]) -> None:
+        self._room = room
+        self._members = {member.node: member for member in members}
+        self._heap = [(-room[member.node], member.score, member.node) for member in members if room[member.node] > 0]
+        heapq.heapify(self._heap)
+
+    def take(self) -> Member | None:
+        """Who takes a run: the one with the most room, of equals the idlest, and then the first by name."""
+        while self._heap:
+            seen, score, node = self._heap[0]
+            left = self._room[node]
+            if left <= 0:
+                heapq.heappop(self._heap)
+            elif left != -seen:
+                heapq.heapreplace(self._heap, (-left, score, node))
+            else:
+                self._room[node] -= 1
+                return self._members[node]
+        return None
 
 
-def _take_place(members: Sequence[Member], *rooms: dict[NodeId, int]) -> Member | None:
-    """Who takes a run, in the first of these sorts of room that there is; it has one less of it after that."""
-    for room in rooms:
-        best = _most(members, room)
-        if room[best.node] > 0:
-            room[best.node] -= 1
-            return best
-    return None
+class _Fit:
+    """The nodes that may run a job."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        free: dict[NodeId, int],
+        spare: dict[NodeId, int],
+        reserve: dict[NodeId, int],
+    ) -> None:
+        self.members = members
+        self._free, self._spare, self.reserve = (_Room(members, room) for room in (free, spare, reserve))
+
+    def take_place(self) -> Member | None:
+        """Who takes a run, now or ahead of what it does."""
+        return self._free.take() or self._spare.take()
 
 
-def _most(members: Sequence[Member], room: Mapping[NodeId, int]) -> Member:
-    """Who has the most room; of equals the idlest, and then the first by name."""
-    return min(members, key=lambda member: (-room[member.node], member.score, member.node))
+class _Fits:
+    """The nodes that may run each job; those of the same labels and functions are looked at once."""
+
+    def __init__(self, members: Sequence[Member], *rooms: dict[NodeId, int]) -> None:
+        self._members, self._rooms = members, rooms
+        self._alike: dict[tuple[frozenset[tuple[str, str]], frozenset[str]], list[int]] = {}
+        for place, member in enumerate(members):
+            self._alike.setdefault((frozenset(member.labels.items()), member.jobs), []).append(place)
+        self._by_job: dict[str, _Fit | str] = {}
+        self._by_places: dict[tuple[int, ...], _Fit] = {}
+
+    def of(self, job: WantedJob) -> _Fit | str:
+        """The nodes that may run a job, or why none may."""
+        if job.name not in self._by_job:
+            self._by_job[job.name] = self._find(job)
+        return self._by_job[job.name]
+
+    def _find(self, job: WantedJob) -> _Fit | str:
+        members = self._members
+        if not members:
+            return NOBODY
+        able = [places for places in self._alike.values() if not misfit(job, members[places[0]])]
+        if not able:
+            return f"no node can run it; {members[0].node}: {misfit(job, members[0])}"
+        key = tuple(places[0] for places in able)
+        if key not in self._by_places:
+            found = [members[place] for place in sorted(place for places in able for place in places)]
+            fit = [member for member in found if not member.barred]
+            if not fit:
+                return f"the nodes that can run it take nothing now; {found[0].node}: {found[0].barred}"
+            self._by_places[key] = _Fit(fit, *self._rooms)
+        return self._by_places[key]
+
+
+def _in_turns(runs: Iterable[RunRecord], bound: Mapping[str, int], served: Mapping[str, int]) -> list[RunRecord]:
+    """Runs in the order in which they are given a node."""
+    seen = Counter(bound)
+    ranked = list[tuple[int, int, datetime, str, RunRecord]]()
+    for run in sorted(runs, key=_order):
+        ranked.append((seen[run.job], served.get(run.job, 0), run.due, run.id, run))
+        seen[run.job] += 1
+    ranked.sort(key=lambda each: each[:4])
+    return [run for *_, run in ranked]
 
 
 def _order(run: RunRecord) -> tuple[datetime, str]:

@@ -206,6 +206,18 @@ def test_runs_are_shared_and_nobody_takes_more_than_it_has_executors() -> None:
     play(story)
 
 
+def test_many_runs_of_one_job_do_not_hold_up_another_job() -> None:
+    async def story(fleet: Fleet) -> None:
+        fleet.start("a", executors=1, took=2)
+        await fleet.put(name="flood", concurrency=None)
+        await verbs.run_now(fleet.store, "flood", "me", payloads=[None] * 40)
+        await fleet.put(name="tick", every=20 * SECOND)
+        await asyncio.sleep(61)
+        assert len([run for run in await fleet.runs() if run.job == "tick"]) >= 2
+
+    play(story)
+
+
 def test_a_limit_holds_in_the_whole_fleet() -> None:
     async def story(fleet: Fleet) -> None:
         members = [fleet.start(name, took=1) for name in "abc"]

@@ -58,6 +58,37 @@ def test_the_oldest_due_time_goes_first():
     assert list(plan.waiting.values()) == ["no executor is free any more"]
 
 
+def test_jobs_take_turns_by_how_many_of_their_runs_are_bound():
+    flood = [run(number) for number in range(5)]
+    plan = decided([*flood, run(9, "b")], ANY, {}, [member("n", 3)])
+    assert [bind.run.job for bind in plan.binds] == ["a", "b", "a"]
+    plan = decided([*flood, run(9, "b")], ANY, {"a": 3}, [member("n", 1)])
+    assert [bind.run.job for bind in plan.binds] == ["b"]
+
+
+def test_of_jobs_with_as_many_bound_the_one_served_longest_ago_goes_first():
+    plan = dispatch([run(0), run(9, "b")], ANY, {}, [member("n", 1)], NOW, {"a": 2, "b": 1})
+    assert [bind.run.job for bind in plan.binds] == ["b"]
+
+
+class Watched(float):
+    """A load score that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other):
+        Watched.compared += 1
+        return super().__lt__(other)
+
+
+def test_the_work_does_not_grow_with_runs_times_nodes():
+    Watched.compared = 0
+    members = [member(f"n{number}", 8, score=Watched(number)) for number in range(300)]
+    plan = decided([run(number) for number in range(600)], ANY, {}, members)
+    assert len(plan.binds) == 600
+    assert Watched.compared < 30_000  # each with each: 180,000
+
+
 @pytest.mark.parametrize(
     ("job", "members", "why"),
     [
