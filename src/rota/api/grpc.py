@@ -251,9 +251,7 @@ async def _uncordon(call: Call, request: pb.UncordonRequest) -> pb.UncordonAnswe
 
 async def _drain(call: Call, request: pb.DrainRequest) -> pb.DrainAnswer:
     deadline = wire.from_duration(request, "deadline")
-    return wire.to_drain(
-        await operations.drain_node(call.store, call.clock, request.node, why=request.why, deadline=deadline)
-    )
+    return wire.to_drain(await operations.drain_node(call.store, request.node, why=request.why, deadline=deadline))
 
 
 async def _undrain(call: Call, request: pb.UndrainRequest) -> pb.UndrainAnswer:
@@ -264,7 +262,6 @@ async def _undrain(call: Call, request: pb.UndrainRequest) -> pb.UndrainAnswer:
 async def _plan(call: Call, request: pb.PlanRequest) -> pb.PlanAnswer:
     preview = await planning.plan(
         call.store,
-        call.clock,
         rebalance=request.rebalance,
         without=list(request.without),
         add=request.add,

@@ -35,7 +35,7 @@ from rota.decide.listing import ORIGIN, explain, is_failing
 from rota.decide.load import Candidate, NoneIdle, idlest
 from rota.decide.peers import GONE, shown
 from rota.kit import durations
-from rota.kit.clock import SYSTEM, Clock
+from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound, Unavailable
@@ -261,9 +261,7 @@ async def uncordon_node(store: Store, node: str) -> bool:
 
 
 @needs(Access.OPERATE)
-async def drain_node(
-    store: Store, clock: Clock, node: str, *, why: str = "", deadline: timedelta | None = None
-) -> Drain:
+async def drain_node(store: Store, node: str, *, why: str = "", deadline: timedelta | None = None) -> Drain:
     """Have a node's tasks move to others, each once another runs it there; it gets no new ones.
 
     What is still there after the deadline is stopped. Of a node that is drained already, the reason and the deadline
@@ -278,7 +276,7 @@ async def drain_node(
         raise await _no_node(store, node)
     if before is not None and why in ("", before.why) and deadline is None:
         return before
-    now = clock.wall()
+    now = await store.now()  # the leader, on another machine, compares the deadline with the store's clock too
     drain = Drain(
         node=NodeId(node),
         since=before.since if before else now,
@@ -357,7 +355,7 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
     told = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
     if not status.pending and not status.moving:
         return told
-    seen = await outlook(store, SYSTEM, view.name)
+    seen = await outlook(store, view.name)
     return replace(told, refusals={**told.refusals, **seen.refusals}, remedies=seen.remedies)
 
 

@@ -12,7 +12,6 @@ from rota.control.preview import Preview, preview
 from rota.control.view import FleetView
 from rota.decide.access import Access
 from rota.kit.aside import in_thread
-from rota.kit.clock import Clock
 from rota.model.errors import Invalid
 from rota.store.port import Store
 
@@ -23,7 +22,6 @@ MOST_ADDED = 1_000
 @needs(Access.VIEW)
 async def plan(
     store: Store,
-    clock: Clock,
     *,
     rebalance: bool = False,
     without: Collection[str] = (),
@@ -39,5 +37,6 @@ async def plan(
     view = FleetView()
     await view.load(store)
     how = await how_placed(store)
-    work = partial(preview, view, how, clock.wall(), rebalance=rebalance, without=without, add=add, like=like)
+    now = await store.now()
+    work = partial(preview, view, how, now, rebalance=rebalance, without=without, add=add, like=like)
     return await in_thread(work)  # a large fleet takes a while, and others are served meanwhile

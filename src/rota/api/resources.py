@@ -179,7 +179,7 @@ async def _drain(call: Call) -> Response:
     if not isinstance(why, str):
         raise Invalid(f"why is {why!r}; it must be a text")
     span = None if deadline is None else Check("node", call.path["node"]).duration("deadline", deadline)
-    return calls.json(await operations.drain_node(call.store, call.clock, call.path["node"], why=why, deadline=span))
+    return calls.json(await operations.drain_node(call.store, call.path["node"], why=why, deadline=span))
 
 
 async def _undrain(call: Call) -> Response:
@@ -192,7 +192,6 @@ async def _plan(call: Call) -> Response:
     asked = call.request.query_params
     preview = await planning.plan(
         call.store,
-        call.clock,
         rebalance=calls.flag(call.request, "rebalance"),
         without=asked.getlist("without"),
         add=calls.count(call.request, "add", 0),

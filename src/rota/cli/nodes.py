@@ -136,7 +136,7 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store:
 async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
     # Without a deadline of ours there may be one of an earlier drain.
     before = _Before() if no_wait else await _Before.of(store, node)
-    begun = await operations.drain_node(store, SYSTEM, node, why=why, deadline=deadline)
+    begun = await operations.drain_node(store, node, why=why, deadline=deadline)
     if no_wait:
         click.echo(f"node {node} is drained; it had {begun.tasks} tasks")
         return
@@ -176,7 +176,7 @@ async def _until_it_is_empty(store: Store, node: str, begun: Drain, before: _Bef
     shown, stuck, looks = (-1, ""), "", 0
     while True:
         there = await operations.list_tasks(store, node)
-        to_go = begun.deadline - SYSTEM.wall() if begun.deadline is not None else timedelta.max
+        to_go = begun.deadline - await store.now() if begun.deadline is not None else timedelta.max
         is_over = to_go <= timedelta()
         # The leader may find that it is over before we do. But an exclusive task is missed for a moment when it moves.
         late = await before.missed(store, there) if is_over or (not there and to_go < AHEAD) else set()

@@ -6,7 +6,6 @@ from rota.api import planning
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.control.preview import PlannedMove, Preview
-from rota.kit.clock import SYSTEM
 
 SHOWN = 20
 """Moves, and resources that wait, that people are shown; programs get all."""
@@ -35,9 +34,7 @@ def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, stor
     """
     if like and not add:
         raise click.UsageError("--like says what the nodes of --add are like; give --add too")
-    found = on_store(
-        store, lambda open: planning.plan(open, SYSTEM, rebalance=rebalance, without=without, add=add, like=like)
-    )
+    found = on_store(store, lambda open: planning.plan(open, rebalance=rebalance, without=without, add=add, like=like))
     if output == "json":
         tables.show_json(found)
     else:

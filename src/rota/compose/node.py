@@ -347,7 +347,7 @@ class _Node:
             async with asyncio.TaskGroup() as parts:
                 if runtime := state.runtime:
                     work = _Work(runtime, session.keeper)
-                    parts.create_task(follow_assignments(store, node.id, work, self._clock), name="assignments")
+                    parts.create_task(follow_assignments(store, node.id, work), name="assignments")
                     answers = answer_queries(
                         store, node.id, session.incarnation, runtime, self._clock, state.journal.tell
                     )

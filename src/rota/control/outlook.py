@@ -6,7 +6,6 @@ from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
 from rota.control.rules import load_rules
 from rota.control.view import FleetView
 from rota.decide.placement import place, remedies
-from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.config import SupervisorConfig
 from rota.model.resource import PlacingRecord
@@ -29,13 +28,13 @@ async def how_placed(store: Store) -> How:
     return chosen_by(told or SupervisorConfig(), load_rules(told.rules if told else ()))
 
 
-async def outlook(store: Store, clock: Clock, name: str) -> Outlook:
+async def outlook(store: Store, name: str) -> Outlook:
     """The outlook of one resource, `kind/id`, as things are now."""
     view, how = FleetView(), await how_placed(store)
     await view.load(store)
     if name not in view.resources or view.resources[name].kind not in view.kinds:
         return Outlook({}, {})
-    now = clock.wall()
+    now = await store.now()
     demand = replace(demand_of(view, name, coverage_of(view, name, (), now), how, now), missing=1)
     there = places(view)
     waiting = place([demand], there, how.policy, rules=how.rules).pending

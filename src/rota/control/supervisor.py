@@ -25,8 +25,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan
 from rota.control.rests import Rests
@@ -131,7 +132,10 @@ class Supervisor:
         """How new the view was when the balance was last looked at."""
 
         self._waiting: frozenset[str] = frozenset()
-        self._began = clock.wall()
+        self._store_clock = StoreClock(term.store, clock)
+        """Deadlines and troubles were noted by the store's clock, on other machines."""
+
+        self._began: datetime | None = None
         self._draining: set[NodeId] = set()
         self._drained: set[NodeId] = set()
         self._failed: set[tuple[str, str]] = set()
@@ -144,6 +148,9 @@ class Supervisor:
         """Follow and plan until cancelled; in a new fleet, work is given out when its first nodes have joined."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="fleet")
+            parts.create_task(self._store_clock.run(), name="the store's clock")
+            await self._store_clock.is_known.wait()
+            self._began = self._store_clock.now()
             await self._warm_up(expected)
             parts.create_task(self._tick(), name="tick")
             while True:
@@ -182,13 +189,13 @@ class Supervisor:
         view = self._view
         drained = {node for node in view.drains if not view.on_node.get(node)}
         for node in sorted(drained - self._drained):
-            if node in self._draining or view.drains[node].since >= self._began:
+            if node in self._draining or (self._began is not None and view.drains[node].since >= self._began):
                 self._tell("node.drained", node, tasks=view.drains[node].tasks)
         self._drained, self._draining = drained, view.drains.keys() - drained
 
     def _overdue(self) -> set[str]:
         """Resources with tasks on nodes whose drain has taken too long."""
-        view, now = self._view, self._clock.wall()
+        view, now = self._view, self._store_clock.now()
         late = [node for node, drain in view.drains.items() if drain.deadline is not None and drain.deadline <= now]
         return {hold.resource for node in late for hold in view.on_node[node].values() if not hold.assignment.stopping}
 
@@ -260,7 +267,7 @@ class Supervisor:
 
     async def _planned(self, dirty: set[str]) -> Plan:
         """The plan for what is dirty and, if a tick found something, for what is to be moved."""
-        view, now = self._view, self._clock.wall()
+        view, now = self._view, self._store_clock.now()
         ramp, evicted = self._ramp.left(view, self._clock.monotonic()), self._evicted()
         is_due, self._is_due = self._is_due, False
         if is_due:
@@ -295,7 +302,7 @@ class Supervisor:
         if not self._config.rebalance or not most:
             return {}
         ramp = {node: 0 if node in self._damped else slots for node, slots in ramp.items()}
-        found = shifts(view, self._how, self._clock.wall(), most, ramp)
+        found = shifts(view, self._how, self._store_clock.now(), most, ramp)
         self._budget.spend(len(found))
         if len(found) < most:
             self._looked_at = view.changed  # there is no more to do until something changes

@@ -17,7 +17,6 @@ import msgspec
 
 from rota.decide import trouble
 from rota.kit.backoff import delays
-from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Conflict, Unavailable, Unknown
@@ -64,7 +63,6 @@ async def follow_assignments(
     store: Store,
     node: NodeId,
     work: Work,
-    clock: Clock,
     jitter: Callable[[], float] = random,
     *,
     look: float = CONFIRM,
@@ -76,7 +74,7 @@ async def follow_assignments(
     """
     async with asyncio.TaskGroup() as parts:
         known = Known(node)
-        parts.create_task(_give_back(store, node, known, work, clock, look), name="give back")
+        parts.create_task(_give_back(store, node, known, work, look), name="give back")
         parts.create_task(_tell_reliefs(store, known, work, look), name="reliefs")
         await _follow(store, known, work, jitter)
 
@@ -176,7 +174,7 @@ async def _with_saved(store: Store, order: Order) -> Order:
     return msgspec.structs.replace(order, saved=msgspec.json.encode(saved.state if saved else {}))
 
 
-async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock: Clock, look: float) -> None:
+async def _give_back(store: Store, node: NodeId, known: Known, work: Work, look: float) -> None:
     """Delete assignments whose task was to end here, and has."""
     while True:
         await asyncio.sleep(look)
@@ -187,7 +185,7 @@ async def _give_back(store: Store, node: NodeId, known: Known, work: Work, clock
             try:
                 writes: list[Write] = [Delete(entry.key)]
                 if task in returned:
-                    writes.append(await _trouble(store, node, told, entry.modified, clock.wall(), returned[task]))
+                    writes.append(await _trouble(store, node, told, entry.modified, await store.now(), returned[task]))
                 await store.commit(*writes, expect=[At(entry.key, entry.modified)])
                 log.info("task given back", extra={"node": node, "task": task, "why": returned.get(task, "asked to")})
             except (Conflict, Unavailable, Unknown) as error:

@@ -232,7 +232,7 @@ class FleetScenario:
             try:
                 async with asyncio.TaskGroup() as parts:
                     for part in (
-                        follow_assignments(store, session.node.id, work, machine.clock, jitter, look=LOOK),
+                        follow_assignments(store, session.node.id, work, jitter, look=LOOK),
                         publish_status(store, session, lambda: status_of("sim", KINDS), pace=LOOK),
                         publish_kinds(store, session, lambda: KINDS, pace=LOOK),
                         publish_streams(store, session, lambda: [self._streams.record], pace=LOOK),

@@ -223,7 +223,7 @@ class Resources:
             try:
                 async with asyncio.TaskGroup() as parts:
                     within = InSession(work, keeper)
-                    parts.create_task(follow_assignments(store, node.id, within, machine.clock, jitter))
+                    parts.create_task(follow_assignments(store, node.id, within, jitter))
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: KINDS))
                     parts.create_task(candidate.run())

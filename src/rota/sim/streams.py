@@ -187,7 +187,7 @@ class Streams:
             lease.append(keeper.lease)
             try:
                 async with asyncio.TaskGroup() as parts:
-                    parts.create_task(follow_assignments(store, node.id, work, machine.clock, jitter))
+                    parts.create_task(follow_assignments(store, node.id, work, jitter))
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: [KIND]))
                     parts.create_task(publish_streams(store, session, lambda: [self.record]))

@@ -265,7 +265,7 @@ class Tryout:
             try:
                 async with asyncio.TaskGroup() as parts:
                     within = InSession(work, session.keeper)
-                    parts.create_task(follow_assignments(store, node.id, within, machine.clock, jitter, look=LOOK))
+                    parts.create_task(follow_assignments(store, node.id, within, jitter, look=LOOK))
                     parts.create_task(publish_status(store, session, self._status))
                     parts.create_task(publish_kinds(store, session, lambda: self._kinds))
                     parts.create_task(candidate.run())

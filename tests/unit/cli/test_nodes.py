@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from rota.api import operations
 from rota.api.schema import ResourceView
 from rota.cli import nodes
+from rota.kit.clock import SYSTEM
 from rota.model import keys
 from rota.model.errors import RotaError
-from rota.model.ids import NodeId
+from rota.model.ids import Instant, NodeId
 from rota.store import Store, open_store
 from rota.store.port import Delete
 from tests.kit.waiting import eventually
@@ -22,25 +23,27 @@ STOPPED = "node a: 1 tasks were there at the deadline, and are stopped"
 
 
 class Hand:
-    """A clock that the test sets."""
+    """The store's clock, whose time the test sets."""
 
     def __init__(self) -> None:
         self.now = CLOCK.wall()
 
-    def wall(self) -> object:
+    def wall(self) -> datetime:
         return self.now
+
+    def monotonic(self) -> Instant:
+        return SYSTEM.monotonic()
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Hand:
-    monkeypatch.setattr(nodes, "SYSTEM", hand := Hand())
     monkeypatch.setattr(nodes, "LOOK", 0.001)
-    return hand
+    return Hand()
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    async with open_store("memory://") as store:
+async def store(clock: Hand) -> AsyncIterator[Store]:
+    async with open_store("memory://", clock=clock) as store:
         await declare(store, "room")
         await join(store, "a")
         yield store

@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
+from rota.api import operations
 from rota.control.supervisor import FEW, supervise
 from rota.control.term import Term
 from rota.decide.placement import Place, Rule
@@ -22,7 +23,7 @@ from rota.sim.world import EPOCH
 from rota.store import At, Delete, Put, Store
 from rota.store.keeper import Keeper
 from rota.store.memory import MemoryStore, Universe
-from tests.kit.virtual_trials import CLOCK
+from tests.kit.virtual_trials import CLOCK, LoopClock
 from tests.kit.waiting import eventually
 from tests.unit.control.test_leader import play
 from tests.unit.control.test_relays import Nodes
@@ -203,6 +204,52 @@ def test_a_node_that_comes_back_again_and_again_gets_no_tasks_for_balance_at_onc
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert got >= 9
+
+    play(story)
+
+
+class Ahead(LoopClock):
+    """The wall clock of a machine that is five minutes ahead of the store's."""
+
+    def wall(self) -> datetime:
+        return super().wall() + timedelta(minutes=5)
+
+
+def test_a_drains_deadline_is_by_the_stores_clock_whatever_the_leaders_shows() -> None:
+    async def lead(term: Term) -> None:
+        await supervise(term, None, Roster(nodes={}), SupervisorConfig(), Ahead(), lambda *_, **__: None)
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        await add(store, "r1")
+        node("a", lead)
+        await asyncio.sleep(5)
+        begun = await operations.drain_node(store, B, deadline=timedelta(minutes=2))
+        assert begun.deadline == await store.now() + timedelta(minutes=2)
+        await asyncio.sleep(60)
+        assert await tasks_on(store, B) == 1, "nobody else can take it, and there is time"
+        await asyncio.sleep(70)
+        assert await tasks_on(store, B) == 0
+
+    play(story)
+
+
+def test_a_node_is_avoided_for_as_long_as_it_should_whatever_the_leaders_clock_shows() -> None:
+    async def lead(term: Term) -> None:
+        config = SupervisorConfig(avoid_for=timedelta(minutes=4), rebalance=0)
+        await supervise(term, None, Roster(nodes={}), config, Ahead(), lambda *_, **__: None)
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        for each in (B, C):
+            await member(store, each)
+        trouble = Trouble(node=B, at=await store.now(), why="it crashes there", strikes=1)
+        await store.commit(Put(keys.trouble("room", "r1", B), codec.encode(trouble)))
+        await add(store, "r1")
+        node("a", lead)
+        await asyncio.sleep(5)
+        assert (await tasks_on(store, B), await tasks_on(store, C)) == (0, 1)
 
     play(story)
 

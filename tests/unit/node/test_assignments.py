@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from rota.kit import virtual
-from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.ids import NodeId
@@ -46,7 +45,7 @@ def record(resource: str, **fields: object) -> bytes:
 
 
 def follow(store: Store, work: Work) -> "asyncio.Task[None]":
-    return asyncio.create_task(follow_assignments(store, NODE, work, SYSTEM))
+    return asyncio.create_task(follow_assignments(store, NODE, work))
 
 
 def test_orders_follow_the_store() -> None:
