@@ -5,10 +5,13 @@ A job that an app or a file declares is changed there; at a door it can be run, 
 """
 
 import asyncio
+import heapq
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Self
 
 import msgspec
 
@@ -43,6 +46,9 @@ MOST_DUE = 1000
 
 LARGEST_PAYLOAD = 64 * 1024
 """Bytes of what is given to a run."""
+
+MOST_LOOKED_AT = 2000
+"""Runs that one call looks at for those in a state; what it finds by then is the page."""
 
 POLL = 0.5
 """Seconds between looks at a log that grows."""
@@ -183,7 +189,8 @@ async def list_runs(
 ) -> RunPage:
     """Runs of one job or of all: those that are not over, job by job, then the others from the newest on.
 
-    `token` is the `next` of the page before. A run that ends between two pages may be on both.
+    `token` is the `next` of the page before. A run that ends between two pages may be on both. With `states` a page may
+    have fewer runs than `limit`, or none, and still a `next`: one call looks at `MOST_LOOKED_AT` runs at most.
     """
     check_limit(limit)
     wanted = frozenset(_state(each) for each in states)
@@ -191,10 +198,10 @@ async def list_runs(
         await _known_job(store, job)
     living: list[RunView] = []
     if token is None or token.startswith(LIVING):
-        living = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        living, behind = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        if behind is not None:
+            return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}")
         token = None
-    if len(living) == limit:
-        return RunPage(runs=_newest_due(living), next=f"{LIVING}{living[-1].id}")
     over, after = await _over(store, job, wanted, limit - len(living), token)
     return RunPage(runs=(*_newest_due(living), *over), next=after)
 
@@ -346,20 +353,22 @@ async def _run(store: Store, run: str) -> RunRecord:
 
 async def _living(
     store: Store, job: str | None, states: Collection[RunState], limit: int, behind: str | None
-) -> list[RunView]:
-    """Runs that are not over in the order of their keys, so many at most, behind one of them."""
+) -> tuple[list[RunView], str | None]:
+    """Runs that are not over in the order of their keys, and behind which one to go on if there may be more."""
     found: list[RunView] = []
+    looked_at = 0
     after = keys.live_run(behind) if behind else None
     while True:
         page = await store.scan(f"{keys.LIVE_RUNS}{job}/" if job else keys.LIVE_RUNS, after=after, limit=PAGE)
         for entry in page.entries:
             run = understood(RunRecord, entry)
+            looked_at += 1
             if run is not None and (not states or run.state in states):
                 found.append(run_view(run))
-            if len(found) == limit:
-                return found
+            if len(found) == limit or looked_at == MOST_LOOKED_AT:
+                return found, entry.key.removeprefix(keys.LIVE_RUNS)
         if not page.more:
-            return found
+            return found, None
         after = page.entries[-1].key
 
 
@@ -367,31 +376,43 @@ def _newest_due(runs: list[RunView]) -> tuple[RunView, ...]:
     return tuple(sorted(runs, key=lambda run: run.due, reverse=True))
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The newest run of a job that was not looked at, and those behind it; the newest of all heads is the smallest."""
+
+    run: RunRecord
+    others: AsyncGenerator[RunRecord, None]
+
+    def __lt__(self, other: Self) -> bool:
+        return (self.run.due, self.run.id) > (other.run.due, other.run.id)
+
+
 async def _over(
     store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None
 ) -> tuple[list[RunView], str | None]:
-    """Runs that are over, the newest first, and where to go on: behind the last one that was shown."""
+    """Runs that are over, the newest first, and where to go on: behind the last one that was looked at."""
     jobs = [job] if job is not None else await _jobs_with_runs(store)
-    heads = {name: _newest_first(store, name, token) for name in jobs}
     found: list[RunView] = []
-    ahead: dict[str, RunRecord] = {}
+    looked_at = 0
     async with AsyncExitStack() as stack:
-        for runs in heads.values():
-            await stack.enter_async_context(aclosing(runs))
-        while True:
-            for name in [name for name in heads if name not in ahead]:
-                run = await anext(heads[name], None)
-                if run is None:
-                    del heads[name]
-                else:
-                    ahead[name] = run
-            if not ahead:
-                return found, None
-            if len(found) == limit:
-                return found, found[-1].id
-            newest = ahead.pop(max(ahead, key=lambda name: (ahead[name].due, ahead[name].id)))
-            if not states or newest.state in states:
-                found.append(run_view(newest))
+        heads: list[_Head] = []
+        for name in jobs:
+            runs = await stack.enter_async_context(aclosing(_newest_first(store, name, token)))
+            if (first := await anext(runs, None)) is not None:
+                heads.append(_Head(first, runs))
+        heapq.heapify(heads)
+        while heads:
+            if len(found) == limit or looked_at == MOST_LOOKED_AT:
+                return found, token
+            head = heads[0]
+            looked_at, token = looked_at + 1, head.run.id
+            if not states or head.run.state in states:
+                found.append(run_view(head.run))
+            if (behind := await anext(head.others, None)) is not None:
+                heapq.heapreplace(heads, _Head(behind, head.others))
+            else:
+                heapq.heappop(heads)
+    return found, None
 
 
 async def _newest_first(store: Store, job: str, token: str | None) -> AsyncGenerator[RunRecord, None]:

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
 from rota.api import job_operations as operations
-from rota.api.job_schema import RunView
+from rota.api.job_schema import RunPage, RunView
 from rota.cli import options, tables
 from rota.cli.on_store import audited, on_store
 from rota.cli.who import me
@@ -46,7 +47,7 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, 
 
     Example: rota runs ls --job report --state failed
     """
-    page = on_store(store, lambda open: operations.list_runs(open, job=job, states=states, limit=limit, token=token))
+    page = on_store(store, partial(_list, job=job, states=states, limit=limit, token=token))
     if output == "json":
         tables.show_json(page)
         return
@@ -54,6 +55,17 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, 
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
         click.echo(f"there are more: --token {page.next}", err=True)
+
+
+async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
+    """A page that is full, or the last one: a single call looks only at so many runs for those in a state."""
+    runs: list[RunView] = []
+    while True:
+        page = await operations.list_runs(store, job=job, states=states, limit=limit - len(runs), token=token)
+        runs += page.runs
+        token = page.next
+        if token is None or len(runs) == limit:
+            return RunPage(runs=tuple(runs), next=token)
 
 
 @command.command()

@@ -282,6 +282,25 @@ async def test_runs_are_listed_by_state(store: Store) -> None:
         await job_operations.list_runs(store, job="z")
 
 
+async def test_one_call_looks_at_so_many_runs_and_the_next_goes_on_behind_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 4)
+    failed = [await over(store, job, NOON, RunState.FAILED) for job in "ab"]
+    for number in range(1, 6):
+        for job in "ab":
+            await over(store, job, NOON + number * HOUR)
+    await add(store)
+    waiting = [(await job_operations.run_job(store, "backup", by="me")).id for _ in range(6)]
+    for states, expected in ((["failed"], failed), (["failed", "pending"], [*waiting, *failed])):
+        found, calls, token = list[str](), 0, None
+        while calls == 0 or token is not None:
+            page = await job_operations.list_runs(store, states=states, token=token)
+            found, calls, token = [*found, *(run.id for run in page.runs)], calls + 1, page.next
+        assert sorted(found) == sorted(expected)
+        assert calls == 4
+
+
 async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
     await add(store, cron="0 * * * *")
     await over(store, "backup", NOON - 2 * HOUR)

@@ -59,7 +59,7 @@ function all() {
     h("div", { class: "filters" },
       h("select", { "aria-label": t("state"), value: wanted, onchange: (event) => choose(event.target.value) },
         h("option", { value: "" }, t("every state")), STATES.map((each) => h("option", { key: each, value: each }, t(`state.${each}`))))),
-    !list.rows.length ? empty(t("no runs yet"), "rota jobs run JOB") : table({
+    !list.rows.length && list.isWhole ? empty(t("no runs yet"), "rota jobs run JOB") : table({
       name: "runs", rows: list.rows, key: (run) => run.id, href: (run) => place.run(run.id), columns: runColumns(true), more: () => list.more(redraw),
     }),
   ];
