@@ -2,7 +2,8 @@
 
 Who asks names the request by a key of his own. What it made is noted under that key, in the very commit that made it,
 and under a lease of an hour that nobody renews: so notes go by themselves, and a store holds at most an hour of them. A
-dump does not carry them. After that hour a repeated request is met by the name that is taken, so nothing is doubled.
+dump does not carry them. After that hour a repeated request for a resource is met by the name that is taken, so nothing
+is doubled; one for a run makes another run.
 """
 
 import re

@@ -57,7 +57,9 @@ async def _disable(call: Call, request: pb.JobRequest) -> pb.Job:
 async def _start(call: Call, request: pb.RunJobRequest) -> pb.Run:
     payload = wire.from_json("payload_json", request.payload_json) if request.payload_json else None
     wait = call.wait(request)
-    return to_run(await job_operations.run_job(call.store, request.name, by=call.by, payload=payload, wait=wait))
+    key = wire.given(request, "idempotency_key")
+    run = await job_operations.run_job(call.store, request.name, by=call.by, payload=payload, wait=wait, key=key)
+    return to_run(run)
 
 
 async def _preview(call: Call, request: pb.PreviewJobRequest) -> pb.DueTimes:

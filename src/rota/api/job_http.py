@@ -56,7 +56,8 @@ async def _disable(call: Call) -> Response:
 async def _start(call: Call) -> Response:
     payload = (await calls.fields(call, "payload")).get("payload")
     wait = calls.duration(call.request, "wait")
-    run = await job_operations.run_job(call.store, call.path["name"], by=call.by, payload=payload, wait=wait)
+    key = call.request.headers.get("idempotency-key")
+    run = await job_operations.run_job(call.store, call.path["name"], by=call.by, payload=payload, wait=wait, key=key)
     return _made(run)
 
 

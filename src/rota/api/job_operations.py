@@ -15,6 +15,7 @@ from typing import Self
 
 import msgspec
 
+from rota.api import idempotency
 from rota.api.job_schema import (
     DueTime,
     JobPage,
@@ -165,14 +166,54 @@ def _check_span(first: datetime, last: datetime) -> None:
 
 @needs(Access.OPERATE)
 async def run_job(
-    store: Store, name: str, *, by: str, payload: object = None, wait: timedelta | None = None
+    store: Store,
+    name: str,
+    *,
+    by: str,
+    payload: object = None,
+    wait: timedelta | None = None,
+    key: str | None = None,
 ) -> RunView:
-    """Start a run of a job by hand; with `wait`, return when it is over, or when that time is."""
+    """Start a run of a job by hand; with `wait`, return when it is over, or when that time is.
+
+    With an idempotency `key` a repeat gives the run that the first request made; Conflict if that is deleted, or if the
+    key was used for another request.
+    """
     check_wait(wait)
     check_payload(payload)
     await _job(store, name)
-    [run] = await verbs.run_now(store, name, by, payloads=[payload])
+    run = await _started(store, name, by, payload, key)
     return await await_run(store, run, wait) if wait else await get_run(store, run)
+
+
+async def _started(store: Store, name: str, by: str, payload: object, key: str | None) -> str:
+    """The run that was made, or that this request made before."""
+    if key is None:
+        [run] = await verbs.run_now(store, name, by, payloads=[payload])
+        return run
+    request = idempotency.digest({"run": name, "payload": payload})
+    if note := await idempotency.find(store, key, request):
+        return await _started_before(store, key, note)
+    prepared = await verbs.prepare_run(store, name, by, payload)
+    made = idempotency.Note(request=request, kind="run", id=prepared.run.id, uid="")
+    try:
+        async with idempotency.noted(store, key, made) as also:
+            await verbs.make_run(store, prepared, also)
+    except Conflict:
+        # Perhaps the same request, a moment earlier.
+        if note := await idempotency.find(store, key, request):
+            return await _started_before(store, key, note)
+        raise
+    return prepared.run.id
+
+
+async def _started_before(store: Store, key: str, note: idempotency.Note) -> str:
+    try:
+        return (await _run(store, note.id)).id
+    except NotFound:
+        raise Conflict(
+            f"idempotency key {key} started run {note.id}, which has been deleted since; use a new key to run it again"
+        ) from None
 
 
 # Runs

@@ -193,6 +193,7 @@ _MAY_BE_EMPTY = (
 
 _HEADERS: dict[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
+    "run_job": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
     "put_job": ("If-Match",),
     "delete_resource": ("If-Match",),

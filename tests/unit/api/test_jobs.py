@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,26 @@ async def test_who_waits_is_told_when_the_run_is_over(store: Store) -> None:
     assert patience.state is RunState.PENDING
 
 
+async def test_a_request_with_an_idempotency_key_starts_one_run_however_often_it_is_asked(store: Store) -> None:
+    await add(store)
+    start = partial(job_operations.run_job, store, "backup", by="me")
+    first = await start(payload={"n": 7}, key="order-7")
+    assert await start(payload={"n": 7}, key="order-7") == first
+    assert (await start(payload={"n": 7}, key="order-8")).id != first.id
+    with pytest.raises(Conflict, match="was used for another request"):
+        await start(payload={"n": 8}, key="order-7")
+    with pytest.raises(Invalid, match="printable ASCII"):
+        await start(key="a b")
+    together = await asyncio.gather(*(start(key="order-9") for _ in range(4)))
+    assert len({run.id for run in together}) == 1
+    assert len((await job_operations.list_runs(store)).runs) == 3
+    await job_operations.interrupt_run(store, first.id, by="me")
+    assert (await start(payload={"n": 7}, key="order-7")).state is RunState.INTERRUPTED
+    await verbs.delete_run(store, first.id)
+    with pytest.raises(Conflict, match="has been deleted since"):
+        await start(payload={"n": 7}, key="order-7")
+
+
 async def test_runs_are_listed_from_the_newest_on_across_jobs_and_pages(store: Store) -> None:
     made = []
     for number in range(7):
@@ -390,11 +411,16 @@ async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
     started = await ask("POST", "/v1/jobs/backup/run", {"payload": [1]})
     run = started.json["id"]
     assert (started.status, started.headers["location"]) == (201, f"/v1/runs/{run}")
+    named = {"content-type": "application/json", "idempotency-key": "order-7"}
+    once, twice = [await ask("POST", "/v1/jobs/backup/run", {"payload": 7}, headers=named) for _ in range(2)]
+    assert once.json["id"] == twice.json["id"] != run
     assert (await ask("GET", f"/v1/runs/{run}")).json["payload"] == [1]
     assert (await ask("POST", f"/v1/runs/{run}/interrupt", {"why": "enough"})).json["state"] == "interrupted"
     again = await ask("POST", f"/v1/runs/{run}/restart", {})
     assert (again.status, again.json["of"]) == (201, run)
-    assert {each["id"] for each in (await ask("GET", "/v1/runs?job=backup")).json["runs"]} == {run, again.json["id"]}
+    assert {each["id"] for each in (await ask("GET", "/v1/runs?job=backup")).json["runs"]} == {
+        run, once.json["id"], again.json["id"],
+    }  # fmt: skip
     await logs.append([LogChunk(run, 1, 0, b"\xffout", True)])
     output = await ask("GET", f"/v1/runs/{run}/log")
     assert (output.body, output.headers["rota-next"], output.headers["rota-whole"]) == (b"\xffout", "4", "true")
@@ -445,9 +471,11 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     assert len((await asked("Jobs.Preview", pb.PreviewJobRequest(name="backup", count=4))).due) == 4
     run = await asked("Jobs.Start", pb.RunJobRequest(name="backup", payload_json="[1]"))
     assert (run.state, run.payload_json) == ("pending", "[1]")
+    again = pb.RunJobRequest(name="backup", idempotency_key="order-7")
+    assert (await asked("Jobs.Start", again)).id == (await asked("Jobs.Start", again)).id
     assert (await asked("Runs.Interrupt", pb.InterruptRunRequest(run=run.id))).state == "interrupted"
     assert (await asked("Runs.Restart", pb.RunRequest(run=run.id))).of == run.id
-    assert len((await asked("Runs.List", pb.ListRunsRequest(job="backup"))).runs) == 2
+    assert len((await asked("Runs.List", pb.ListRunsRequest(job="backup"))).runs) == 3
     await logs.append([LogChunk(run.id, 1, 0, b"out", True)])
     part = await asked("Runs.ReadLog", pb.RunLogRequest(run=run.id))
     assert (part.data, part.next, part.is_whole) == (b"out", 3, True)

@@ -90,14 +90,16 @@ class PutJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., spec_json: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class RunJobRequest(_message.Message):
-    __slots__ = ("name", "payload_json", "wait")
+    __slots__ = ("name", "payload_json", "wait", "idempotency_key")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     name: str
     payload_json: str
     wait: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., payload_json: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    idempotency_key: str
+    def __init__(self, name: _Optional[str] = ..., payload_json: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
 
 class PreviewJobRequest(_message.Message):
     __slots__ = ("name", "count", "after")

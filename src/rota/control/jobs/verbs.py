@@ -103,10 +103,35 @@ async def run_now(
     """Start runs of a job, one for each payload; their ids."""
     entry = await _need_job(store, name)
     spec, now = codec.decode(JobRecord, entry.value).spec, await store.now()
-    made = [new_run(spec, now, Cause.MANUAL, now, more=_suffix(dice)) for _ in payloads]
-    runs = [msgspec.structs.replace(run, payload=payload, by=by) for run, payload in zip(made, payloads, strict=True)]
+    runs = [_by_hand(spec, now, by, payload, dice) for payload in payloads]
     await _make(store, runs, At(entry.key, entry.modified))
     return [run.id for run in runs]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is to be made, and the job as it was read for it."""
+
+    run: RunRecord
+    job: Expect
+
+
+async def prepare_run(store: Store, name: str, by: str, payload: Any = None, dice: Dice = random) -> Prepared:
+    """A run of a job that somebody starts by hand; nothing is written."""
+    entry = await _need_job(store, name)
+    spec, now = codec.decode(JobRecord, entry.value).spec, await store.now()
+    return Prepared(_by_hand(spec, now, by, payload, dice), At(entry.key, entry.modified))
+
+
+def _by_hand(spec: WantedJob, now: datetime, by: str, payload: Any, dice: Dice) -> RunRecord:
+    run = new_run(spec, now, Cause.MANUAL, now, more=_suffix(dice))
+    return msgspec.structs.replace(run, payload=payload, by=by)
+
+
+async def make_run(store: Store, prepared: Prepared, *also: Put) -> None:
+    """Make a run, and in the same commit what is noted with it, which must not be there yet."""
+    for batch in _batches([prepared.run]):
+        await _commit_runs(store, batch, prepared.job, {}, also)
 
 
 async def restart(store: Store, run_id: str, by: str, dice: Dice = random) -> str:
@@ -301,14 +326,18 @@ def _batches(runs: Sequence[RunRecord]) -> Iterator[list[tuple[RunRecord, bytes]
 
 
 async def _commit_runs(
-    store: Store, batch: Sequence[tuple[RunRecord, bytes]], job: Expect, missed: Mapping[str, Revision]
+    store: Store,
+    batch: Sequence[tuple[RunRecord, bytes]],
+    job: Expect,
+    missed: Mapping[str, Revision],
+    also: Sequence[Put] = (),
 ) -> None:
     """Make runs, unless there is one of the same id, living or over; one that was missed gives way to its run."""
     writes: list[Write] = [Put(keys.live_run(run.id), value) for run, value in batch]
     writes += [Delete(keys.run(run.id)) for run, _ in batch if run.id in missed]
     living = [Absent(keys.live_run(run.id)) for run, _ in batch]
     over = [At(keys.run(run.id), missed[run.id]) if run.id in missed else Absent(keys.run(run.id)) for run, _ in batch]
-    await store.commit(*writes, expect=[job, *living, *over])
+    await store.commit(*writes, *also, expect=[job, *living, *over, *(Absent(put.key) for put in also)])
 
 
 async def _need_job(store: Store, name: str) -> Entry:
