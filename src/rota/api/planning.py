@@ -9,7 +9,7 @@ from functools import partial
 from rota.api.operations import needs
 from rota.control.outlook import how_placed
 from rota.control.preview import Preview, preview
-from rota.control.view import FleetView
+from rota.control.view import read_fleet
 from rota.decide.access import Access
 from rota.kit.aside import in_thread
 from rota.model.errors import Invalid
@@ -34,8 +34,7 @@ async def plan(
     """
     if not 0 <= add <= MOST_ADDED:
         raise Invalid(f"add is {add}; a plan can suppose from 0 to {MOST_ADDED:,} more nodes")
-    view = FleetView()
-    await view.load(store)
+    view = await read_fleet(store)
     how = await how_placed(store)
     now = await store.now()
     work = partial(preview, view, how, now, rebalance=rebalance, without=without, add=add, like=like)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
 from rota.control.rules import load_rules
-from rota.control.view import FleetView
+from rota.control.view import read_fleet
 from rota.decide.placement import place, remedies
 from rota.model import keys
 from rota.model.config import SupervisorConfig
@@ -30,8 +30,7 @@ async def how_placed(store: Store) -> How:
 
 async def outlook(store: Store, name: str) -> Outlook:
     """The outlook of one resource, `kind/id`, as things are now."""
-    view, how = FleetView(), await how_placed(store)
-    await view.load(store)
+    view, how = await read_fleet(store), await how_placed(store)
     if name not in view.resources or view.resources[name].kind not in view.kinds:
         return Outlook({}, {})
     now = await store.now()

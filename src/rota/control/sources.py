@@ -53,12 +53,13 @@ async def query_sources(term: Term, clock: Clock) -> None:
     began = await _now(term.store)
     since = clock.monotonic()
     while True:
-        view = SourcesView()
-        await view.load(term.store)
         try:
+            view = SourcesView()
+            await view.load(term.store)
             await _Asking(term, view, clock, began, since).run()
         except* Compacted:
             log.warning("the view of sources fell behind, reading it anew", extra={"term": term.number})
+            await asyncio.sleep(RETRY)
 
 
 class SourcesView:
@@ -69,7 +70,7 @@ class SourcesView:
         self._records: dict[Key, dict[str, tuple[Any, Revision]]] = {prefix: {} for prefix in RECORDS}
 
     async def load(self, store: Store) -> None:
-        """Read everything, at one revision."""
+        """Read everything, at one revision; Compacted if that is gone before the end."""
         at: Revision | None = None
         for prefix in RECORDS:
             listing = await store.scan(prefix, at=at)

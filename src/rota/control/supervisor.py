@@ -32,7 +32,7 @@ from rota.control.moves import Damping, Ramp, shifts
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan
 from rota.control.rests import Rests
 from rota.control.term import Term
-from rota.control.view import FleetView
+from rota.control.view import FleetView, read_fleet
 from rota.decide.pace import Pace
 from rota.decide.placement import NO_RULES, Rules
 from rota.kit.aside import Aside, in_thread
@@ -81,8 +81,7 @@ async def supervise(
     is_new = not last_known.nodes
     is_cold = not is_new and session not in last_known.nodes.values()
     while True:
-        view = FleetView()
-        await view.load(term.store)
+        view = await read_fleet(term.store)
         try:
             supervisor = Supervisor(term, view, config, clock, tell, rules, aside)
             await supervisor.run(last_known if is_cold else None, is_new=is_new)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from rota.decide.coverage import Hold, being_relieved
 from rota.decide.placement import Tag
 from rota.model import keys
 from rota.model.assignment import Assignment
+from rota.model.errors import Compacted
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.node import Node, NodeLoad, NodeStatus
 from rota.model.resource import (
@@ -37,9 +39,23 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PAGE = 1000
+RETRY = 0.5
+"""Seconds until a fleet is read again whose history was compacted meanwhile."""
+
 NO_TAGS: frozenset[Tag] = frozenset()
 EVICTED = 10
 """Slots that are freed in one step, at least, on a node that has fewer than it needs."""
+
+
+async def read_fleet(store: Store) -> "FleetView":
+    """The fleet as it is now, all at one revision; read anew whenever that is compacted away meanwhile."""
+    while True:
+        view = FleetView()
+        with suppress(Compacted):
+            await view.load(store)
+            return view
+        log.warning("history was compacted while the fleet was read, reading it anew")
+        await asyncio.sleep(RETRY)
 
 
 class FleetView:
@@ -117,7 +133,7 @@ class FleetView:
         """Those of them that are to be near to others: to be tried again when anything is placed."""
 
     async def load(self, store: Store) -> None:
-        """Read everything, at one revision."""
+        """Read everything, at one revision; Compacted if that is gone before the end."""
         at: Revision | None = None
         for prefix in self._sights:
             after: Key | None = None

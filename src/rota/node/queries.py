@@ -34,7 +34,7 @@ from rota.decide.listing import (
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Unavailable, Unknown
+from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import KindRecord, Listing, Query, ResourceRecord
 from rota.node.journal import Tell
@@ -168,7 +168,7 @@ class _Answer:
                     log.info("query overtaken", extra={"query": self.query_entry.key, "node": self.node})
                     return None
                 log.debug("list compared again", extra={"keys": ", ".join(sorted(conflict.keys))})
-            except (Unavailable, Unknown) as error:
+            except (Unavailable, Unknown, Compacted) as error:  # Compacted: while resources were read, page by page
                 log.debug("query not answered yet", extra={"query": self.query_entry.key, "why": str(error)})
             await asyncio.sleep(next(waits).total_seconds())
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from rota.api import operations
+from rota.control.sources import query_sources
 from rota.control.supervisor import FEW, supervise
 from rota.control.term import Term
 from rota.decide.placement import Place, Rule
@@ -16,17 +19,20 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
-from rota.model.ids import LeaseId, NodeId, SessionId, TermNumber
+from rota.model.errors import Compacted
+from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
 from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord, ResourceStatus, Trouble
 from rota.sim.world import EPOCH
 from rota.store import At, Delete, Put, Store
 from rota.store.keeper import Keeper
 from rota.store.memory import MemoryStore, Universe
+from rota.store.port import Commit, Listing
 from tests.kit.virtual_trials import CLOCK, LoopClock
 from tests.kit.waiting import eventually
 from tests.unit.control.test_leader import play
 from tests.unit.control.test_relays import Nodes
+from tests.unit.control.test_sources import Around
 
 B, C = NodeId("b"), NodeId("c")
 
@@ -286,6 +292,47 @@ async def test_the_loop_goes_on_while_many_resources_are_planned_and_what_change
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)
     assert not rule.was_held
+
+
+class CompactedOnce(Around):
+    """A store whose history is compacted while it is read page by page for the first time."""
+
+    is_done = is_followed = False
+
+    def watch(self, prefix: Key, after: Revision) -> AsyncIterator[Commit]:
+        self.is_followed = True
+        return self._store.watch(prefix, after)  # type: ignore[no-any-return]
+
+    async def scan(self, prefix: Key, **options: Any) -> Listing:
+        if options.get("at") is not None and not self.is_done:
+            self.is_done = True
+            raise Compacted(options["at"], Revision(options["at"] + 1))
+        return await self._store.scan(prefix, **options)  # type: ignore[no-any-return]
+
+
+async def test_history_compacted_while_a_new_leader_reads_is_read_again() -> None:
+    term = await _term()
+    await declare(term.store)
+    await member(term.store, B)
+    await add(term.store, "1")
+    term.store = store = CompactedOnce(term.store)  # type: ignore[assignment]
+    config = SupervisorConfig(rebalance=0)
+    leading = asyncio.create_task(supervise(term, None, Roster(nodes={}), config, SYSTEM, lambda *_, **__: None))
+    await eventually(lambda: _are_placed(term.store, {"1"}))
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    assert store.is_done
+
+
+async def test_history_compacted_while_sources_are_read_does_not_end_the_term() -> None:
+    term = await _term()
+    term.store = store = CompactedOnce(term.store)  # type: ignore[assignment]
+    asking = asyncio.create_task(query_sources(term, SYSTEM))
+    await eventually(lambda: asking.done() or store.is_followed)
+    assert store.is_done
+    assert not asking.done()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
 
 
 async def _term() -> Term:
