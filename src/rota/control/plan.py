@@ -183,7 +183,10 @@ def _moves(
         return {}
     largest = max(view.resources[name].cost for name in leaving)
     there = [replace(each, ramp=_at_once(ramp, each.id, largest)) for each in _after(view, binds)]
-    demands = [replace(demand_of(view, name, coverages[name], how, now), missing=1) for name in leaving]
+    demands = [
+        replace(demand_of(view, name, coverages[name], how, now), missing=1, leaving=hold.node)
+        for name, hold in leaving.items()
+    ]
     found = place(demands, there, how.policy, rules=how.rules)
     waiting = {each.key for each in found.pending}
     # Who would find a node if the ramp were not there only waits; the others are told what is really in the way.

@@ -84,6 +84,9 @@ class Demand:
     resting: frozenset[NodeId] = frozenset()
     """Nodes where it has just failed: not taken, whatever else there is."""
 
+    leaving: NodeId | None = None
+    """The holder that gives its replica up once another node has it: its zone is then as good as any."""
+
     def __post_init__(self) -> None:
         if self.cost < 1:
             raise Invalid(f'resource "{self.key}": cost is {self.cost}; a task takes at least 1 slot')

@@ -5,7 +5,8 @@ gets (`shares`). Then the tasks are dealt out:
 
 - *Fresh* demands, that nobody holds, are dealt like cards. The shares are written down node after node, and row after
   row takes the next one, around and around. A node's share is never longer than one time around, so no row meets a
-  node twice; likewise zones, which are written down one after the other. Nothing is searched.
+  node twice; likewise zones, which are written down one after the other. Nothing is searched. Where each row wants one
+  replica, zones do not matter.
 - Demands that some node holds take, one by one, from the node with most of its share left that does not hold them, in
   a zone that has fewest of their replicas.
 - A row that finds only nodes that hold it makes others move over: a chain of tasks of this same round, each to another
@@ -14,8 +15,8 @@ gets (`shares`). Then the tasks are dealt out:
 - Demands that care what else a node holds, or whose tags others care about, are *tied*: they are given nodes one by
   one, each the roomiest that is allowed at that moment (`ties`), and nobody moves over for them.
 
-Nodes that suit better, by preferred labels or users' rules, form *tiers*; within a zone the first tier is filled before
-the next gets anything.
+Nodes that suit better, by preferred labels or users' rules, form *tiers*; the first tier is filled before the next gets
+anything, as far as that leaves the replicas of a row in different zones.
 
 Each priority is first tried as a whole. If something is left, that try is undone and the priority is filled level by
 level: a first replica for everything before a second for anything.
@@ -33,7 +34,7 @@ import msgspec
 from rota.decide.placement.demand import Demand
 from rota.decide.placement.fleet import Fleet, Needs, Nodes, numbers
 from rota.decide.placement.partners import partners_first
-from rota.decide.placement.shares import Offer, Policy, largest_remainder
+from rota.decide.placement.shares import Offer, Policy
 from rota.decide.placement.ties import Ties
 from rota.model.ids import NodeId
 
@@ -79,6 +80,9 @@ class Row(msgspec.Struct, gc=False, eq=False):
 
 Groups = Mapping[Group, list[Row]]
 """The rows of each group, in order of their keys."""
+
+Offers = dict[int, Offer]
+"""What nodes can take, in order of the nodes."""
 
 
 class Round:
@@ -207,12 +211,12 @@ class Round:
         """Give rows that some nodes hold what they lack (at most so many each), within the nodes' shares."""
         if not group.fit & self._fleet.with_room(group.needs.cost):
             return
-        nodes = {row: self._nodes_of(row) for row in rows}
+        nodes = {row: len(self._nodes_of(row)) for row in rows}
         lacking = sum(row.lacks if most is None else min(row.lacks, most) for row in rows)
-        stock = Stock(self._fleet, self._shares(group, len(rows), lacking, list(nodes.values())))
+        stock = Stock(self._fleet, self._shares(group, len(rows), lacking, rows))
         zones = sorted({self._fleet.zones[number] for number in numbers(group.fit)})
         dead_ends = 0
-        for row in sorted(rows, key=lambda row: -len(nodes[row])):
+        for row in sorted(rows, key=lambda row: -nodes[row]):
             for _ in range(row.lacks if most is None else min(row.lacks, most)):
                 if seat := self._seat_for(row, stock, zones):
                     self._sit(row, seat)
@@ -224,11 +228,10 @@ class Round:
 
     def _seat_for(self, row: Row, stock: "Stock", zones: Sequence[str]) -> Seat | None:
         """A seat within the shares, in a zone with fewest replicas of the row."""
-        nodes = self._nodes_of(row)
-        held = self._fleet.bits_of(nodes)
+        held = self._held(row)
         if len(zones) < 2:
             return stock.draw(zones, held)
-        there = self._fleet.count_zones(nodes)
+        there = self._zones_of(row)
         for count in sorted({0, *there.values()}):
             alike = [zone for zone in zones if there.get(zone, 0) == count]
             if not alike:
@@ -316,41 +319,98 @@ class Round:
         row.seats += (self._seat(target, "another moved over for it"),)
         seated.add(row, target)
 
-    def _shares(
-        self, group: Group, count: int, want: int, held: Sequence[Sequence[int]] = ()
-    ) -> list[tuple[Seat, int]]:
-        """The seats each node has for `count` rows, zone by zone; `held` has the nodes that hold each row, if any."""
-        fleet, cost = self._fleet, group.needs.cost
-        holding = Counter(chain.from_iterable(held))
-        zones: dict[str, dict[int, Offer]] = {}
-        for number in numbers(group.fit & fleet.with_room(cost)):
-            free, place, zone = fleet.free[number], fleet.places[number], fleet.zones[number]
-            cap = min(free // cost, count - holding.get(number, 0))
-            if cap > 0:
-                if zone not in zones:
-                    zones[zone] = {}
-                used = max(place.slots, place.used) - free
-                zones[zone][number] = Offer(cap, free, used, place.load, cost)
+    def _shares(self, group: Group, count: int, want: int, held: Sequence[Row] = ()) -> list[tuple[Seat, int]]:
+        """The seats each node has for `count` rows, zone by zone; `held` are those rows, if some nodes hold them."""
+        offers = self._offers(group, count, held)
+        apart = [there for row in held if (there := self._zones_of(row))] if self._has_zones else []
+        if want <= count and not apart:  # one replica each: there is nothing to keep apart
+            return list(self._tier_after_tier(group, offers, want, ""))
+        zones = self._by_zone(offers)
         wants = [want]
         if len(zones) > 1:
-            zones = dict(sorted(zones.items()))
-            apart = [fleet.count_zones(row) for row in held]
-            wants = _zone_shares(
-                want,
-                count,
-                [list(offers.values()) for offers in zones.values()],
-                [[there[zone] for there in apart if zone in there] for zone in zones],
-            )
+            replicas = [[there[zone] for there in apart if zone in there] for zone in zones]
+            wants = self._zone_parts(group, count, want, list(zones.values()), replicas)
         return [
             share
-            for (zone, offers), part in zip(zones.items(), wants, strict=False)
-            for share in self._tier_after_tier(group, offers, part, f", in zone {zone}" if zone else "")
+            for (zone, inside), part in zip(zones.items(), wants, strict=False)
+            for share in self._tier_after_tier(group, inside, part, f", in zone {zone}" if zone else "")
         ]
 
-    def _tier_after_tier(
-        self, group: Group, offers: dict[int, Offer], want: int, where: str
-    ) -> Iterator[tuple[Seat, int]]:
-        """Shares of the nodes of one zone, those that suit best first."""
+    def _offers(self, group: Group, count: int, held: Sequence[Row]) -> Offers:
+        """What each node that fits and has room can take of `count` rows."""
+        fleet, cost = self._fleet, group.needs.cost
+        holding = Counter(chain.from_iterable(map(self._nodes_of, held)))
+        offers: Offers = {}
+        for number in numbers(group.fit & fleet.with_room(cost)):
+            free, place = fleet.free[number], fleet.places[number]
+            cap = min(free // cost, count - holding.get(number, 0))
+            if cap > 0:
+                offers[number] = Offer(cap, free, max(place.slots, place.used) - free, place.load, cost)
+        return offers
+
+    def _by_zone(self, offers: Offers) -> dict[str, Offers]:
+        """The same by zone, in order of their names."""
+        zones: dict[str, Offers] = {}
+        for number, offer in offers.items():
+            zones.setdefault(self._fleet.zones[number], {})[number] = offer
+        return dict(sorted(zones.items()))
+
+    def _zone_parts(
+        self, group: Group, count: int, want: int, zones: Sequence[Offers], held: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """Each zone's part of `want` for `count` rows: one for each row before a second in the same zone for any.
+
+        Within that it is as the nodes suit and the policy divides, over all zones. `held` says, zone by zone, how many
+        replicas there are of the rows that have some there.
+        """
+        room = [sum(offer.cap for offer in offers.values()) for offers in zones]
+        given = [0] * len(zones)
+        depth = 0
+        while sum(given) < want and given != room:
+            depth += 1
+            deep = [count * depth - sum(min(there, depth) for there in counts) for counts in held]
+            caps = [min(all_, deep_) - part for all_, deep_, part in zip(room, deep, given, strict=True)]
+            left = [self._left_after(group, offers, part) for offers, part in zip(zones, given, strict=True)]
+            more = self._divided(group, want - sum(given), left, caps)
+            given = [part + extra for part, extra in zip(given, more, strict=True)]
+        return given
+
+    def _left_after(self, group: Group, offers: Offers, part: int) -> Offers:
+        """What the nodes of a zone can still take when they have got a part."""
+        if not part:
+            return offers
+        taken = {seat.number: share for seat, share in self._tier_after_tier(group, offers, part, "")}
+        return {number: offer.less(taken.get(number, 0)) for number, offer in offers.items()}
+
+    def _divided(self, group: Group, want: int, zones: Sequence[Offers], caps: Sequence[int]) -> list[int]:
+        """`want` divided among zones within their caps: to each as much as its nodes would get without zones."""
+        parts = [0] * len(zones)
+        able = [place for place, cap in enumerate(caps) if cap > 0]
+        while able and want > 0:
+            wished = self._without_zones(group, want, {place: zones[place] for place in able})
+            capped = [place for place in able if wished[place] >= caps[place]]
+            if not capped:
+                for place in able:
+                    parts[place] = wished[place]
+                break
+            # What a zone cannot take goes to the others, so none that was capped can come below its cap again.
+            for place in capped:
+                parts[place] = min(caps[place], want)
+                want -= parts[place]
+            able = [place for place in able if place not in capped]
+        return parts
+
+    def _without_zones(self, group: Group, want: int, zones: Mapping[int, Offers]) -> Counter[int]:
+        """What each of these zones would get of `want`, if its nodes were not in zones."""
+        zone_of = {number: place for place, offers in zones.items() for number in offers}
+        together = {number: zones[zone_of[number]][number] for number in sorted(zone_of)}
+        wished: Counter[int] = Counter()
+        for seat, share in self._tier_after_tier(group, together, want, ""):
+            wished[zone_of[seat.number]] += share
+        return wished
+
+    def _tier_after_tier(self, group: Group, offers: Offers, want: int, where: str) -> Iterator[tuple[Seat, int]]:
+        """Shares of these nodes, those that suit best first."""
         if not group.tiers:
             yield from self._shares_of(offers, want, where)
             return
@@ -360,7 +420,7 @@ class Round:
                 want -= share
                 yield seat, share
 
-    def _shares_of(self, offers: dict[int, Offer], want: int, where: str) -> Iterator[tuple[Seat, int]]:
+    def _shares_of(self, offers: Offers, want: int, where: str) -> Iterator[tuple[Seat, int]]:
         all_offers = list(offers.values())
         shares = self._policy.share(want, all_offers, self._seed + self._fleet.taken)
         free = sum(offer.free for offer in all_offers)
@@ -386,7 +446,7 @@ class Round:
 
     def _least_used_zones(self, row: Row, nodes: Nodes) -> Nodes:
         fleet = self._fleet
-        there = fleet.count_zones(self._nodes_of(row))
+        there = self._zones_of(row)
         others = nodes & ~fleet.in_zones(there)
         while not others:  # each has a replica: then those with the fewest
             least = min(there.values())
@@ -404,6 +464,11 @@ class Round:
         for seat in row.seats:
             nodes.append(seat.number)
         return nodes
+
+    def _zones_of(self, row: Row) -> dict[str, int]:
+        """How many replicas of a row are in each zone; one that is about to leave is in none."""
+        gone = self._fleet.index.get(row.demand.leaving) if row.demand.leaving else None
+        return self._fleet.count_zones(number for number in self._nodes_of(row) if number != gone)
 
     def _held(self, row: Row) -> Nodes:
         return self._fleet.bits_of(self._nodes_of(row))
@@ -508,24 +573,6 @@ class Stock:
             self.nodes &= ~self._bits[number]
         else:
             heappush(self._queues[self._zones[number]], (-left, number))
-
-
-def _zone_shares(want: int, count: int, zones: Sequence[Sequence[Offer]], held: Sequence[Sequence[int]]) -> list[int]:
-    """Each zone's part of `want` for `count` rows: one for each row before a second in the same zone for any.
-
-    `held` says, zone by zone, how many replicas there are of the rows that have some there.
-    """
-    room = [sum(offer.cap for offer in offers) for offers in zones]
-    free = [sum(offer.free for offer in offers) for offers in zones]
-    given = [0] * len(zones)
-    depth = 0
-    while sum(given) < want and given != room:
-        depth += 1
-        deep = [count * depth - sum(min(there, depth) for there in counts) for counts in held]
-        caps = [min(all_, deep_) - part for all_, deep_, part in zip(room, deep, given, strict=True)]
-        more = largest_remainder(want - sum(given), free, caps)
-        given = [part + extra for part, extra in zip(given, more, strict=True)]
-    return given
 
 
 def _sorted_out(rows: Iterable[Row]) -> tuple[dict[tuple[int, int], list[Row]], list[Row]]:

@@ -33,6 +33,11 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     cost: int = 1
     """Slots per task."""
 
+    def less(self, tasks: int) -> "Offer":
+        """What is left of it after this many tasks."""
+        slots = tasks * self.cost
+        return Offer(self.cap - tasks, self.free - slots, self.used + slots, self.load, self.cost)
+
 
 Share = Callable[[int, Sequence[Offer], int], list[int]]
 """`want`, the offers in order of the nodes' ids, and a number that differs from round to round: each one's share."""

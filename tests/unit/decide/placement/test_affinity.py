@@ -126,6 +126,21 @@ def test_a_wish_that_cannot_be_met_leaves_nothing_waiting() -> None:
     assert per_node(place(demands(4, affinity=wish), [node("a", 2), node("b", 2)]).binds) == {"a": 2, "b": 2}
 
 
+NORTH = Affinity(prefer={"zone": "north"})
+TWO_SOUTH = [node(id, labels={"zone": "north" if id == "c" else "south"}) for id in "abc"]
+
+
+def test_a_preferred_zone_is_filled_before_others_get_anything() -> None:
+    assert per_node(place(demands(4, affinity=NORTH), TWO_SOUTH).binds) == {"c": 4}
+    assert per_node(place(demands(12, affinity=NORTH), TWO_SOUTH).binds) == {"a": 1, "b": 1, "c": 10}
+
+
+def test_one_of_several_replicas_is_in_the_preferred_zone_and_the_others_are_apart() -> None:
+    places = [node(id, 90 if id == "a" else 10, labels={"zone": zone}) for id, zone in zip("abc", "xyz", strict=True)]
+    found = placed(demands(4, 2, affinity=Affinity(prefer={"zone": "z"})), places)
+    assert all("c" in nodes and len(set(nodes)) == 2 for nodes in found.values())
+
+
 def test_preferred_nodes_are_filled_before_others_get_anything() -> None:
     places = [node("a", 90), node("b", 3, labels={"disk": "ssd"})]
     placement = place(demands(5, affinity=Affinity(prefer={"disk": "ssd"})), places)

@@ -10,7 +10,7 @@ import pytest
 from rota.decide.placement import POLICIES, Demand, Place, place
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
-from tests.unit.decide.placement.builders import demand, demands, node, per_node
+from tests.unit.decide.placement.builders import apply, demand, demands, node, per_node
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,36 @@ def test_replicas_are_in_distinct_zones() -> None:
     assert "in zone" in placement.binds[0].why
 
 
+def test_single_replicas_are_shared_out_by_the_policy_whatever_zones_there_are() -> None:
+    places = zoned(a="x", b="x", c="y")
+    wanted, found = demands(7), Counter[str]()
+    for each in wanted:
+        (bind,) = place([each], places, POLICIES["least-loaded"]).binds
+        found[bind.node] += 1
+        _, places = apply([each], places, [bind])
+    assert sorted(found.values()) == [2, 2, 3]
+    assert sorted(per_node(place(wanted, zoned(a="x", b="x", c="y"), POLICIES["least-loaded"]).binds).values()) == [
+        2,
+        2,
+        3,
+    ]
+
+
+def test_several_replicas_are_levelled_over_zones_as_far_as_they_stay_apart() -> None:
+    places = [replace(each, used=5) if each.id == "a" else each for each in zoned(a="x", b="y", c="z")]
+    assert per_node(place(demands(4, 2), places, POLICIES["least-loaded"]).binds) == {"b": 4, "c": 4}
+
+
 def test_a_replacement_goes_to_a_zone_without_a_replica() -> None:
     places = [node("a", 90, labels={"zone": "north"}), node("b", 90, labels={"zone": "north"}), *zoned(c="south")]
     assert per_node(place(demands(8, 1, "a"), places).binds) == {"c": 8}
+
+
+def test_the_only_replica_may_stay_in_its_zone_when_it_leaves_its_node() -> None:
+    places = [*zoned(a="north"), node("b", 90, labels={"zone": "north"}), *zoned(c="south")]
+    assert per_node(place(demands(8, 1, "a", leaving=NodeId("a")), places).binds) == {"b": 7, "c": 1}
+    two = demands(8, 1, "ac", leaving=NodeId("a"))
+    assert per_node(place(two, [*places, *zoned(d="south")]).binds) == {"b": 8}
 
 
 def test_more_replicas_than_zones_are_spread_as_evenly_as_they_can() -> None:
