@@ -149,8 +149,11 @@ def _more(view: FleetView, add: int, like: NodeId) -> list[Write]:
 
 def _carry_out(view: FleetView, how: How, now: datetime, rebalance: bool) -> None:
     for _ in range(ROUNDS):
-        dirty, view.dirty = view.dirty, set()
+        dirty, view.dirty = view.dirty | view.retried(), set()
         changes = plan(view, dirty, how, now, view.overfull()).changes
+        view.tick()
+        if not changes and view.has_retries:
+            continue
         if not changes and rebalance:
             changes = plan(view, (), how, now, shifts=shifts(view, how, now, ALL)).changes
         if not changes:

@@ -154,7 +154,7 @@ class Supervisor:
             parts.create_task(self._tick(), name="tick")
             while True:
                 # Not the news alone: somebody else may have waited for them, and taken them.
-                while not (self._view.dirty or self._is_due):
+                while not (self._view.dirty or self._view.has_retries or self._is_due):
                     self._news.clear()
                     await self._news.wait()
                 if is_new and self._workers():
@@ -168,8 +168,9 @@ class Supervisor:
             async with self._still:
                 self._tell_drained()
                 self._let_rested_ones_in()
+                self._view.tick()
                 is_moved = self._config.rebalance and self._view.changed != self._looked_at
-                if is_moved or self._waiting or self._overdue():
+                if is_moved or self._waiting or self._view.has_retries or self._overdue():
                     self._is_due = True
                     self._news.set()
 
@@ -203,7 +204,7 @@ class Supervisor:
             async for commit in commits:
                 async with self._still:
                     self._view.fold(commit)
-                if self._view.dirty:
+                if self._view.dirty or self._view.has_retries:
                     self._news.set()
 
     async def _warm_up(self, expected: Roster | None) -> None:
@@ -275,9 +276,11 @@ class Supervisor:
 
         def work() -> Plan:
             better = self._shifts(ramp) if is_due else {}
+            dirty.update(view.retried())
             return plan(view, dirty, self._how, now, evicted, better, ramp)
 
-        found = work() if len(dirty) + len(evicted) <= FEW else await self._aside(work)
+        is_small = len(dirty) + len(evicted) <= FEW and not view.has_retries
+        found = work() if is_small else await self._aside(work)
         self._waiting = (self._waiting - dirty) | found.waiting
         self._ramp.spend(found.moved)
         for rule, why in found.failed.items():

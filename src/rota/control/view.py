@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from rota.control.retries import FEW, Retries
 from rota.decide.coverage import Hold, being_relieved
 from rota.decide.placement import Tag
 from rota.model import keys
@@ -132,6 +133,9 @@ class FleetView:
         self.seeking: set[str] = set()
         """Those of them that are to be near to others: to be tried again when anything is placed."""
 
+        self._room, self._company = Retries(), Retries()
+        """Of those that are pending and of those that seek, if they are many."""
+
     async def load(self, store: Store) -> None:
         """Read everything, at one revision; Compacted if that is gone before the end."""
         at: Revision | None = None
@@ -156,6 +160,32 @@ class FleetView:
             if self._see(change.key, change.entry):
                 self.changed = commit.revision
         self.revision = commit.revision
+
+    @property
+    def has_retries(self) -> bool:
+        """Is there something pending that should be tried again now, and is not dirty?"""
+        return self._room.is_due or self._company.is_due
+
+    def tick(self) -> None:
+        """Let more of what is pending be tried again."""
+        self._room.tick()
+        self._company.tick()
+
+    def retried(self) -> set[str]:
+        """Pending resources to be tried again now, beside those that are dirty."""
+        if not self.has_retries:
+            return set()
+        free = sum(max(0, self.slots(node) - self.used[node]) for node in self.nodes if self._is_open(node))
+        return self._room.take(self.pending, free, self._priority) | self._company.take(
+            self.seeking, free, self._priority
+        )
+
+    def _is_open(self, node: NodeId) -> bool:
+        return node not in self.cordons and node not in self.drains
+
+    def _priority(self, name: str) -> int:
+        record = self.resources.get(name)
+        return record.priority if record else 0
 
     def slots(self, node_id: NodeId) -> int:
         """How many slots a node has: as somebody set them, or as its settings say."""
@@ -209,10 +239,12 @@ class FleetView:
         _put(self.planned, name, entry.modified if entry else None)
 
     def _see_kind(self, name: str, entry: Entry | None) -> None:
-        _put(self.kinds, name, understood(KindRecord, entry, log))
+        before, after = self.kinds.get(name), understood(KindRecord, entry, log)
+        _put(self.kinds, name, after)
         of_kind = {each for each, record in self.resources.items() if record.kind == name}
-        for each in of_kind:
-            self._count_again(each)
+        if (before.affinity if before else None) != (after.affinity if after else None):
+            for each in of_kind:
+                self._count_again(each)
         self.dirty |= of_kind
 
     def _see_trouble(self, name: str, entry: Entry | None) -> None:
@@ -294,7 +326,7 @@ class FleetView:
             self.holds[name][key] = self.on_node[node_id][key] = hold
             self.used[node_id] += assignment.cost
             self._count(key, hold)
-            self.dirty |= self.seeking
+            self._try_again(self.seeking, self._company)
         self._note_leaving(name)
         self.dirty.add(name)
 
@@ -336,7 +368,14 @@ class FleetView:
             self._count(key, hold)
 
     def _room_may_have_come(self) -> None:
-        self.dirty |= self.pending
+        self._try_again(self.pending, self._room)
+
+    def _try_again(self, waiting: set[str], retries: Retries) -> None:
+        """Have these planned again: at once if they are few, otherwise a portion at a time."""
+        if len(waiting) <= FEW:
+            self.dirty |= waiting
+        else:
+            retries.begin(len(waiting))
 
 
 def tags_of(record: ResourceRecord) -> set[Tag]:

@@ -260,6 +260,29 @@ def test_a_node_is_avoided_for_as_long_as_it_should_whatever_the_leaders_clock_s
     play(story)
 
 
+def test_very_many_that_wait_are_all_placed_once_there_is_room() -> None:
+    async def lead(term: Term) -> None:
+        config = SupervisorConfig(rebalance=0)
+        await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        for number in range(500 + FEW + 50):
+            await add(store, f"{number:04}")
+        node("a", lead)
+        await asyncio.sleep(5)
+        assert await tasks_on(store, B) == 500
+        await store.commit(Delete(keys.resource("room", "0000")))
+        await asyncio.sleep(3)
+        assert await tasks_on(store, B) == 500
+        await member(store, C)
+        await asyncio.sleep(3)
+        assert await tasks_on(store, B) + await tasks_on(store, C) == 500 + FEW + 49
+
+    play(story)
+
+
 class Slow(Rule):
     """A rule that takes until the loop has turned, as a plan of very many resources does."""
 

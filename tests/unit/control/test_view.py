@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from rota.control.retries import PORTION
 from rota.control.view import EVICTED, FleetView
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
@@ -82,3 +83,25 @@ def test_the_view_is_as_new_as_the_last_commit_about_it() -> None:
     assert (told.view.changed, told.view.revision) == (changed, changed + 1)
     told.assign("lobby")
     assert told.view.changed == told.view.revision == changed + 2
+
+
+def test_room_for_one_has_no_more_than_a_portion_of_very_many_planned_again() -> None:
+    told = Told(slots=5)
+    told.assign("1", "2")
+    told.view.pending = {f"room/w{number:05}" for number in range(20_000)}
+    told.view.dirty.clear()
+    told.see(keys.assignment(A, "room/1#0"), None)
+    assert told.view.dirty == {"room/1"}
+    assert told.view.has_retries
+    assert 0 < len(told.view.retried()) <= PORTION
+    assert not told.view.has_retries
+    told.view.tick()
+    assert told.view.has_retries
+
+
+def test_those_that_seek_company_are_a_few_planned_at_a_time_too() -> None:
+    told = Told(slots=5)
+    told.view.pending = told.view.seeking = {f"room/w{number:05}" for number in range(20_000)}
+    told.assign("1")
+    assert told.view.dirty == {"room/1"}
+    assert 0 < len(told.view.retried()) <= PORTION
