@@ -235,6 +235,36 @@ class TestWindow:
         bench.relay.advance(at(301))
         assert len(bench.relay.window) == 0
 
+    def published(self, bench: Bench, line: Line, copy: Emission, seconds: int) -> int:
+        """How many messages are published when this copy comes at that time, after a minute of ticks."""
+        for second in range(max(0, seconds - 60), seconds + 1):
+            bench.relay.advance(at(second))
+        bench.relay.took(line, line.last + 1, [copy], None, at(seconds))
+        found = bench.publish()
+        bench.confirm(found, at(seconds))
+        return len(found)
+
+    def test_equal_messages_without_a_key_are_not_swallowed_while_a_relay_is_absent(self) -> None:
+        """One replica, "door open" once a minute; a relay that never comes may hold copies, but none of this one's."""
+        bench = Bench()
+        bench.relay.members_are([HERE, THERE], T0)
+        assert [self.published(bench, bench.a, emission(1), 60 * minute) for minute in range(10)] == [1] * 10
+
+    def test_late_copies_of_another_replica_are_known_however_late_they_are(self) -> None:
+        bench = Bench()
+        bench.relay.members_are([HERE, THERE], T0)
+        for minute in range(3):
+            self.published(bench, bench.a, emission(1), 60 * minute)
+        late = bench.line(THERE, is_peer=True)
+        bench.relay.advance(at(180))
+        assert [self.published(bench, late, emission(1, slot=1), 180) for _ in range(3)] == [0, 0, 0]
+
+    def test_a_message_with_a_key_is_known_for_as_long_as_a_relay_is_absent(self) -> None:
+        bench = Bench()
+        bench.relay.members_are([HERE, THERE], T0)
+        keyed = Emission(message(1, MINE, key="1"), SINK, 0, 1)
+        assert [self.published(bench, bench.a, keyed, 60 * minute) for minute in range(3)] == [1, 0, 0]
+
     def test_a_peer_is_told_how_old_what_our_hosts_hold_may_be(self) -> None:
         bench = Bench(BOTH)
         bench.relay.took(bench.b, 10, [], None, at(1))

@@ -9,6 +9,10 @@ A memory lasts `span` seconds from when it was settled, and longer if some sende
 how far back that goes. Memories lie in buckets of a quarter of the span, and a whole bucket is forgotten at once. So
 a memory may last a quarter longer than need be, and forgetting costs nothing per message.
 
+A message without a key is known by its payload, and a replica may well send an equal one later. Within the span that
+counts as a copy. A memory that lasts longer, for a sender that may hold a copy, is for copies of other replicas only:
+what one replica alone has sent, the same replica sends anew, and so does any of two that have both sent it.
+
 An id's value in a bucket is a `Mark`, shared by all messages of a resource that a replica was the first to send. That
 keeps a memory at the size of its id and its place in a dict. The price: what one resource has in the window can only
 be found by looking at everything, which is done for all resources that move at once.
@@ -149,6 +153,9 @@ class Window(Generic[R]):
 
         self._span, self._width, self._most = span, span / BUCKETS, most
         self._settled = 0
+        self._old = now - span
+        """Memories that were settled before then last only for copies that somebody may hold."""
+
         self._newest = _Bucket(now + self._width)
         self._buckets: deque[_Bucket] = deque([self._newest])
         """Newest first: a second copy mostly comes soon."""
@@ -168,11 +175,11 @@ class Window(Generic[R]):
             tally = self.tallies[kind, resource] = Tally(kind, resource)
         return tally
 
-    def is_known(self, message_id: bytes, slot: int) -> bool:
+    def is_known(self, message_id: bytes, slot: int, *, has_key: bool = True) -> bool:
         """Was this message settled not long ago? That `slot` has sent it too is taken note of."""
         for bucket in self._buckets:
             mark = bucket.marks.get(message_id)
-            if mark is not None:
+            if mark is not None and (has_key or bucket.until > self._old or mark.slot not in (None, slot)):
                 if mark.slot is not None and mark.slot != slot:
                     bucket.marks[message_id] = mark.tally.mark(None)
                     bucket.lone[mark.tally] -= 1
@@ -202,9 +209,8 @@ class Window(Generic[R]):
             self._newest.until = now  # time may have jumped, and something been settled a moment ago
             self._newest = _Bucket(now + self._width)
             self._buckets.appendleft(self._newest)
-        keep = now - self._span
-        if oldest is not None:
-            keep = min(keep, oldest)
+        self._old = now - self._span
+        keep = self._old if oldest is None else min(self._old, oldest)
         while len(self._buckets) > 1 and self._buckets[-1].until <= keep:
             self._forget()
         while len(self._buckets) > 1 and self._settled > self._most:

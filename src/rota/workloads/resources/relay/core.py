@@ -430,7 +430,7 @@ class Relay:
         if first is not None:
             tally.duplicates += 1
             first.join(batch, emission.slot)
-        elif window.is_known(message_id, emission.slot):
+        elif window.is_known(message_id, emission.slot, has_key=bool(emission.message.key)):
             tally.duplicates += 1
             self._done(batch)
         else:
