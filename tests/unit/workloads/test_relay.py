@@ -386,6 +386,39 @@ class TestSpool:
         assert not bench.a.is_stopped
         assert bench.relay.held == 0
 
+    def test_a_damaged_record_does_not_keep_a_move_from_finishing(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
+        bench.relay.sink_is(bench.outlet, False)
+        self.spooled(bench, 1)
+        bench.relay.sink_is(bench.outlet, True)
+        bench.relay.members_are([HERE, THERE], T0)
+        bench.relay.map_changed(replace(BOTH, version=2, before=(HERE,)), T0)
+        bench.relay.spool_lost(bench.outlet, [1], "damaged")
+        bench.relay.advance(at(1))
+        assert bench.relay.shipments == [], "the other one is still to be published"
+        bench.relay.was_read(bench.outlet, [(2, emission(2, THEIRS).message)], at(1))
+        bench.relay.advance(at(2))
+        assert bench.relay.shipments == []
+        bench.confirm(bench.publish(), at(2))
+        bench.relay.advance(at(3))
+        assert [shipment.taker for shipment in bench.relay.shipments] == [THERE]
+        assert bench.relay.rejections == {"damaged": 1}
+
+    def test_a_damaged_record_of_a_message_that_the_sink_has_under_way_costs_nothing(self) -> None:
+        bench = Bench()
+        bench.hand(bench.a, emission(1))
+        under_way = bench.publish()
+        bench.relay.sink_is(bench.outlet, False)
+        self.spooled(bench, 1)
+        bench.relay.sink_is(bench.outlet, True)
+        bench.relay.spool_lost(bench.outlet, [1], "damaged")
+        bench.confirm(under_way)
+        assert bench.relay.rejections == {}
+        assert bench.relay.is_idle
+        bench.hand(bench.a, emission(2))
+        assert numbers(bench.publish()) == [2]
+
     def test_what_an_earlier_life_left_is_known_and_published_first(self) -> None:
         bench = Bench()
         left = [message(1, MINE), message(2, MINE)]

@@ -116,6 +116,9 @@ class Relay:
         self._unfinished: dict[str, int] = {}
         """Taker → messages of its new resources that have no outcome here."""
 
+        self._has_lost = False
+        """Do places count messages as unpublished that a spool has lost?"""
+
         self._members: frozenset[NodeId] = frozenset()
         self._touched_lines: list[Line] = []
         self._touched_outlets: list[Outlet] = []
@@ -286,9 +289,13 @@ class Relay:
         self._touch_outlet(outlet)
 
     def spool_lost(self, outlet: Outlet, sequences: Sequence[int], why: str) -> None:
-        """The spool has lost these; they are counted, and nothing more can be done for them."""
-        self.rejections[why] += len(sequences)
-        outlet.lost(sequences)
+        """The spool has lost these; they are counted, and nothing more can be done for them.
+
+        Of which resources they were is not known: `advance` finds out by what is left.
+        """
+        if count := outlet.lost(sequences):
+            self.rejections[why] += count
+            self._has_lost = True
         self._touch_outlet(outlet)
 
     # Other relays
@@ -336,6 +343,8 @@ class Relay:
         if late := [giver for giver, until in self._waited_for.items() if until <= now]:
             self.moves_cut_short += 1
             self._stop_waiting(late, now)
+        if self._has_lost and not any(outlet.unread for outlet in self.outlets.values()):
+            self._write_off(now)
 
     def take_touched(self) -> Touched:
         """Where something is to be done, each once; it is not told again."""
@@ -566,6 +575,14 @@ class Relay:
             place.moves_to = None
         if not self._unfinished[taker]:
             self._ship(NodeId(taker), now)
+
+    def _write_off(self, now: Instant) -> None:
+        """All spools are read: what is neither there nor in memory is lost, and nothing waits for it any more."""
+        self._has_lost = False
+        left = Counter(held.place for outlet in self.outlets.values() for held in outlet.unpublished)
+        for place in self._places.values():
+            for _ in range(place.unpublished - left[place]):
+                self._has_outcome(place, now)
 
     # Inside: fates and acks
 

@@ -12,7 +12,8 @@ It has no effects: whoever owns sink and spool asks what is to be done, does it,
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 
 from rota.sinks.port import Message
 from rota.workloads.resources.relay.held import Budget, Held
@@ -60,6 +61,12 @@ class Outlet:
         """Is everything in the sink or on disk?"""
         is_written = all(held.sequence is not None for held in self.under_way.values())
         return not self._queue and not self._writing and is_written
+
+    @property
+    def unpublished(self) -> Iterator[Held]:
+        """Messages in memory that the sink has told no outcome of, each once."""
+        yield from chain(self._queue, self._read, self.under_way.values())
+        yield from (held for held in self._writing if not held.is_confirmed and not self._is_under_way(held))
 
     @property
     def waiting(self) -> int:
@@ -172,10 +179,16 @@ class Outlet:
             last = records[-1][0]
             self._passed = {sequence for sequence in self._passed if sequence > last}
 
-    def lost(self, sequences: Collection[int]) -> None:
-        """The spool cannot read these back."""
-        self.unread -= len(set(sequences) - self._passed)
-        self.spent += sequences
+    def lost(self, sequences: Collection[int]) -> int:
+        """The spool cannot read these back; how many messages that costs: the sink may have some under way."""
+        gone = set(sequences) - self._passed
+        self.unread -= len(gone)
+        for held in self.under_way.values():
+            if held.sequence in gone:
+                held.is_read = True
+                gone.remove(held.sequence)
+        self.spent += sorted(gone)
+        return len(gone)
 
     def _spend(self, held: Held, sequence: int) -> None:
         """A message need not be kept in the spool; one that was not read back will not be, or is passed over."""
