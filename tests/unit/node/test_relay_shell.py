@@ -23,6 +23,7 @@ from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
 from rota.workloads.resources.relay.held import Emission, Refused
+from tests.kit.disks import BadSectors
 from tests.kit.sinks import message, numbers
 from tests.kit.waiting import eventually
 
@@ -294,6 +295,28 @@ async def test_messages_for_a_sink_that_is_down_are_spooled_and_published_by_the
     async with relays(tmp_path, A) as [relay]:
         await eventually(lambda: relay.shell.answer(AskRest(1)).is_idle)
         assert numbers(broker(sink).messages) == list(range(20))
+
+
+async def test_a_spool_that_cannot_be_read_holds_up_no_live_message_and_is_published_when_it_can(
+    tmp_path: Path, sink: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker(sink).stop()
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        worker = relay.worker("1")
+        for number in range(6):  # each is a write of its own, and a quarter of the spool's bytes is a segment
+            large = Emission(message(number, THEIRS, payload=bytes(100_000)), sink, 0, 1)
+            await asyncio.wait_for(worker.emit([large], confirm=1), 60)
+    disk = BadSectors(monkeypatch)
+    disk.hurt(sorted(tmp_path.glob("a/*/*.segment"))[1])
+    broker(sink).start()
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        await asyncio.wait_for(relay.worker("2").emit([emission(9, sink)], confirm=1), 60)
+        assert numbers(broker(sink).messages) == [9]
+        await eventually(lambda: relay.status and "Input/output error" in relay.status.sinks[0].last_error)
+        disk.heal()
+        await eventually(lambda: numbers(broker(sink).messages) == [9, *range(6)])
 
 
 async def test_a_spool_is_published_however_small_the_window_is(tmp_path: Path, sink: str) -> None:

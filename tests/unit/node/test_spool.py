@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from rota.kit import records
-from rota.model.errors import Invalid
+from rota.model.errors import Invalid, Unavailable
 from rota.node.relay.spool import Spool, SpoolRefused
 from rota.sinks import Message
+from tests.kit.disks import BadSectors
 from tests.kit.sinks import message, messages, numbers
 
 
@@ -157,6 +158,70 @@ def test_a_segment_that_somebody_deleted_is_told_as_lost(folder: Path) -> None:
     assert opened.left == opened.read() == [0, 1, 3, 4]
 
 
+@pytest.fixture
+def bad_sectors(monkeypatch: pytest.MonkeyPatch) -> BadSectors:
+    """Where reading fails."""
+    return BadSectors(monkeypatch)
+
+
+def test_an_unreadable_sector_costs_the_messages_in_it_and_its_file_is_kept(
+    folder: Path, bad_sectors: BadSectors
+) -> None:
+    spool = Spool(folder, lambda some: None)
+    spool.append([message(number, payload=bytes(3000)) for number in range(6)])
+    spool.append([message(6)])
+    spool.close()
+    bad_sectors.hurt(segments(folder)[0], range(4096, 8192))
+    opened = Opened(folder)
+    assert opened.left == [0, 3, 4, 5, 6]
+    assert opened.spool.lost == [2, 3]
+    assert opened.read() == [0, 3, 4, 5, 6]
+    opened.spool.confirm(range(1, 8))
+    assert segments(folder) == []
+    assert [path.suffix for path in folder.glob("*.unreadable")] == [".unreadable"]
+
+
+def test_an_unreadable_end_is_not_cut_off(folder: Path, bad_sectors: BadSectors) -> None:
+    spool = Spool(folder, lambda some: None)
+    spool.append([message(number, payload=bytes(3000)) for number in range(6)])
+    spool.close()
+    (segment,) = segments(folder)
+    size = segment.stat().st_size
+    bad_sectors.hurt(segment, range(8192, size))
+    opened = Opened(folder)
+    assert opened.left == [0, 1]
+    assert opened.spool.torn > 0
+    assert segment.stat().st_size == size
+
+
+def test_a_disk_that_cannot_be_read_at_all_loses_nothing(folder: Path, bad_sectors: BadSectors) -> None:
+    filled(folder, 6, segment=200)
+    bad_sectors.hurt(segments(folder)[1])
+    files = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with pytest.raises(Unavailable, match="Input/output error; make the folder usable"):
+            Spool(folder, lambda some: None)
+    assert len(os.listdir("/proc/self/fd")) < files + 20, "it is tried again each second, and must keep no file open"
+    bad_sectors.heal()
+    opened = Opened(folder)
+    assert opened.left == [0, 1, 2, 3, 4, 5]
+    bad_sectors.hurt(segments(folder)[1])
+    first = opened.read()
+    assert first[0] == 0
+    with pytest.raises(Unavailable, match="Input/output error"):
+        opened.read()
+    bad_sectors.heal()
+    assert first + opened.read() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_segment_that_cannot_be_deleted_ends_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(folder)
+    opened.spool.append([message(1)])
+    monkeypatch.setattr(Path, "unlink", _fails)
+    opened.spool.confirm([1])
+    assert opened.spool.unconfirmed == 0
+
+
 def test_a_record_inside_a_message_is_content(folder: Path) -> None:
     trap = records.encode(3, b"not a message")
     first = Opened(folder)
@@ -250,5 +315,5 @@ def test_a_refused_batch_that_could_not_be_cut_off_is_not_read(folder: Path, mon
     assert again.spool.lost == []
 
 
-def _fails(*_: object) -> None:
+def _fails(*_: object, **__: object) -> None:
     raise OSError(5, os.strerror(5))

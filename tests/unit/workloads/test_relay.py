@@ -419,6 +419,15 @@ class TestSpool:
         bench.hand(bench.a, emission(2))
         assert numbers(bench.publish()) == [2]
 
+    def test_a_spool_that_could_not_be_opened_holds_up_no_live_message(self) -> None:
+        bench = Bench()
+        bench.relay.recovered(bench.outlet, [message(1, MINE)], T0)
+        bench.relay.not_recovered(bench.outlet, {("room", MINE): 1})
+        bench.hand(bench.a, emission(2))
+        assert numbers(bench.publish()) == [2]
+        bench.relay.recovered(bench.outlet, [message(1, MINE)], T0)
+        assert bench.outlet.unread == 1
+
     def test_what_an_earlier_life_left_is_known_and_published_first(self) -> None:
         bench = Bench()
         left = [message(1, MINE), message(2, MINE)]

@@ -10,12 +10,15 @@ in turn, so that one of them is always whole. It is in the kernel's hands when `
 `sync`: a machine that loses power repeats more than a process that is killed.
 
 What an earlier life left half written at the end is cut off, and `torn` says how many bytes; nobody was told that they
-are safe. Any other damage is skipped and told: those messages are lost, by number. Nothing is lost silently.
+are safe. Any other damage is skipped and told: those messages are lost, by number. Nothing is lost silently. A sector
+that cannot be read is damage, too; its segment is renamed instead of deleted, for another tool may read more of it. A
+segment of which nothing can be read is not damaged: the disk fails, which is Unavailable, and is tried again.
 
 The disk being full, or the spool as large as it may be, is `SpoolRefused`: nothing was kept, try again when there is
 room. A batch that is larger than `limit` is never taken.
 """
 
+import errno
 import os
 import struct
 from collections import deque
@@ -40,6 +43,11 @@ SEGMENT = 8 * 2**20
 """Bytes after which another segment is begun."""
 
 SUFFIX = ".segment"
+UNREADABLE_SUFFIX = ".unreadable"
+"""Of a segment that is done with, and of which not every sector could be read."""
+
+SECTOR = 4096
+"""Bytes that are read at a time where more cannot be."""
 
 
 class SpoolRefused(Unavailable):
@@ -81,7 +89,7 @@ class Spool:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._position = _Position(folder / "position")
-            self._recover(left)
+            self._recover_or_close(left)
         except OSError as error:
             raise Unavailable(f"spool {folder}: {error.strerror}; make the folder usable and try again") from error
 
@@ -148,14 +156,24 @@ class Spool:
         found = ReadBack([], [])
         while len(found.messages) < most and self._last_read < self._last:
             segment = next(each for each in self._segments if self._end(each) > self._last_read)
-            reading = self._reading
-            if reading is None or reading.segment is not segment or reading.is_at_end:
-                reading = self._reading = _Reading(segment, 0 if reading is None else reading.offset_in(segment))
+            try:
+                reading = self._loaded(segment)
+            except OSError as error:
+                if found.messages or found.lost:
+                    break  # the next call says so
+                raise Unavailable(f"spool {self.folder}: {error.strerror}; make the disk readable") from error
             record = records.after(reading.data, reading.offset, self._last_read)
             self._take(record, found, self._end(segment))
             if record is not None:
                 reading.offset = record.end
         return found
+
+    def _loaded(self, segment: "_Segment") -> "_Reading":
+        """What there is to read of a segment."""
+        reading = self._reading
+        if reading is None or reading.segment is not segment or reading.is_at_end:
+            reading = self._reading = _Reading(segment, 0 if reading is None else reading.offset_in(segment))
+        return reading
 
     def _take(self, record: records.Record | None, found: ReadBack, end: int) -> None:
         """Note a record, and those that are missing before it; with None, those that are missing up to `end`."""
@@ -215,8 +233,16 @@ class Spool:
 
     # Opening
 
+    def _recover_or_close(self, left: Left) -> None:
+        try:
+            self._recover(left)
+        except BaseException:
+            self.close()
+            raise
+
     def _recover(self, left: Left) -> None:
-        self._segments.extend(_Segment.open(path) for path in sorted(self.folder.glob(f"*{SUFFIX}")))
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._segments.append(_Segment.open(path))
         if self._segments and self._segments[0].first - 1 > self._position.confirmed:
             self._position.move(self._segments[0].first - 1)  # segments are deleted only when all is confirmed
         self._last_read = self._last = self._position.confirmed
@@ -240,7 +266,8 @@ class Spool:
         elif offset < len(data):
             self.torn = len(data) - offset
             segment.size = offset
-            segment.cut()
+            if not segment.is_unreadable:
+                segment.cut()
         self._last = max(self._last, self._last_read)
         self.lost += found.lost
         return [message for _, message in found.messages]
@@ -252,6 +279,8 @@ class _Segment:
     def __init__(self, path: Path, first: int, file: int, size: int) -> None:
         self.path, self.first, self.size = path, first, size
         self._file = file
+        self.is_unreadable = False
+        """Has it sectors that could not be read?"""
 
     @classmethod
     def create(cls, path: Path, first: int) -> "_Segment":
@@ -274,11 +303,34 @@ class _Segment:
         self.size += len(data)
 
     def read(self, offset: int) -> bytes:
-        """Everything from there on."""
+        """Everything from there on, with zeros for sectors that cannot be read; OSError if none of them can."""
+        try:
+            return self._read(offset, self.size)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return self._read_sectors(offset, error)
+
+    def _read(self, offset: int, end: int) -> bytes:
         parts = []
-        while offset < self.size and (part := os.pread(self._file, self.size - offset, offset)):
+        while offset < end and (part := os.pread(self._file, end - offset, offset)):
             parts.append(part)
             offset += len(part)
+        return b"".join(parts)
+
+    def _read_sectors(self, offset: int, failed: OSError) -> bytes:
+        parts, is_all_bad = [], True
+        while offset < self.size:
+            end = min(offset - offset % SECTOR + SECTOR, self.size)
+            try:
+                parts.append(self._read(offset, end))
+                is_all_bad = False
+            except OSError:
+                parts.append(bytes(end - offset))
+            offset = end
+        if is_all_bad:
+            raise failed
+        self.is_unreadable = True
         return b"".join(parts)
 
     def cut(self) -> None:
@@ -291,8 +343,13 @@ class _Segment:
         os.close(self._file)
 
     def delete(self) -> None:
+        """Let go of it. One that a disk does not let go of is found again by the next life, as confirmed."""
         self.close()
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            if self.is_unreadable:
+                self.path.rename(self.path.with_suffix(UNREADABLE_SUFFIX))
+            else:
+                self.path.unlink(missing_ok=True)
 
 
 class _Reading:
@@ -321,7 +378,11 @@ class _Position:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        places = [self._load(place) for place in (0, 1)]
+        try:
+            places = [self._load(place) for place in (0, 1)]
+        except BaseException:
+            os.close(self._file)
+            raise
         self.confirmed = max(places)
         self._turn = places.index(min(places))
         self._is_synced = True

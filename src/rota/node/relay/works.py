@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from random import random
@@ -176,10 +177,12 @@ class Works:
 
     def _open_spool(self) -> None:
         """Take over what an earlier life left. A folder that cannot be used is tried again later."""
+        recovered: Counter[tuple[str, str]] = Counter()
         try:
             _remember(self._folder, self._outlet.sink)
-            spool = Spool(self._folder, self._recovered, limit=self._limit)
+            spool = Spool(self._folder, partial(self._recovered, recovered), limit=self._limit)
         except RotaError as error:
+            self._core.not_recovered(self._outlet, recovered)
             self._refused(error)
             return
         if spool.lost or spool.torn:
@@ -187,7 +190,8 @@ class Works:
             log.error("spool damaged", extra={"sink": str(self._url), "lost": len(spool.lost), "torn": spool.torn})
         self._spool = spool
 
-    def _recovered(self, messages: Sequence[Message]) -> None:
+    def _recovered(self, recovered: Counter[tuple[str, str]], messages: Sequence[Message]) -> None:
+        recovered.update((message.kind, message.resource) for message in messages)
         self._core.recovered(self._outlet, messages, self._clock.monotonic())
 
     async def _keep_spool(self) -> None:
@@ -213,12 +217,19 @@ class Works:
             await self._write(spool, messages)
         # A small window never has so much room at a time that a trip would be worth it.
         if (most := outlet.to_read()) and most >= min(READ, outlet.unread, (outlet.window + 1) // 2):
-            back = await asyncio.to_thread(spool.read, most)
-            self._core.was_read(outlet, back.messages, self._clock.monotonic())
-            if back.lost:
-                log.error("spool damaged", extra={"sink": str(self._url), "lost": len(back.lost)})
-                self._core.spool_lost(outlet, back.lost, DAMAGED)
+            await self._read(spool, most)
         self._pump()
+
+    async def _read(self, spool: Spool, most: int) -> None:
+        try:
+            back = await asyncio.to_thread(spool.read, most)
+        except Unavailable as error:
+            self._refused(error)
+            return
+        self._core.was_read(self._outlet, back.messages, self._clock.monotonic())
+        if back.lost:
+            log.error("spool damaged", extra={"sink": str(self._url), "lost": len(back.lost)})
+            self._core.spool_lost(self._outlet, back.lost, DAMAGED)
 
     async def _write(self, spool: Spool, messages: list[Message]) -> None:
         try:
@@ -230,8 +241,9 @@ class Works:
 
     def _refused(self, error: RotaError) -> None:
         """Messages wait in memory until the disk may be tried again."""
-        self._last_error = str(error)
-        log.warning("spool refuses", extra={"sink": str(self._url), "why": str(error)})
+        if str(error) != self._last_error:
+            self._last_error = str(error)
+            log.warning("spool refuses", extra={"sink": str(self._url), "why": self._last_error})
         self._core.spool_refused(self._outlet)
         asyncio.get_running_loop().call_later(DISK_RETRY, self._try_disk)
 

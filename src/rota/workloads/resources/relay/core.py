@@ -242,6 +242,16 @@ class Relay:
             self.window.settle(message.id, place.tally, None)
         self._touch_outlet(outlet)
 
+    def not_recovered(self, outlet: Outlet, counts: Mapping[tuple[str, str], int]) -> None:
+        """The spool could not be opened after all: so many messages of resources, by kind and id, are told again later.
+
+        They stay known, for whoever sent them was acked. What is live does not wait for them.
+        """
+        for (kind, resource), count in counts.items():
+            self._place(kind, resource).unpublished -= count
+            outlet.unread -= count
+        self._touch_outlet(outlet)
+
     def sink_is(self, outlet: Outlet, is_up: bool) -> None:
         """A sink works, or does not."""
         outlet.is_up = is_up
