@@ -409,6 +409,36 @@ async def test_law_7_of_concurrent_moves_of_one_id_one_is_made(shared: Committer
         assert (await several[1].move(move("a", {0: made}, {0: 99}))).after == {0: made}
 
 
+@pytest.mark.parametrize("then", ["nothing", "published up to there"])
+async def test_law_7_what_was_read_before_offsets_were_set_by_hand_is_never_published(
+    output: CommitterHarness, store: Store, then: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        frozen, other = [await stack.enter_async_context(open_committer(output.url(), STREAM, store)) for _ in range(2)]
+        await other.begin({0: 10, 1: 0})
+        assert await frozen.attach() == {0: 10, 1: 0}
+        draft, beside = frozen.draft("frozen", {0: 10}), frozen.draft("frozen", {1: 0})
+        draft.append(rows(0, 10, 20))
+        beside.append(rows(1, 100, 110))
+        assert await publish(other, (0, 10, 15)) is Turn.PUBLISHED
+        await other.sweep()  # the draft can never be published, so it may be gone now
+        if then == "nothing":
+            await other.move(move("a", {0: 15}, {0: 10}))
+        else:
+            await other.move(move("a", {0: 15}, {0: 5}))
+            assert await publish(other, (0, 5, 10)) is Turn.PUBLISHED
+        before = await output.read(store)
+        verdict = await frozen.publish(draft, ranges((0, 10, 20)))
+        assert (verdict.turn, "set by hand" in verdict.why) == (Turn.BEHIND, True)
+        assert await other.committed() == {0: 10, 1: 0}
+        assert await output.read(store) == before
+        assert (await frozen.publish(beside, ranges((1, 0, 10)))).turn is Turn.PUBLISHED, "nobody moved that one"
+        assert await frozen.attach() == {0: 10, 1: 10}
+        draft = frozen.draft("frozen", {0: 10})
+        draft.append(rows(0, 20, 30))
+        assert (await frozen.publish(draft, ranges((0, 10, 20)))).turn is Turn.PUBLISHED
+
+
 # Law 8: the sweep takes what can never be published
 
 

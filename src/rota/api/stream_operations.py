@@ -98,7 +98,7 @@ async def stream_status(store: Store, name: str) -> StreamDetail:
         if (task := understood(StreamTaskStatus, entry)) is not None:
             said[task.group].append(task)
     skips = [understood(SkipRecord, each) for each in (await store.scan(f"{keys.STREAM_SKIPS}{name}/")).entries]
-    moves = [understood(MoveRecord, each) for each in (await store.scan(f"{keys.STREAM_MOVES}{name}/")).entries]
+    moves = [understood(MoveRecord, each) for each in (await store.scan(keys.stream_moves(name))).entries]
     return StreamDetail(
         stream=view,
         groups=tuple(group_view(group, said[group.id]) for group in await _groups(store, name)),

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 
-from rota.committers.verdict import Turn, Verdict, judge
+from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.manifest import CommittedOffset, Manifest, Offsets, Range
@@ -46,11 +46,21 @@ class Catalogue:
         """Partition → up to where it is in the output."""
         return {partition: _offset(entry) for partition, entry in (await self._entries()).items()}
 
-    async def publish(self, manifest: Manifest) -> Verdict:
-        """Write the manifest and move the offsets, if it is its turn. A manifest that is there stays as it is."""
+    async def moves(self) -> Moves:
+        """Who has set offsets by hand."""
+        entries = (await self._store.scan(keys.stream_moves(self._stream))).entries
+        return moves_of(codec.decode(MoveRecord, entry.value) for entry in entries)
+
+    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> Verdict:
+        """Write the manifest and move the offsets, if it is its turn. A manifest that is there stays as it is.
+
+        `seen` are the moves that were made before its records were read; None: nobody looked.
+        """
         while True:
             found = await self._entries()
             verdict = judge({partition: _offset(entry) for partition, entry in found.items()}, manifest.ranges)
+            if verdict.turn is Turn.PUBLISHED and seen is not None:
+                verdict = fenced(manifest.ranges, seen, await self.moves())  # one made later changes what is expected
             if verdict.turn is not Turn.PUBLISHED:
                 return verdict
             expect = [At(found[each.partition].key, found[each.partition].modified) for each in manifest.ranges]

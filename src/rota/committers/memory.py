@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 from rota.committers.catalogue import Catalogue, new_draft
 from rota.committers.port import Committer, Draft, Output, Rows, Swept
 from rota.committers.url import CommitterUrl
-from rota.committers.verdict import Verdict
+from rota.committers.verdict import Moves, Verdict
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord
@@ -26,8 +26,8 @@ async def look(url: CommitterUrl, stream: str, store: Store) -> Output:
 class MemoryDraft:
     """A list of rows."""
 
-    def __init__(self, id: str, task: str) -> None:
-        self.id, self.task = id, task
+    def __init__(self, id: str, task: str, seen: Moves | None) -> None:
+        self.id, self.task, self.seen = id, task, seen
         self.content: list[dict[str, Any]] = []
 
     @property
@@ -53,6 +53,7 @@ class MemoryCommitter:
     def __init__(self, name: str, stream: str, store: Store, clock: Clock) -> None:
         self._kept = self.written.setdefault(name, {})
         self._stream, self._catalogue, self._clock = stream, Catalogue(store, stream), clock
+        self._seen: Moves | None = None
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         return await self._catalogue.begin(offsets)
@@ -60,11 +61,15 @@ class MemoryCommitter:
     async def committed(self) -> dict[int, int]:
         return await self._catalogue.committed()
 
+    async def attach(self) -> dict[int, int]:
+        self._seen = await self._catalogue.moves()
+        return await self._catalogue.committed()
+
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> list[dict[str, Any]]:
         return as_dicts(rows)
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        return MemoryDraft(new_draft(self._clock.wall()), task)
+        return MemoryDraft(new_draft(self._clock.wall()), task, self._seen)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(MemoryDraft, draft)
@@ -78,7 +83,7 @@ class MemoryCommitter:
             at=self._clock.wall(),
             by=own.task,
         )
-        return await self._catalogue.publish(manifest)
+        return await self._catalogue.publish(manifest, own.seen)
 
     async def move(self, move: MoveRecord) -> MoveRecord:
         return await self._catalogue.move(move)

@@ -27,7 +27,7 @@ from rota.committers.catalogue import Catalogue, new_draft
 from rota.committers.port import Committer, Draft, Lost, Output, Rows, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, Parts, RowFiles, as_tables
 from rota.committers.url import CommitterUrl
-from rota.committers.verdict import PUBLISHED, Turn, Verdict, can_never_publish
+from rota.committers.verdict import PUBLISHED, Moves, Turn, Verdict, can_never_publish
 from rota.kit.clock import Clock
 from rota.kit.files import fsync_folder, make_folder, write_synced
 from rota.model.errors import Denied, Invalid, NotFound, Unavailable
@@ -91,14 +91,12 @@ def _layout(url: CommitterUrl) -> Layout:
 class ParquetDraft:
     """A folder of files that nobody reads yet."""
 
-    def __init__(self, id: str, drafts: Path, layout: Layout, stream: str, task: str, starts: Offsets) -> None:
-        self.id, self.task = id, task
-        self.folder = drafts / self.id
+    def __init__(self, folder: Path, layout: Layout, label: Label, seen: Moves | None) -> None:
+        self.id, self.task, self.folder, self.seen = folder.name, label.task, folder, seen
         self.is_closed = self.may_be_published = False
         self._spoiled = ""
         """Why it is not whole any more, if so."""
 
-        label = Label(stream, task, dict(starts))
         with _told(self.folder):
             make_folder(self.folder)
             write_synced(self.folder / LABEL, msgspec.json.encode(label))
@@ -152,6 +150,7 @@ class ParquetCommitter:
         self._root, self._layout, self._stream = root, layout, stream
         self._catalogue, self._clock = catalogue, clock
         self._drafts = root / DRAFTS
+        self._seen: Moves | None = None
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         return await self._catalogue.begin(offsets)
@@ -159,12 +158,16 @@ class ParquetCommitter:
     async def committed(self) -> dict[int, int]:
         return await self._catalogue.committed()
 
+    async def attach(self) -> dict[int, int]:
+        self._seen = await self._catalogue.moves()
+        return await self._catalogue.committed()
+
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Parts:
         return Parts(rows, self._layout)
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        id = new_draft(self._clock.wall())
-        return ParquetDraft(id, self._drafts, self._layout, self._stream, task, starts)
+        folder = self._drafts / new_draft(self._clock.wall())
+        return ParquetDraft(folder, self._layout, Label(self._stream, task, dict(starts)), self._seen)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(ParquetDraft, draft)
@@ -172,7 +175,7 @@ class ParquetCommitter:
         was_unsure = own.may_be_published
         own.may_be_published = True
         try:
-            verdict = await self._catalogue.publish(manifest)
+            verdict = await self._catalogue.publish(manifest, own.seen)
         except (Invalid, Denied, Unavailable):
             own.may_be_published = was_unsure  # after anything else, being cancelled too, the commit may be there
             raise

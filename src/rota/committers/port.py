@@ -77,9 +77,10 @@ class Committer(Protocol):
     """The output of one stream. Every adapter keeps these laws (`tests/contract/test_committer.py`):
 
     1. `begin` gives partitions that have no committed offset one, and changes no other. Of concurrent ones, one wins.
-    2. `publish` is judged by the committed offsets alone (`verdict.judge`): it is published if they are where its
+    2. `publish` is judged by the committed offsets (`verdict.judge`): it is published if they are where its
        ranges start, `ahead` if some are not there yet, `behind` if they went past a start on another way, and `there`
-       if they are at its ends or past them. Only the first changes anything.
+       if they are at its ends or past them. Only the first changes anything. Once offsets of its partitions were set by
+       hand after the committer's last `attach`, a draft that was made since then is `behind` too.
     3. Rows and offsets change together, or not at all, whoever dies and whenever.
     4. Rows of a draft are not in the output before it is published, and all of them are from then on.
     5. Of concurrent publishes of one range, one is published, and the others are `there`. Publishes of other partitions
@@ -96,6 +97,9 @@ class Committer(Protocol):
 
     async def committed(self) -> dict[int, int]:
         """Partition → up to where it is in the output."""
+
+    async def attach(self) -> dict[int, int]:
+        """The committed offsets, for a task that reads on: what it reads is void once they are set by hand."""
 
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> Fitted:
         """The rows as drafts take them; Invalid names what does not fit.

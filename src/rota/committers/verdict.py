@@ -1,16 +1,21 @@
-"""Whose turn it is to publish. Pure: judged by the committed offsets and the ranges alone.
+"""Whose turn it is to publish. Pure: judged by the committed offsets, the ranges, and who set offsets by hand.
 
 The committed offsets of a partition only move along a chain of ranges, each of which starts where the one before it
 ends. A range that is next in the chain of every partition may be published. What else there is tells the task what to
 do: wait for its predecessor, die because others went another way, or be glad that a replica was faster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from rota.model.errors import Invalid
 from rota.model.manifest import Offsets, Range
+from rota.model.stream import MoveRecord
+
+Moves: TypeAlias = Mapping[int, frozenset[str]]
+"""Partition → the ids of all moves that set its offset by hand."""
 
 
 class Turn(StrEnum):
@@ -57,6 +62,27 @@ def judge(committed: Offsets, ranges: Sequence[Range]) -> Verdict:
             why = f"partition {each.partition} is committed up to {at}, and this begins at {each.start}"
             return Verdict(Turn.AHEAD, f"{why}: what is between is not published yet")
     return PUBLISHED
+
+
+def fenced(ranges: Sequence[Range], seen: Moves | None, now: Moves) -> Verdict:
+    """What becomes of ranges whose turn it is: behind, if an offset was set by hand since `seen`; None: nobody looked.
+
+    Offsets alone do not tell: set back, they come again to where a range starts that was read before.
+    """
+    for each in ranges if seen is not None else ():
+        if since := sorted(now.get(each.partition, frozenset()) - (seen or {}).get(each.partition, frozenset())):
+            why = f"the offset of partition {each.partition} was set by hand ({since[-1]}) since its records were read"
+            return Verdict(Turn.BEHIND, f"{why}; they are read again")
+    return PUBLISHED
+
+
+def moves_of(records: Iterable[MoveRecord]) -> Moves:
+    """All moves, by partition."""
+    found: dict[int, frozenset[str]] = {}
+    for move in records:
+        for partition in move.after:
+            found[partition] = found.get(partition, frozenset()) | {move.id}
+    return found
 
 
 def check(ranges: Sequence[Range]) -> None:

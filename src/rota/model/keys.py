@@ -293,7 +293,8 @@ def assignments(node_id: NodeId) -> Key:
 
 def stream_prefixes(stream: str) -> tuple[Key, ...]:
     """What the tasks of a stream read and write in the store; one that fills a gap publishes with the other."""
-    own = (f"{each}{stream}/" for each in (STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_SKIPS))
+    kept = STREAM_GROUPS, STREAM_TASKS, STREAM_OFFSETS, STREAM_MOVES, STREAM_SKIPS
+    own = (f"{each}{stream}/" for each in kept)
     return (*own, manifests(origin(stream)))
 
 
@@ -307,9 +308,14 @@ def stream_skip(stream: str, partition: int, offset: int) -> Key:
     return f"{STREAM_SKIPS}{stream}/{partition:06d}/{offset:020d}"
 
 
+def stream_moves(stream: str) -> Key:
+    """Above all times that a stream's offsets were set by hand."""
+    return f"{STREAM_MOVES}{stream}/"
+
+
 def stream_move(stream: str, id: str) -> Key:
     """Offsets of a stream that were set."""
-    return f"{STREAM_MOVES}{stream}/{id}"
+    return f"{stream_moves(stream)}{id}"
 
 
 def stream_offsets(stream: str) -> Key:

@@ -17,7 +17,7 @@ import msgspec
 
 from rota.committers.catalogue import Catalogue
 from rota.committers.memory import MemoryCommitter
-from rota.committers.verdict import Turn, Verdict
+from rota.committers.verdict import Moves, Turn, Verdict
 from rota.model import keys
 from rota.model.errors import RotaError, Unknown
 from rota.model.ids import Key, LeaseId, NodeId, Revision
@@ -234,7 +234,7 @@ def rows_of(batch: Batch) -> Iterable[dict[str, Any]]:
 class _Blind(Catalogue):
     """Publishes without looking at whose turn it is."""
 
-    async def publish(self, manifest: Manifest) -> Verdict:
+    async def publish(self, manifest: Manifest, seen: Moves | None = None) -> Verdict:
         await self._store.commit(*self._writes(manifest))
         return Verdict(Turn.PUBLISHED)
 

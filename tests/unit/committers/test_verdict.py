@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.committers.verdict import Turn, can_never_publish, judge
+from rota.committers.verdict import Moves, Turn, can_never_publish, fenced, judge, moves_of
 from rota.model.errors import Invalid
+from tests.kit.committers import move
 from tests.kit.rows import ranges
 
 
@@ -66,3 +67,26 @@ def test_a_draft_is_lost_once_others_went_past_its_start() -> None:
     assert not can_never_publish({0: 5}, {0: 5})
     assert not can_never_publish({0: 1}, {0: 5})
     assert not can_never_publish({}, {0: 5})
+
+
+MOVED: Moves = {0: frozenset({"a", "b"}), 1: frozenset({"a"})}
+
+
+@pytest.mark.parametrize(
+    ("seen", "turn"),
+    [
+        pytest.param(None, Turn.PUBLISHED, id="nobody looked"),
+        pytest.param(MOVED, Turn.PUBLISHED, id="none since"),
+        pytest.param({**MOVED, 0: frozenset({"a", "b", "old"})}, Turn.PUBLISHED, id="an old one is forgotten"),
+        pytest.param({**MOVED, 1: frozenset()}, Turn.PUBLISHED, id="of another partition"),
+        pytest.param({**MOVED, 0: frozenset({"a"})}, Turn.BEHIND, id="one since"),
+        pytest.param({}, Turn.BEHIND, id="the first one"),
+    ],
+)
+def test_what_was_read_before_an_offset_was_set_by_hand_is_behind(seen: Moves | None, turn: Turn) -> None:
+    assert fenced(ranges((0, 5, 9)), seen, MOVED).turn is turn
+
+
+def test_moves_are_known_by_the_partitions_they_set() -> None:
+    made = [move("a", {0: 1, 1: 1}, {0: 2, 1: 2}), move("b", {0: 2}, {0: 3})]
+    assert moves_of(made) == MOVED

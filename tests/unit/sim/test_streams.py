@@ -8,7 +8,7 @@ from rota.sim.run import run_seed
 
 
 def test_every_record_is_published_once_whatever_happens() -> None:
-    verdicts = [run_seed(seed, "streams") for seed in range(4)]
+    verdicts = [run_seed(seed, "streams") for seed in range(6)]
     assert [(verdict.seed, verdict.violations[0]) for verdict in verdicts if verdict.violations] == []
     counts = {name: sum(verdict.counts[name] for verdict in verdicts) for name in verdicts[0].counts}
     assert counts["records"] > 8_000

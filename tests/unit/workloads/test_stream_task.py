@@ -240,6 +240,17 @@ async def test_a_task_that_stands_by_begins_when_it_is_told_where(world: World) 
     assert status.rows == 5
 
 
+async def test_what_a_task_read_before_its_offsets_were_set_by_hand_is_not_published(world: World) -> None:
+    world.grow(0, 5)
+    await world.say()
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    await world.committer.move(move("a", {0: 0}, {0: 0}))
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 5, 1: 0},))
+    assert "set by hand" in await running
+    assert (await world.output(), await world.committer.committed()) == ([], {0: 0, 1: 0})
+
+
 async def test_a_task_that_is_dismissed_ends_and_says_why(world: World) -> None:
     await world.say()
     running = await world.start()

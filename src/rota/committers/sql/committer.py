@@ -18,7 +18,7 @@ import msgspec
 from rota.committers.catalogue import moved, new_draft
 from rota.committers.memory import as_dicts
 from rota.committers.port import Draft, Rows, Swept, Unfit
-from rota.committers.verdict import Turn, Verdict, judge
+from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
 from rota.model import codec
@@ -75,6 +75,9 @@ class Database(Protocol):
     quote: str
     """What stands around names."""
 
+    columns_query: str
+    """What finds the columns of a table."""
+
     def work(self) -> AbstractAsyncContextManager[Work]:
         """A transaction, committed at the end unless something was raised.
 
@@ -108,8 +111,8 @@ class TableRows:
 class TableDraft:
     """Rows in memory: a stream publishes before they are too many (`checkpoint_rows`, `checkpoint_bytes`)."""
 
-    def __init__(self, task: str, table: str, known: Sequence[str]) -> None:
-        self.task = task
+    def __init__(self, task: str, table: str, known: Sequence[str], seen: Moves | None) -> None:
+        self.task, self.seen = task, seen
         self._table, self._known = table, frozenset(known)
         self.columns: dict[str, None] = {}
         self.content: list[dict[str, Any]] = []
@@ -149,6 +152,9 @@ class SqlCommitter:
         """`is_listed`: the ranges of all publishes are noted."""
         self._database, self._stream, self._table, self._columns = database, stream, table, columns
         self._clock, self._is_listed = clock, is_listed
+        self._seen: Moves | None = None
+        self._has_moves = False
+        """Is it known that there is a table of moves?"""
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
         found = await self.committed()
@@ -167,6 +173,11 @@ class SqlCommitter:
         async with self._database.view() as work:
             return _offsets(await work.fetch(query, self._stream))
 
+    async def attach(self) -> dict[int, int]:
+        async with self._database.view() as work:
+            self._seen = await self._moves(work)
+        return await self.committed()
+
     async def fitted(self, rows: Rows, *, is_tried: bool = False) -> TableRows:
         found = TableRows(rows, self._table, frozenset(self._columns))
         if is_tried:
@@ -176,12 +187,14 @@ class SqlCommitter:
         return found
 
     def draft(self, task: str, starts: Offsets) -> Draft:
-        return TableDraft(task, self._table, self._columns)
+        return TableDraft(task, self._table, self._columns, self._seen)
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(TableDraft, draft)
         async with self._database.work() as work:
             verdict = judge(await self._locked(work, [each.partition for each in ranges]), ranges)
+            if verdict.turn is Turn.PUBLISHED and own.seen is not None:
+                verdict = fenced(ranges, own.seen, await self._moves(work))
             if verdict.turn is Turn.PUBLISHED:
                 await self._insert(work, own.columns, own.content)
                 await self._set(work, {each.partition: each.end for each in ranges})
@@ -219,6 +232,14 @@ class SqlCommitter:
             return None
         async with self._database.view() as work:
             return await self._moved(work, id)
+
+    async def _moves(self, work: Work) -> Moves:
+        """Who has set offsets by hand."""
+        self._has_moves = self._has_moves or bool(await work.fetch(self._database.columns_query, MOVES))
+        if not self._has_moves:
+            return {}
+        found = await work.fetch(f"SELECT record FROM {MOVES} WHERE stream = ?", self._stream)
+        return moves_of(codec.decode(MoveRecord, str(record).encode()) for (record,) in found)
 
     async def _moved(self, work: Work, id: str) -> MoveRecord | None:
         query = f"SELECT record FROM {MOVES} WHERE stream = ? AND move = ?"

@@ -53,6 +53,7 @@ class SqliteDatabase:
     for_update = ""  # the transaction itself is the lock
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
     quote = '"'
+    columns_query = "SELECT name FROM pragma_table_info(?)"
 
     def __init__(self, url: CommitterUrl, path: Path) -> None:
         self._url = url
@@ -79,10 +80,8 @@ class SqliteDatabase:
                 raise
 
     async def columns(self, table: str) -> list[str]:
-        found = await self._in_thread(
-            lambda: self._connection.execute(f'PRAGMA table_info("{table}")').fetchall(), Unavailable
-        )
-        return [row[1] for row in found]
+        async with self.view() as work:
+            return [row[0] for row in await work.fetch(self.columns_query, table)]
 
     async def close(self) -> None:
         async with self._turn:

@@ -107,7 +107,7 @@ async def verify(store: Store, spec: StreamSpec, extent: Extent, tell: Tell = la
 
 
 async def _moves(store: Store, stream: str) -> list[MoveRecord]:
-    entries = (await store.scan(f"{keys.STREAM_MOVES}{stream}/")).entries
+    entries = (await store.scan(keys.stream_moves(stream))).entries
     found = [codec.decode(MoveRecord, entry.value) for entry in entries]
     # Where another stream reads what was left out, the output has it in the end: nothing is left out.
     return [move for move in found if not move.backfill]

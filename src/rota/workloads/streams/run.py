@@ -169,7 +169,8 @@ class StreamTask:
         if progress.next is not Next.END:
             try:
                 is_fresh = not progress.group.sequences  # then nothing of it is published
-                progress.begin({} if is_fresh else await self._until_it_works(self._committer.committed))
+                committed = await self._until_it_works(self._committer.attach)
+                progress.begin({} if is_fresh else committed)
                 self._opened, self._started = self._clock.monotonic(), self._clock.wall()
             except RotaError as error:
                 progress.fail(str(error))
