@@ -24,6 +24,8 @@ from rota.committers.verdict import Turn
 from rota.model.errors import Denied, Invalid, NotFound, Unknown
 from rota.store import Store, open_store
 from tests.kit.committers import move
+from tests.kit.pages import blocks
+from tests.kit.process import ROOT
 from tests.kit.rows import STREAM, ranges, rows
 
 
@@ -74,6 +76,20 @@ async def test_the_output_opens_with_pyarrow_duckdb_and_pandas(store: Store, roo
     frame = pandas.read_parquet(root)
     assert list(frame["number"]) == [0, 1, 2, 3, 4]
     assert {str(day) for day in frame["day"]} == {"2026-11-16"}
+
+
+async def test_the_documented_readers_see_every_row_though_types_and_fields_change(store: Store, root: Path) -> None:
+    url = f"parquet://{root}?by=day&time=at"
+    for row in ({"n": 1, "x": 1, "at": 0}, {"n": 2, "x": 0.5, "at": 0}, {"n": 3, "new": "field", "at": 90_000}):
+        await published_by(url, store, [row])
+    (page,) = [block for block in blocks(ROOT / "docs/explanation/committers.md") if "read_parquet" in block.text]
+    found: dict[str, Any] = {}
+    exec(page.text.replace("/data/clicks", str(root)), found)
+    wanted = [(1, 1.0, None), (2, 0.5, None), (3, None, "field")]
+    assert sorted(found["table"].select("n, x, new").fetchall()) == wanted
+    assert sorted((row["n"], row["x"], row["new"]) for row in found["columns"].to_pylist()) == wanted
+    assert sorted(found["frame"]["n"]) == [1, 2, 3]
+    assert set(found["frame"]["day"]) == {"1970-01-01", "1970-01-02"}
 
 
 async def test_a_folder_that_is_not_on_this_machine_is_told_and_not_made(store: Store, root: Path) -> None:
