@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -18,6 +19,8 @@ from rota.store.sql.log import LogStore
 from rota.store.sql.steps import Steps
 from rota.store.sql.transactions import Page
 from tests.kit.waiting import Recorder, eventually
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -189,6 +192,32 @@ async def test_compaction_forgets_what_was_replaced_and_nothing_reappears(path: 
         assert rows == [(last - 1, "/kept"), (newest, "/other")]
         await store.commit(Put("/more", b""))
         assert [entry.key for entry in (await store.scan("/", at=newest)).entries] == ["/kept", "/other"]
+
+
+async def test_compaction_costs_as_much_as_there_is_in_the_log_whatever_was_ever_committed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(f"sqlite:///{path}") as store:
+        assert isinstance(store, LogStore)
+        await store.commit(Put("/k", b"old"), Put("/kept", b""), Put("/gone", b""))
+        raw = sqlite3.connect(path)
+        with raw:
+            raw.execute("UPDATE rota_counter SET revision = 100000, compacted = 50000")
+        for number in range(3):
+            await store.commit(Put("/k", b"%d" % number))
+        last = await store.commit(Delete("/gone"))
+        reads, read = [], store.driver.read
+
+        async def counted(steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
+            reads.append(steps)
+            return await read(steps, alone=alone)
+
+        monkeypatch.setattr(store.driver, "read", counted)
+        await store.compact(last)
+        left = sorted(key for (key,) in raw.execute("SELECT key FROM rota_log"))
+        raw.close()
+    assert left == ["/k", "/kept"]
+    assert len(reads) < 20
 
 
 async def test_odd_paths(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
 from rota.store.sql import transactions
 from rota.store.sql.group import Committer
 from rota.store.sql.pace import until_next_poll
-from rota.store.sql.steps import Driver, Steps
+from rota.store.sql.steps import Driver, Row, Steps
 from rota.store.sql.sweep import Observer
 from rota.store.sql.tail import Tail
 
@@ -214,13 +214,17 @@ class LogStore:
         start = await self._write(partial(transactions.mark_compacted, before))
         # First the values that were replaced, then the deletions: the other way round an old value would reappear.
         for find in (transactions.superseded, transactions.tombstones):
-            for after in range(self._cleared, start, transactions.WINDOW):
-                until = min(start, after + transactions.WINDOW)
-                rows = await self._read(partial(find, Revision(after), Revision(until)), alone=True)
-                for first in range(0, len(rows), transactions.FORGET_AT_ONCE):
-                    page = rows[first : first + transactions.FORGET_AT_ONCE]
-                    await self._write(partial(transactions.forget, page))
+            after = self._cleared
+            while after < start:
+                until = await self._read(partial(transactions.window_end, after, start), alone=True)
+                await self._forget(await self._read(partial(find, after, until), alone=True))
+                after = until
         self._cleared = start
+
+    async def _forget(self, rows: Sequence[Row]) -> None:
+        for first in range(0, len(rows), transactions.FORGET_AT_ONCE):
+            page = rows[first : first + transactions.FORGET_AT_ONCE]
+            await self._write(partial(transactions.forget, page))
 
     async def close(self) -> None:
         await self._committer.close()

@@ -93,6 +93,9 @@ UPDATE rota_counter SET compacted = ? WHERE id = 1
 -- What goes is looked for between two revisions, the last compaction's and this one's, so that looking costs as much as
 -- has changed and not as much as there is. It is read first and deleted then: no writer waits for the looking.
 
+-- name: window_end
+SELECT revision FROM rota_log WHERE revision > ? AND revision <= ? ORDER BY revision, key LIMIT 1 OFFSET ?
+
 -- name: superseded
 SELECT DISTINCT older.revision, older.key
 FROM rota_log AS newer JOIN rota_log AS older ON older.key = newer.key AND older.revision < newer.revision

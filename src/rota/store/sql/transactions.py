@@ -27,7 +27,7 @@ FORGET_AT_ONCE = 1000
 """Rows compacted in one transaction: other writers wait no longer than that takes."""
 
 WINDOW = 500
-"""Revisions looked through at once by a compaction."""
+"""Rows of the log that a compaction looks through at once, and those of the same commit."""
 
 KeysParameter = Callable[[Sequence[str]], object]
 
@@ -270,6 +270,15 @@ def mark_compacted(before: Revision) -> Steps[Revision]:
     if start > compacted:
         yield Query("mark_compacted", (start,))
     return Revision(start)
+
+
+def window_end(after: Revision, until: Revision) -> Steps[Revision]:
+    """Up to where to look at once, from behind `after` and not past `until`.
+
+    By rows and not by revisions: of what was ever committed little may be left.
+    """
+    rows = yield Query("window_end", (after, until, WINDOW - 1))
+    return Revision(rows[0][0]) if rows else until
 
 
 def superseded(after: Revision, until: Revision) -> Steps[list[Row]]:
