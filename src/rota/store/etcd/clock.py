@@ -2,7 +2,9 @@
 
 etcd has no call for the time, but every answer of its HTTP side carries a `Date` in whole seconds. One such answer
 places a member's clock within a second; several, taken at different fractions of a second, narrow it down
-(`Estimate`). The agreed time is the median of the members' clocks, so that one wrong clock of three is outvoted.
+(`Estimate`). The agreed time is the median of the members' clocks, so that one wrong clock of three is outvoted. A
+member that does not answer is taken to be where it would be by its last answers, for some hours; where clocks remain in
+two minds the earlier one counts, so that nothing is done before its time.
 
 What is told is the lower bound, so that nobody acts before the members' clocks say so; it is behind by up to a second
 at first. From then on the members are asked every tenth of a second until one is seen to tick, and then just when it
@@ -21,7 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from statistics import median
+from statistics import median_low
 
 from rota.kit.clock import Clock
 from rota.kit.instant import Instant
@@ -43,6 +45,9 @@ STEP = 0.1
 
 ROUNDS = 16
 """Rounds to narrow the bounds down with, at most: on a slow way to a member they never become fine."""
+
+HELD = 6 * 3600.0
+"""Seconds for which the clock of a member counts that does not answer any more."""
 
 DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
@@ -127,7 +132,7 @@ class AgreedClock:
             await asyncio.wait([self._narrowing])
 
     async def _agree(self) -> None:
-        """Ask all; the median offset of those members that answer counts until the next round."""
+        """Ask all; the median offset of those members that answer, or did lately, counts until the next round."""
         readings = await asyncio.gather(*map(self._ask, self._members), return_exceptions=True)
         answered = {}
         for member, reading in zip(self._members, readings, strict=True):
@@ -139,8 +144,9 @@ class AgreedClock:
             raise Unavailable(f"store {self._store}: no member tells the time ({readings[0]}); is etcd running there?")
         self._estimates |= answered
         self._answered = list(answered.values())
-        self._offset = median(estimate.low for estimate in self._answered)
-        self._good_until = Instant(self._clock.monotonic() + PERIOD)
+        now = self._clock.monotonic()
+        self._offset = median_low(each.low for each in self._estimates.values() if now - each.instant < HELD)
+        self._good_until = Instant(now + PERIOD)
 
     def _narrow_down(self) -> None:
         """Begin to, unless it is under way or done."""

@@ -133,6 +133,22 @@ async def test_one_wrong_clock_of_three_is_outvoted() -> None:
     assert abs(now - datetime.fromtimestamp(EPOCH + 100, UTC)) <= timedelta(seconds=1)
 
 
+@pytest.mark.parametrize("down", ["a", "ab"])
+async def test_a_wrong_clock_is_outvoted_also_by_members_that_went_down_since(down: str) -> None:
+    members = Members(HandClock(), a=EPOCH, b=EPOCH, c=EPOCH + 300)
+    async with agreed(members) as clock:
+        await clock.now()
+        for member in down:
+            del members.ahead[member]
+        members.clock.time += PERIOD + 1
+        assert abs((await clock.now()).timestamp() - EPOCH - members.clock.time) <= 1
+
+
+async def test_of_two_clocks_that_differ_the_earlier_counts() -> None:
+    async with agreed(Members(clock := HandClock(), b=EPOCH, c=EPOCH + 300)) as two:
+        assert abs((await two.now()).timestamp() - EPOCH - clock.time) <= 1
+
+
 async def test_members_that_do_not_answer_have_no_say() -> None:
     members = Members(HandClock(), b=EPOCH)
     async with agreed(members) as clock:
