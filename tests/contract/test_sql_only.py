@@ -5,34 +5,40 @@ Tried on PostgreSQL and MariaDB. The tables are looked at, and hurt, behind the 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import asyncmy.errors
 import asyncpg
 import pytest
 
+import rota.store.sql.log
 from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store import Absent, At, Commit, Delete, Entry, Put, Store, open_store
 from rota.store.sql import transactions
 from rota.store.sql.log import LogStore
+from rota.store.sql.steps import Steps
 from rota.store.sql.sweep import Seen
 from tests.contract.stream import Stream
 from tests.kit.counter import count
-from tests.kit.harness import MysqlHarness, PostgresHarness, SqlHarness, params
+from tests.kit.harness import MysqlHarness, PostgresHarness, SqlHarness, SqliteHarness, params
 from tests.kit.process import Script
 from tests.kit.servers import GUARDED, PASSWORD, USER
 from tests.kit.waiting import Recorder, eventually, renewed
 
 on_sql = pytest.mark.parametrize("harness", params([PostgresHarness, MysqlHarness]), indirect=True)
 on_postgresql = pytest.mark.parametrize("harness", params([PostgresHarness]), indirect=True)
+on_all_sql = pytest.mark.parametrize("harness", params([SqliteHarness, PostgresHarness, MysqlHarness]), indirect=True)
 on_mysql = pytest.mark.parametrize("harness", params([MysqlHarness]), indirect=True)
 on_victims = pytest.mark.parametrize("victim", params([PostgresHarness, MysqlHarness]), indirect=True)
+
+T = TypeVar("T")
 
 TTL = timedelta(seconds=3)
 SOON = 30.0
@@ -130,6 +136,35 @@ async def test_compaction_beside_writers_disturbs_neither_them_nor_a_watch(
     assert seen.revisions == list(range(1, 721))
     assert {entry.value for entry in (await store.scan("/w/")).entries} == {b"59"}
     assert await harness.rows("SELECT COUNT(*) FROM rota_log") == [(6,)]
+
+
+@on_all_sql
+async def test_a_scan_without_a_limit_is_read_page_by_page_and_shows_one_revision(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is, each query ends within the time it has."""
+    assert isinstance(store, LogStore)
+    monkeypatch.setattr(rota.store.sql.log, "SCAN", 4)
+    start = await store.commit(*(Put(f"/p/{number}", b"old") for number in range(10)))
+    read, asked = store.driver.read, 0
+
+    async def meddled(steps: Callable[[], Steps[T]], *, alone: bool = False) -> T:
+        nonlocal asked
+        asked += not alone
+        found = await read(steps, alone=alone)
+        if not alone and asked == 1:
+            await store.commit(Put("/p/9", b"new"), Put("/p/99", b"new"), Delete("/p/5"))
+        if not alone and asked == 2:
+            await store.compact(await store.revision())
+        return found
+
+    monkeypatch.setattr(store.driver, "read", meddled)
+    listing = await store.scan("/p/")
+    assert listing.revision > start, "its history was compacted meanwhile, so it began anew"
+    assert not listing.more
+    assert [entry.key for entry in listing.entries] == [f"/p/{each}" for each in (0, 1, 2, 3, 4, 6, 7, 8, 9, 99)]
+    assert {entry.value for entry in listing.entries[-2:]} == {b"new"}
+    assert asked > 4
 
 
 # Isolation

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
-from rota.model.errors import LeaseLost, Rewound, Unavailable, Unknown
+from rota.model.errors import Compacted, LeaseLost, Rewound, Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, Revision
 from rota.store import rules
 from rota.store.port import Commit, Entry, Expect, Lease, Listing, Store, Write
@@ -35,6 +35,9 @@ T = TypeVar("T")
 PACE = 0.01
 """Seconds from one reading of the log for all watches to the next: a commit that comes alone is read at once, and those
 of a burst together."""
+
+SCAN = 5000
+"""Entries that a scan without a limit reads at once."""
 
 FEW = 2
 """So many watches of a process read for themselves: they may want little of what there is."""
@@ -130,6 +133,26 @@ class LogStore:
         self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
     ) -> Listing:
         rules.check_scan(prefix, after, limit)
+        if limit is not None:
+            return await self._scan(prefix, after, limit, at)
+        while True:
+            try:
+                return await self._scan_all(prefix, after, at)
+            except Compacted:
+                if at is not None:
+                    raise
+
+    async def _scan_all(self, prefix: Key, after: Key | None, at: Revision | None) -> Listing:
+        """All entries, page by page at one revision: one query for all of them may take longer than a query may."""
+        entries: list[Entry] = []
+        while True:
+            page = await self._scan(prefix, after, SCAN, at)
+            entries += page.entries
+            if not page.more:
+                return Listing(tuple(entries), page.revision, more=False)
+            after, at = entries[-1].key, page.revision
+
+    async def _scan(self, prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Listing:
         listing = await self._read(partial(transactions.scan, prefix, after, limit, at))
         self._see(listing.revision)
         return listing

@@ -43,8 +43,9 @@ FROM rota_counter AS counter LEFT JOIN (
 WHERE counter.id = 1 ORDER BY page.revision, page.key
 
 -- name: one_revision
-SELECT revision, key, value, created, lease FROM rota_log
-WHERE revision = ? AND key >= ? AND key < ? ORDER BY key
+SELECT counter.compacted, log.revision, log.key, log.value, log.created, log.lease
+FROM rota_counter AS counter LEFT JOIN rota_log AS log ON log.revision = ? AND log.key >= ? AND log.key < ?
+WHERE counter.id = 1 ORDER BY log.key
 
 -- name: append
 INSERT INTO rota_log (revision, key, value, created, lease) {log_rows}

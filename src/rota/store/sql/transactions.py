@@ -17,9 +17,6 @@ from rota.store.port import At, Change, Commit, Entry, Expect, Listing, Put, Wri
 from rota.store.sql.steps import Batch, Nothing, Query, Row, Steps, Together
 from rota.store.sql.sweep import Seen
 
-ALL = 2**62
-"""More rows than there are: a limit that limits nothing."""
-
 PAGE = 256
 """Rows of the log read at once by a watch."""
 
@@ -51,13 +48,13 @@ def get(key: Key) -> Steps[Entry | None]:
     return Entry(*rows[0]) if rows else None
 
 
-def scan(prefix: Key, after: Key | None, limit: int | None, at: Revision | None) -> Steps[Listing]:
+def scan(prefix: Key, after: Key | None, limit: int, at: Revision | None) -> Steps[Listing]:
     """One page of entries, now or at an earlier revision."""
     ((newest, compacted),) = yield Query("counter")
     low, high = prefix_range(prefix)
     if after is not None:
         low = max(low, after + "\x01")
-    count = ALL if limit is None else limit + 1
+    count = limit + 1
     if at is None or at == newest:
         rows = yield Query("scan", (low, high, count))
     elif at > newest:
@@ -67,7 +64,7 @@ def scan(prefix: Key, after: Key | None, limit: int | None, at: Revision | None)
     else:
         rows = yield Query("scan_at", (low, high, at, at, count))
     entries = tuple(Entry(*row) for row in rows[:limit])
-    return Listing(entries, newest if at is None else at, more=limit is not None and len(rows) > limit)
+    return Listing(entries, newest if at is None else at, more=len(rows) > limit)
 
 
 class Request(NamedTuple):
@@ -185,9 +182,10 @@ def tail(prefix: Key, after: Revision) -> Steps[Page]:
     cut = found[-1][0]
     whole = [row for row in found if row[0] < cut]
     if not whole:  # one commit larger than a page: the end of a lease with very many keys
-        whole = yield Query("one_revision", (cut, low, high))
-        if len(whole) < len(found):  # compacted away under our eyes
-            raise Compacted(after, cut)
+        rows = yield Query("one_revision", (cut, low, high))
+        if after < (compacted := rows[0][0]):  # since the first query; then some of its rows may be gone
+            raise Compacted(after, compacted)
+        whole = [row[1:] for row in rows]
     return Page(list(commits_of(whole)), whole[-1][0], is_last=False)
 
 
