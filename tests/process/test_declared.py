@@ -30,13 +30,14 @@ async def test_declared_resources_are_covered_and_follow_the_file(tmp_path: Path
         async with open_store(node.store) as store:
             await node.ready()
             await eventually(lambda: _is(store, {"1": 0, "2": 3}), within=30)
-            file.write_text(f"{table('2', priority=4)}\n{table('3')}\n")
+            file.write_text(f"{table('2', priority=4)}\n{table('3')}\n[supervisor]\npolicy = 'random'\n")
             os.kill(node.pid, signal.SIGHUP)
             await eventually(lambda: _is(store, {"2": 4, "3": 0}), within=30)
+            assert await eventually(lambda: _events(store, "config.pending"), within=30) == ["supervisor.policy"]
             await node.until(lambda now: now["work"]["generation"] == 2 and not now["work"]["reloading"])
             file.write_text("[[resources]]\nkind = 3\n")
             assert node.rota("reload", "--id", node.name).code == 0
-            await eventually(lambda: _has_event(store), within=30)
+            await eventually(lambda: _events(store, "config.failed"), within=30)
             assert await placed(store) == {"2": 4, "3": 0}
 
 
@@ -44,8 +45,9 @@ async def _is(store: Store, wanted: dict[str, int]) -> bool:
     return await placed(store) == wanted
 
 
-async def _has_event(store: Store) -> bool:
-    return bool((await operations.read_events(store, kinds=["config.failed"])).events)
+async def _events(store: Store, kind: str) -> list[str]:
+    """The subjects of all events of a kind."""
+    return [event.subject for event in (await operations.read_events(store, kinds=[kind])).events]
 
 
 def test_a_bad_table_stops_the_start_and_is_named(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     logs.to_stderr(log.level, log.format)
     node = settings.resolve(NodeConfig, given)
     made = Settings(
+        changed=lambda: settings.changed(made.sections, given),
         node=node.config,
         runtime=settings.resolve(RuntimeConfig, given).config,
         events=settings.resolve(EventsConfig, given).config,

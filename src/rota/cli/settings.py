@@ -16,7 +16,7 @@ import inspect
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -209,6 +209,17 @@ def resolve(
     except Invalid as error:
         raise _with_origin(error, found) from None
     return Resolved(config, {name: setting.origin for name, setting in found.items()})
+
+
+def changed(running: Iterable[Section], flags: Mapping[str, Any]) -> list[str]:
+    """The settings that would have another value now than in these sections; Invalid or Denied if they are wrong."""
+    return [
+        f"{section.table}.{each.name}"
+        for section in running
+        for now in [resolve(type(section), flags).config]
+        for each in declared(type(section))
+        if getattr(now, each.name) != getattr(section, each.name)
+    ]
 
 
 def look_up(

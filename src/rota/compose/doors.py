@@ -101,8 +101,8 @@ def _noted(state: NodeState, name: str, verb: Verb) -> Verb:
 
 
 async def reload(state: NodeState) -> Reloaded:
-    """Take in the settings' resources and the app's code as they are now."""
-    state.declared.read_again(state.journal.tell)
+    """Take in what the settings declare, and the app's code, as they are now."""
+    state.read_settings_again()
     return await _work(state).reloads.reload()
 
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -51,10 +51,11 @@ from rota.model.config import (
     RelayConfig,
     RetentionConfig,
     RuntimeConfig,
+    Section,
     SupervisorConfig,
     split_address,
 )
-from rota.model.errors import Invalid, RotaError
+from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.ids import NodeId
 from rota.node import certificates, confine, control_socket, data_folder, kernel, token
 from rota.node.admin import Admins
@@ -124,6 +125,9 @@ class Settings:
     declared_jobs: ReadJobs = lambda: None
     """Reads the jobs that a file declares, likewise."""
 
+    changed: Callable[[], Sequence[str]] = lambda: ()
+    """Names the settings that have changed since; Invalid or Denied if they cannot be read."""
+
     manager: Manager = field(default_factory=Manager)
     """Who is told how the node is."""
 
@@ -132,6 +136,21 @@ class Settings:
 
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Those that come from flags, the environment and the file."""
+        return (
+            self.node,
+            self.runtime,
+            self.relay,
+            self.events,
+            self.retention,
+            self.log,
+            self.supervisor,
+            self.peers,
+            self.jobs,
+        )
 
 
 async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> None:
@@ -162,6 +181,7 @@ class _Node:
             state.id, lambda: state.store, steering_verbs(state), shown.text, tls_files(self._certificates)
         )
         state.declared = Declarations(settings.resources)
+        state.read_settings_again = self._read_settings_again
         self._rules = load_rules(settings.supervisor.rule_names)
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
@@ -246,10 +266,22 @@ class _Node:
         if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
             relay.revoke(self._doorkeeper.revoked)
 
+    def _read_settings_again(self) -> None:
+        """Take in what the settings declare, and report what else of them has changed."""
+        tell = self._state.journal.tell
+        self._state.declared.read_again(tell)
+        self._file_jobs.read_again(tell)
+        try:
+            names = self._settings.changed()
+        except (Invalid, Denied) as error:
+            tell("config.failed", "settings", why=str(error))
+        else:
+            if names:
+                tell("config.pending", ", ".join(names))
+
     def _reload(self) -> None:
         """Take in what changed on disk."""
-        self._state.declared.read_again(self._state.journal.tell)
-        self._file_jobs.read_again(self._state.journal.tell)
+        self._read_settings_again()
         if self._state.runtime is not None:
             self._state.runtime.reload_soon()
 

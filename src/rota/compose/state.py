@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,9 @@ class NodeState:
     journal: Journal = field(default_factory=Journal)
     declared: Declarations = field(default_factory=lambda: Declarations(lambda: None))
     """The resources that its settings declare."""
+
+    read_settings_again: Callable[[], None] = lambda: None
+    """Takes in what the settings declare now."""
 
     runtime: Runtime | None = None
     """None if it runs no app."""

@@ -195,6 +195,12 @@ KINDS: Mapping[str, Kind] = {
         "A resource that the settings declare does not fit, or the file could not be read again.",
         _WHY,
     ),
+    "config.pending": Kind(
+        Severity.WARNING,
+        "{subject} of the settings changed, and counts when the node is restarted",
+        "Settings were read again at a reload, and some have changed that a node reads only when it starts.",
+        {},
+    ),
     "proxy.exited": Kind(
         Severity.WARNING,
         "{subject} exited, and is started again",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rota.cli import settings
 from rota.cli.options import parse_size, render_size
 from rota.cli.settings import Resolved, declared, look_up, resolve
-from rota.model.config import SECTIONS, LogConfig, NodeConfig, RuntimeConfig, Size
+from rota.model.config import SECTIONS, LogConfig, NodeConfig, RuntimeConfig, Size, SupervisorConfig
 from rota.model.errors import Invalid
 from rota.model.node import Role
 
@@ -312,3 +312,14 @@ def test_a_table_that_is_wrong_is_named_also_by_those_who_ask_for_something_else
     assert said in str(refused.value)
     with pytest.raises(Invalid):
         node(folder)
+
+
+def test_settings_that_changed_since_they_were_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "rota.toml"
+    file.write_text('[supervisor]\npolicy = "weighted"\n[runtime]\ndrain = "5s"\n')
+    flags = {"store": "memory://", "drain": "3s"}
+    running = [resolve(section, flags).config for section in (NodeConfig, RuntimeConfig, SupervisorConfig)]
+    assert settings.changed(running, flags) == []
+    file.write_text('[supervisor]\npolicy = "random"\n[runtime]\ndrain = "9s"\nhosts = 2\n')
+    assert settings.changed(running, flags) == ["runtime.hosts", "supervisor.policy"], "a flag still beats the file"
