@@ -24,7 +24,7 @@ def load_rules(names: Sequence[str]) -> Rules:
         try:
             thing = offered[name].load()
             rule = thing() if isinstance(thing, type) else thing
-        except Exception as error:  # whatever a user's module raises
+        except (Exception, SystemExit) as error:  # whatever a user's module raises
             raise Invalid(
                 f'supervisor.rules: rule "{name}" cannot be loaded: {type(error).__name__}: {error}'
             ) from None

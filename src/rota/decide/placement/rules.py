@@ -7,6 +7,7 @@ class. So a rule costs what there is to tell apart.
 A rule that raises an error is left out there, and the placement says so: a mistake in a rule must not stop the fleet.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -68,8 +69,10 @@ class Rulings:
     def _asked(self, name: str, default: T, ask: Callable[..., T], *arguments: object) -> T:
         try:
             return ask(*arguments)
-        except Exception as error:  # whatever a user's code raises
-            self.failed[name] = f"{type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a user's code raises; sys.exit() must not end the leader
+            self.failed[name] = _text(error)
             return default
 
 
@@ -80,4 +83,16 @@ def _hashed(rule: Rule, demand: Demand) -> Hashable:
 
 
 def _scored(rule: Rule, about: Hashable, place: Place) -> float:
-    return float(rule.score(about, place))
+    score = float(rule.score(about, place))
+    if not math.isfinite(score):
+        raise ValueError(f"its score is {score}; it must be a number from 0.0 to 1.0")
+    return score
+
+
+def _text(error: BaseException) -> str:
+    """An error with its type; an error that cannot say what it is has only that."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:  # the user's own __str__
+        return name

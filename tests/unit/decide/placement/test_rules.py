@@ -1,5 +1,6 @@
 """Users' rules refuse and score; their mistakes stop nothing."""
 
+import math
 from collections.abc import Hashable
 
 from rota.decide.placement import Demand, Place, Rule, place
@@ -84,3 +85,31 @@ def test_a_rule_that_raises_is_left_out_and_named() -> None:
     assert len(placement.binds) == 3
     assert placement.failed.keys() == {"wrong", "unhashable"}
     assert "unhashable type" in placement.failed["unhashable"]
+
+
+def test_a_rule_that_calls_exit_or_cannot_say_what_it_raised_is_left_out_and_named() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    class Quits(Rule):
+        def refuse(self, about: object, node: Place) -> str:
+            raise SystemExit(3)
+
+    class Mutters(Rule):
+        def refuse(self, about: object, node: Place) -> str:
+            raise Mute
+
+    placement = place(demands(3), NODES, rules={"quits": Quits(), "mutters": Mutters()})
+    assert len(placement.binds) == 3
+    assert placement.failed == {"quits": "SystemExit: 3", "mutters": "Mute"}
+
+
+def test_a_score_that_is_no_number_is_left_out_and_named() -> None:
+    class Odd(Rule):
+        def score(self, about: object, node: Place) -> float:
+            return math.nan
+
+    placement = place(demands(3), NODES, rules={"odd": Odd()})
+    assert len(placement.binds) == 3
+    assert placement.failed == {"odd": "ValueError: its score is nan; it must be a number from 0.0 to 1.0"}
