@@ -283,6 +283,14 @@ def descriptor_limit() -> int:
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 
 
+def open_descriptors() -> Iterable[int]:
+    """The descriptors that this process has open, also above its limit; without /proc, all that there may be."""
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return range(descriptor_limit())
+
+
 def scratch_file(name: str) -> int:
     """A file without a place, as a descriptor."""
     if not is_portable() and hasattr(os, "memfd_create"):
