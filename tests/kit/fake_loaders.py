@@ -68,7 +68,8 @@ class FakeLoader:
     async def loaded(self, timeout: float) -> Loaded:
         self._imports.count += 1
         code, error = self._imports.code, self._imports.error
-        await self._imports.gate.wait()
+        gate = self._imports.gate
+        await gate.wait()
         if error:
             raise LoadError(error)
         self.app = Loaded(self._summary, code)

@@ -464,8 +464,9 @@ class Crew:
         assert worker.handle is not None
         pid = worker.handle.pid
         self._by_pid[pid] = worker
-        if pid in self._statuses:
-            self.reaped(self._statuses.pop(pid)[0])
+        status = self._statuses.pop(pid, None)
+        if status is not None and status[1] >= worker.born:  # before that the number was another process's
+            self.reaped(status[0])
         elif (fd := worker.handle.fileno()) is not None:
             asyncio.get_running_loop().add_reader(fd, self._has_ended, worker, fd)
 

@@ -132,16 +132,25 @@ class Generations:
         before = self._apps[number].code
         try:
             loaded = await self.load(number, listener)
-            if loaded.code != before:
-                self.drop(number)
-                self._fell(timedelta(), "the code has changed")
-                log.warning("the code has changed since this generation was loaded", extra={"generation": number})
-                self._code_changed()
         except (LoadError, OSError) as error:
-            self._fell(timedelta(), str(error))
-            self._tell("app.failed", self.target.app, why=str(error), generation=number)
+            if number == self.current:
+                self._fell(timedelta(), str(error))
+                self._tell("app.failed", self.target.app, why=str(error), generation=number)
+        else:
+            if loaded.code != before:
+                self._has_other_code(number)
         finally:
             self._mending = None
+
+    def _has_other_code(self, number: int) -> None:
+        """A loader that was started again is not what its generation was; a reload may have replaced that meanwhile."""
+        self.drop(number)
+        if number == self.previous:
+            self.previous = None
+        if number == self.current:
+            self._fell(timedelta(), "the code has changed")
+            log.warning("the code has changed since this generation was loaded", extra={"generation": number})
+            self._code_changed()
 
     def _fell(self, stood: timedelta, why: str) -> None:
         self._falls = self._falls.add(self._clock.monotonic(), stood, why, self._policy)

@@ -10,6 +10,7 @@ import pytest
 
 import rota
 from rota.decide.crew import Phase
+from rota.node.kernel import Ended
 from rota.node.reload import Reloaded, ReloadFailed
 from rota.sdk.app import App
 from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, QUICK, FakeNode
@@ -212,3 +213,34 @@ async def test_a_reload_that_waits_for_its_turn_gives_way_to_a_stop(
         await until(found, lambda: not found.reloads.stage)
         assert found.generations.current == 1
         assert found.imports.count == 2
+
+
+async def test_a_lost_loader_that_comes_back_after_a_reload_asks_for_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        found.imports.code = "2"
+        slow = found.imports.gate = asyncio.Event()
+        found.kill_loader()
+        await until(found, lambda: found.imports.count == 2)
+        found.imports.gate = asyncio.Event()
+        found.imports.gate.set()
+        assert await found.reloads.reload() == Reloaded(2, 1)
+        slow.set()
+        await until(found, lambda: found.generations.previous is None)
+        assert ("code", "changed") not in found.told
+
+
+async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_with_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lives) as found:
+        await until(found, found.crew.is_settled)
+        process = await asyncio.create_subprocess_exec("sleep", "1000", process_group=0)
+        found.crew.reaped(Ended(process.pid, 0, 0.0, 0))  # a guard of that number, say
+        found.order("camera", ["c0"])
+        await until(found, lambda: bool(found.crew.of_pool("task:camera/c0#0")))
+        (worker,) = found.crew.of_pool("task:camera/c0#0")
+        found.crew.forked(worker.id, process.pid)
+        assert worker.id in found.crew.workers
+        worker.kill("the test is over")
