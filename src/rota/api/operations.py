@@ -51,6 +51,7 @@ from rota.model.resource import (
     ResourceRecord,
     ResourceStatus,
     SlotsSet,
+    Trouble,
     WantedResource,
     record_of,
 )
@@ -74,6 +75,9 @@ TRIES = 5
 
 SHOWN = 10
 """Refusals of one node that are told; there may be thousands."""
+
+LATELY = timedelta(days=1)
+"""How long `why` reports that a node gave a resource back."""
 
 
 OPERATIONS: dict[str, Access] = {}
@@ -352,11 +356,25 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
     hints: tuple[str, ...] = ()
     if view.origin == ORIGIN and is_failing(understood(Listing, await store.get(keys.listing(kind)))):
         hints = (f"its source: {(await why_source(store, kind)).says}",)
+    hints += tuple(await _given_back(store, kind, id))
     told = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
     if not status.pending and not status.moving:
         return told
     seen = await outlook(store, view.name)
     return replace(told, refusals={**told.refusals, **seen.refusals}, remedies=seen.remedies)
+
+
+async def _given_back(store: Store, kind: str, id: str) -> list[str]:
+    """Which nodes could not keep a resource's task alive lately, the last one first."""
+    async with aclosing(scan_all(store, keys.trouble(kind, id, NodeId("")))) as entries:
+        found = [understood(Trouble, entry) async for entry in entries]
+    now = await store.now()
+    lately = [each for each in found if each is not None and now - each.at < LATELY]
+    lately.sort(key=lambda each: each.at, reverse=True)
+    return [
+        f"node {each.node} gave it back at {each.at:%Y-%m-%d %H:%M:%S %Z}, time {each.strikes} in a row: {each.why}"
+        for each in lately[:SHOWN]
+    ]
 
 
 @needs(Access.VIEW)

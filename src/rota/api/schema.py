@@ -190,7 +190,8 @@ class Why:
     """Of a node: the tasks it has to run."""
 
     reasons: tuple[str, ...] = ()
-    """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source."""
+    """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source,
+    and which nodes gave it back."""
 
     remedies: dict[str, str] = field(default_factory=dict)
     """Of a resource that waits: what to do about each node so that it takes it."""

@@ -157,6 +157,13 @@ KINDS: Mapping[str, Kind] = {
     "worker.recycled": Kind(
         Severity.INFO, "worker {subject} is replaced", "A worker reached its age, its count or its memory.", _WHY
     ),
+    "task.given_back": Kind(
+        Severity.WARNING,
+        "task {subject} is given back by its node",
+        "A task failed again and again, or gave no sign of life; the leader places it anew, elsewhere if possible. "
+        "Of a task that keeps failing on a node, only every first, second, fourth, eighth … time makes an event.",
+        {"epoch": "of its placement", "falls": "how often it failed there in a row", **_WHY},
+    ),
     "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
     "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
     "reload.failed": Kind(

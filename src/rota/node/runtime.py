@@ -83,7 +83,7 @@ class Runtime:
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
         self.saves = Saves()
         self.crew.witnesses.append(self.saves)
-        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest)
+        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest, tell)
         self.logs = RunLogs(jobs.log_bytes)
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.lending = Lending()

@@ -21,6 +21,7 @@ from rota.decide.setbacks import Setbacks, Version
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
 from rota.node.crew import REASON, Crew
+from rota.node.journal import Tell
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.posts import HOST, kinds_alone
 from rota.node.workers import Worker
@@ -59,6 +60,7 @@ class Tasks:
         grace: timedelta,
         changed: Callable[[], None],
         newest: Callable[[str, int], bytes | None],
+        tell: Tell,
     ) -> None:
         self.orders: dict[str, Order] = {}
         """What is to run."""
@@ -67,7 +69,7 @@ class Tasks:
         """Assigned tasks that this node gives back."""
 
         self._crew, self._clock, self._policy, self._grace = crew, clock, policy, grace.total_seconds()
-        self._changed, self._newest = changed, newest
+        self._changed, self._newest, self._tell = changed, newest, tell
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._setbacks = Setbacks(policy)
         self._held: set[str] = set()
@@ -205,7 +207,8 @@ class Tasks:
     def _give_back(self, task: str, falls: Falls, why: str) -> None:
         """Stop a task for good: the leader shall find it another node."""
         order = self.orders.pop(task)
-        log.warning("task given back", extra={"task": task, "epoch": order.epoch, "falls": falls.count, "why": why})
+        if _is_news(falls, self._policy):
+            self._tell("task.given_back", task, epoch=order.epoch, falls=falls.count, why=why)
         self.returned[task] = Returned(order.epoch, why[:REASON])
         self._changed()
         self.reconcile()
@@ -271,3 +274,9 @@ class Tasks:
             for key, copy in self._copies.items()
             if key[2] in workers and workers[key[2]].brief.pool == HOST
         ]
+
+
+def _is_news(falls: Falls, policy: RestartPolicy) -> bool:
+    """Is a give-back worth an event? Of a task that keeps failing only the first, second, fourth, … is."""
+    rounds = falls.count - policy.loop_after + 1
+    return rounds <= 1 or rounds & (rounds - 1) == 0

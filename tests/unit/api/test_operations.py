@@ -39,6 +39,7 @@ from rota.model.resource import (
     Listing,
     Query,
     ResourceStatus,
+    Trouble,
     WantedResource,
     record_of,
 )
@@ -605,6 +606,18 @@ async def test_why_a_resource_is_where_it_is(store: Store) -> None:
     told = await operations.why(store, "room/1")
     assert told.says == "2 of 3 tasks are placed, on a, b; no third node has it"
     assert (told.chosen, told.refusals) == ({"a": "most free"}, {"c": "full"})
+
+
+async def test_why_names_the_nodes_that_gave_a_resource_back_lately(store: Store) -> None:
+    await settle(store, await create(store), "a", replicas=1)
+    now = datetime.now(UTC)
+    for node, ago in {"a": 1, "b": 2, "c": 30}.items():
+        trouble = Trouble(node=NodeId(node), at=now - timedelta(hours=ago), why=f"no camera at {node}", strikes=3)
+        await store.commit(Put(keys.trouble("room", "1", trouble.node), codec.encode(trouble)))
+    first, second = (await operations.why(store, "room/1")).reasons
+    assert first.startswith("node a gave it back at ")
+    assert first.endswith("time 3 in a row: no camera at a")
+    assert second.startswith("node b")
 
 
 async def test_why_nobody_has_placed_a_resource(store: Store) -> None:

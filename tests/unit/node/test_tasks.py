@@ -15,7 +15,8 @@ from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.kit.instant import Instant
 from rota.node import pipes
-from rota.node.pipes import Brief, Channel, Finish, Message, Order, Pipe, StartTask, TaskEnded, TaskStarted
+from rota.node.journal import Tell
+from rota.node.pipes import Brief, Channel, Finish, Message, Order, Pipe, StartTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.tasks import Tasks
 from rota.node.workers import Worker
 
@@ -61,14 +62,15 @@ class FakeCrew:
         return worker
 
 
-def tasks_of(crew: FakeCrew, clock: Any = SYSTEM, policy: RestartPolicy | None = None) -> Tasks:
+def tasks_of(crew: FakeCrew, clock: Any = SYSTEM, tell: Tell = lambda *_, **__: None) -> Tasks:
     return Tasks(
         crew,  # type: ignore[arg-type]
         clock,
-        policy or RestartPolicy(),
+        RestartPolicy(),
         timedelta(seconds=10),
         lambda: None,
         lambda task, epoch: None,
+        tell,
     )
 
 
@@ -115,7 +117,10 @@ class Story:
 
     def __init__(self) -> None:
         self.crew, self.clock = FakeCrew(alone=("room",)), FakeClock()
-        self.tasks = tasks_of(self.crew, self.clock)
+        self.events: list[tuple[str, str, dict[str, Any]]] = []
+        self.tasks = tasks_of(
+            self.crew, self.clock, lambda kind, subject, **fields: self.events.append((kind, subject, fields))
+        )
         self.order = order(1)
         self.number = 0
 
@@ -265,3 +270,25 @@ async def test_what_may_run_now_does_not_wait_for_what_failed(change: Callable[[
     assert not story.waits
     story.fail()
     assert not story.why, "it begins anew"
+
+
+async def test_a_task_that_is_given_back_is_an_event_less_often_the_longer_it_fails() -> None:
+    story = failed_until_given_back()
+    for _ in range(7):
+        story.place()
+        story.fail()
+    assert [fields["falls"] for _, _, fields in story.events] == [5, 6, 8, 12]
+    assert story.events[0] == (
+        "task.given_back",
+        "room/1#0",
+        {"epoch": 7, "falls": 5, "why": "it ends again and again: ConnectionError: no camera"},
+    )
+
+
+async def test_a_silent_task_that_is_given_back_is_an_event() -> None:
+    story = Story()
+    story.tasks.want([story.order])
+    story.life(TaskStarted("room/1#0", 7), TaskSilent("room/1#0", 7, "no sign of life for 31 s"))
+    assert [(kind, fields["why"]) for kind, _, fields in story.events] == [
+        ("task.given_back", "no sign of life for 31 s")
+    ]
