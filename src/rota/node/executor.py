@@ -11,8 +11,10 @@ Executors ask sources for their lists, too; those come back over the channel, fo
 """
 
 import asyncio
+import contextlib
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -50,26 +52,40 @@ def be_executor(app: App, brief: Brief, sock: socket.socket, extras: Sequence[in
     """Run attempts until there are to be no more, or until the agent is gone."""
     halt = Halt()
     desk = _Desk(app, brief.mark, extras[OUTPUT], Pipe(sock), halt)
-    is_waiting = False
+    inbox = Inbox(socket.socket(fileno=extras[ORDERS]), halt)
+    signal.signal(signal.SIGTERM, inbox.asked)
+    desk.pipe.send(Registered())
+    while order := inbox.next():
+        desk.run(_order(order))
 
-    def asked(*_: object) -> None:
-        halt.ask()
-        if is_waiting:
+
+class Inbox:
+    """Where the orders of an executor come from, until it is asked to end."""
+
+    def __init__(self, sock: socket.socket, halt: Halt) -> None:
+        self._sock, self._halt = sock, halt
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._is_waiting = False
+
+    def asked(self, *_: object) -> None:
+        """The handler of the signal that asks for the end: stop what runs, or stop waiting."""
+        self._halt.ask()
+        if self._is_waiting:
             raise _Leave
 
-    signal.signal(signal.SIGTERM, asked)
-    desk.pipe.send(Registered())
-    orders = socket.socket(fileno=extras[ORDERS])
-    try:
-        while not halt.stopping:
-            is_waiting = True
-            order = orders.recv(LONGEST_ORDER)
-            is_waiting = False
-            if not order:
-                return
-            desk.run(_order(order))
-    except _Leave:
-        return
+    def next(self) -> bytes:
+        """The next order; nothing if there will be none: the agent is gone, or has asked for the end."""
+        try:
+            while not self._halt.stopping:
+                self._is_waiting = True
+                self._poll.poll()  # an order stays in the socket while the signal may end the wait
+                self._is_waiting = False
+                with contextlib.suppress(BlockingIOError):  # the agent took it back meanwhile
+                    return self._sock.recv(LONGEST_ORDER, socket.MSG_DONTWAIT)
+        except _Leave:
+            self._is_waiting = False
+        return b""
 
 
 def be_run(app: App, brief: Brief, extras: Sequence[int]) -> None:
