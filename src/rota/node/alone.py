@@ -145,7 +145,7 @@ class AloneSync:
     def __init__(self, app: App, brief: Brief, order: Order, leash: Leash) -> None:
         self._app, self._brief, self._order, self._leash = app, brief, order, leash
         self._stopping = Stopping()
-        self._may_begin = threading.Event()
+        self._may_begin = False
         self._life: Life | None = None
 
     def run(self, pipe: Pipe) -> None:
@@ -174,7 +174,7 @@ class AloneSync:
 
     def _wait_for_deadline(self, pipe: Pipe) -> None:
         """Read until the agent has said how long we may act, or that we need not."""
-        while not self._stopping and not self._may_begin.is_set():
+        while not self._stopping and not self._may_begin:
             self._take(pipe, pipe.receive())
 
     def _listen(self, pipe: Pipe) -> None:
@@ -186,7 +186,7 @@ class AloneSync:
         match message:
             case Deadline() if self._order.is_exclusive:
                 self._leash.extend(message)
-                self._may_begin.set()
+                self._may_begin = True
             case EmitTo():
                 self._aside.connect(socket.socket(fileno=pipe.fds.popleft()))
             case None | StopTask() | Finish():
@@ -194,8 +194,8 @@ class AloneSync:
         return message is not None
 
     def _stop(self) -> None:
+        """Ask the task to stop; the handler of a signal may do so, between any two steps of this thread."""
         self._stopping.set()
-        self._may_begin.set()
 
     def _look(self, pipe: Pipe) -> None:
         while not self._stopping.wait(LOOK):

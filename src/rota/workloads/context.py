@@ -11,6 +11,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import repeat
@@ -40,19 +41,18 @@ LARGEST_NAME = 16 * 1024
 class Stopping:
     """Was this work asked to stop? For code that is not async; async code is cancelled."""
 
-    _lock = threading.RLock()  # one for all: it is held for a moment; a signal's handler may come in between
+    # A lock that opens when it is asked. Neither `Event` nor `Condition` will do: they hold a lock of their own for
+    # moments in which the handler of a signal may come, and that would wait for the very code that it interrupted.
 
     def __init__(self) -> None:
         self._is_set = False
-        self._event: threading.Event | None = None
-        """Made when somebody waits: thousands of async tasks never do."""
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     def set(self) -> None:
-        """Ask it to stop."""
-        with self._lock:
-            self._is_set = True
-            if self._event is not None:
-                self._event.set()
+        """Ask it to stop. May be called by the handler of a signal."""
+        self._is_set = True
+        self._open()
 
     def is_set(self) -> bool:
         """Was it asked?"""
@@ -64,12 +64,17 @@ class Stopping:
     def wait(self, timeout: float | str | timedelta | None = None) -> bool:
         """Wait until it is asked to stop, or for `timeout` ("30s", a timedelta, seconds); was it asked?"""
         _check_no_loop()
-        with self._lock:
-            if self._event is None:
-                self._event = threading.Event()
-                if self._is_set:
-                    self._event.set()
-        return self._event.wait(seconds(timeout))
+        limit = seconds(timeout)
+        try:
+            self._gate.acquire(timeout=-1 if limit is None else min(max(0.0, limit), threading.TIMEOUT_MAX))
+        finally:
+            if self._is_set:
+                self._open()  # for the others who wait
+        return self._is_set
+
+    def _open(self) -> None:
+        with suppress(RuntimeError):  # it is open already
+            self._gate.release()
 
 
 @types.coroutine
