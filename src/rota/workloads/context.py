@@ -7,6 +7,7 @@ another thread, and `call` carries a coroutine there and brings the answer back.
 Nothing here starts a thread or a loop, or knows where messages go.
 """
 
+import math
 import sys
 import threading
 import types
@@ -519,9 +520,27 @@ def _state(task: str, state: object) -> dict[str, Any]:
     if not isinstance(state, Mapping):
         raise Invalid(f"task {task}: save takes a dict, not {_shown(state)}")
     try:
-        return msgspec.json.decode(_JSON.encode(dict(state)), type=dict[str, Any])
+        data = _JSON.encode(dict(state))
+        plain = msgspec.json.decode(data, type=dict[str, Any])
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise Invalid(f"task {task}: JSON cannot hold what it saves ({error}); save plain data") from None
+    if b"null" in data and (found := _not_finite(msgspec.to_builtins(dict(state), str_keys=True))):
+        raise Invalid(f"task {task}: {found}, which JSON does not have; save None or a str in its place")
+    return plain
+
+
+def _not_finite(value: object, where: str = "") -> str:
+    """Where in plain data a number is nan or infinite, of which JSON would make null; nothing if none is."""
+    match value:
+        case float() if not math.isfinite(value):
+            return f"{where} is {value}"
+        case dict():
+            inside = ((f"{where}.{name}" if where else str(name), each) for name, each in value.items())
+        case list() | tuple():
+            inside = ((f"{where}[{number}]", each) for number, each in enumerate(value))
+        case _:
+            return ""
+    return next(filter(None, (_not_finite(each, place) for place, each in inside)), "")
 
 
 def _shown(value: object) -> str:

@@ -292,3 +292,25 @@ def test_records_are_made_of_what_was_read_when_somebody_looks():
     assert list(records) == whole
     assert (len(records), records[1], list(records[1:])) == (3, whole[1], whole[1:])
     assert Batch("clicks", records).values == records.values == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"x": float("nan")},
+        {"x": [1.0, {"y": float("inf")}]},
+        {"x": (None, -float("inf"))},
+    ],
+)
+async def test_a_number_that_json_does_not_have_is_not_saved_as_nothing(state):
+    door = Door()
+    task = Task(**given(), door=door)
+    with pytest.raises(Invalid, match=r"x.*(nan|inf), which JSON does not have; save None"):
+        await task.save(state)
+    assert door.saved == []
+
+
+async def test_nothing_is_saved_as_nothing():
+    door = Door()
+    await Task(**given(), door=door).save({"x": None, "text": "null", "y": 1e308})
+    assert door.saved == [{"x": None, "text": "null", "y": 1e308}]
