@@ -82,6 +82,10 @@ class Connection(asyncio.Protocol):
         self._listeners: dict[int, Listener] = {}
         self._answers: dict[int, asyncio.Future[Told]] = {}
         self._returning: dict[int, Return] = {}
+        self._closing: set[int] = set()
+        """Channels that we are closing."""
+        self._crossed: set[int] = set()
+        """Channels that both sides closed at once: the server may still answer our close."""
         self._is_paused = False
         self._has_heard = self._has_said = True
         self._silent_ticks = 0
@@ -115,6 +119,7 @@ class Connection(asyncio.Protocol):
     async def open_channel(self, number: int, listener: Listener) -> None:
         """Open a channel that confirms, and see to the exchange."""
         await self._ask(number, methods.open_channel(number), methods.ChannelOpened)
+        self._crossed.discard(number)
         settings = self._settings
         if settings.exchange:
             is_passive = not settings.is_declared or settings.exchange.startswith("amq.")
@@ -126,7 +131,11 @@ class Connection(asyncio.Protocol):
 
     async def close_channel(self, number: int, why: str) -> None:
         """End a channel; what the server had to say on it has been said when this returns."""
-        await self._ask(number, methods.close_channel(number, why), methods.ChannelCloseOk)
+        self._closing.add(number)
+        try:
+            await self._ask(number, methods.close_channel(number, why), methods.ChannelCloseOk)
+        finally:
+            self._closing.discard(number)
         self._forget(number)
 
     async def close(self) -> None:
@@ -198,7 +207,11 @@ class Connection(asyncio.Protocol):
             case methods.ChannelClosed():
                 self.send(methods.channel_close_ok(number))
                 self._forget(number)
-                self._refuse_answer(number, translate(self._settings.shown, told.code, told.text))
+                if number in self._closing:
+                    self._crossed.add(number)
+                    self._answer(number, methods.ChannelCloseOk())
+                else:
+                    self._refuse_answer(number, translate(self._settings.shown, told.code, told.text))
                 listener.closed(told.code, told.text)
             case _:
                 self._off_channel(number, told)
@@ -219,11 +232,16 @@ class Connection(asyncio.Protocol):
                 self._news.may_send_changed()
             case Ack() | Nack() | Return():
                 raise Garbled(f"the server said {type(told).__name__} on channel {number}, which is not open")
+            case methods.ChannelCloseOk() if number in self._crossed:
+                self._crossed.discard(number)
             case _:
-                answer = self._answers.get(number)
-                if answer is None or answer.done():
-                    raise Garbled(f"the server said {type(told).__name__}, which answers nothing")
-                answer.set_result(told)
+                self._answer(number, told)
+
+    def _answer(self, number: int, told: Told) -> None:
+        answer = self._answers.get(number)
+        if answer is None or answer.done():
+            raise Garbled(f"the server said {type(told).__name__}, which answers nothing")
+        answer.set_result(told)
 
     def _refuse_answer(self, number: int, error: RotaError) -> None:
         answer = self._answers.get(number)

@@ -1,8 +1,9 @@
 """What becomes of a connection to something that is not the RabbitMQ we hoped for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pika
 import pytest
@@ -10,6 +11,9 @@ from pika import spec
 
 from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.sinks import open_sink
+from rota.sinks import url as urls
+from rota.sinks.amqp import settings
+from rota.sinks.amqp.connection import Connection
 from tests.kit.sinks import Told
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -39,8 +43,38 @@ async def opening(talk: Talk) -> RotaError:
     return error.value
 
 
-def says(*methods: object) -> bytes:
-    return b"".join(pika.frame.Method(0, method).marshal() for method in methods)
+def says(*methods: object, channel: int = 0) -> bytes:
+    return b"".join(pika.frame.Method(channel, method).marshal() for method in methods)
+
+
+class Deaf:
+    """A transport, a listener and an owner who take note of nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+async def connected() -> Connection:
+    """A connection that hears what the test feeds it."""
+    connection = Connection(settings.read(urls.parse("amqp://127.0.0.1?timeout=30s")), Deaf())
+    connection.connection_made(cast(asyncio.Transport, Deaf()))
+    return connection
+
+
+async def answered(connection: Connection, asking: Coroutine[None, None, None], *answers: bytes) -> None:
+    """Return when what was asked has these answers."""
+    asked = asyncio.create_task(asking)
+    for answer in answers:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        connection.data_received(answer)
+    await asyncio.wait_for(asked, 30)
+
+
+OPENED = [
+    says(method, channel=1) for method in (spec.Channel.OpenOk(), spec.Exchange.DeclareOk(), spec.Confirm.SelectOk())
+]
+CLOSED = spec.Channel.Close(404, "NOT_FOUND - no exchange", 0, 0)
 
 
 async def test_a_web_server_is_no_rabbitmq() -> None:
@@ -70,6 +104,24 @@ async def test_a_server_without_passwords_is_invalid() -> None:
     error = await opening(talk)
     assert isinstance(error, Invalid)
     assert "enable its mechanism PLAIN" in str(error)
+
+
+@pytest.mark.parametrize("answers_ours_too", [True, False])
+async def test_a_channel_that_both_sides_close_at_once_takes_no_other_channel_along(answers_ours_too: bool) -> None:
+    connection = await connected()
+    await answered(connection, connection.open_channel(1, Deaf()), *OPENED)
+    await answered(connection, connection.close_channel(1, "a message was not taken"), says(CLOSED, channel=1))
+    if answers_ours_too:
+        connection.data_received(says(spec.Channel.CloseOk(), channel=1))
+    await answered(connection, connection.open_channel(1, Deaf()), *OPENED)
+    await answered(connection, connection.close_channel(1, "once more"), says(spec.Channel.CloseOk(), channel=1))
+    assert not connection.lost.done()
+
+
+async def test_a_close_ok_that_nobody_asked_for_is_garbage() -> None:
+    connection = await connected()
+    connection.data_received(says(spec.Channel.CloseOk(), channel=1))
+    assert "ChannelCloseOk, which answers nothing" in str(connection.lost.result())
 
 
 async def test_a_server_with_too_few_channels_is_invalid() -> None:
