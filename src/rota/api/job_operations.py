@@ -35,7 +35,7 @@ from rota.decide.jobs.preview import preview
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
-from rota.model.job import JobCursor, JobRecord, Origin, RunRecord, RunState, job_of
+from rota.model.job import JobCursor, JobRecord, Origin, Outcome, RunRecord, RunState, job_of
 from rota.store.follow import follow
 from rota.store.logs.port import CHUNK, Logs
 from rota.store.port import Entry, Store
@@ -53,6 +53,9 @@ MOST_LOOKED_AT = 2000
 
 POLL = 0.5
 """Seconds between looks at a log that grows."""
+
+LINGER = 3.0
+"""Seconds for which the last output of an attempt that is over is waited for."""
 
 LIVING = "living:"
 """How a token begins that goes on among the runs that are not over; no job's name has a colon."""
@@ -334,9 +337,10 @@ async def follow_log(
         if part.is_whole:
             return
         # What was under way when the run ended arrives within a second or two, unless its node was killed then.
-        if (await _run(store, run)).is_over:
+        record = await _run(store, run)
+        if record.is_over or attempt != record.attempt:
             quiet += 1
-            if quiet > 3 / POLL:
+            if quiet > LINGER / POLL:
                 return
         await asyncio.sleep(POLL)
 
@@ -506,10 +510,12 @@ def _attempt(run: RunRecord, attempt: int | None) -> int:
 
 
 def _log_bytes(run: RunRecord, attempt: int) -> int | None:
-    """How much an attempt that is over has put out; None if it is not over, or nobody knows."""
+    """How much of an attempt that is over its node kept; None if it is not over, or its node was lost."""
     if run.is_over and attempt == run.attempt:
-        return run.outcome.log_bytes if run.outcome else 0
-    return next((each.outcome.log_bytes for each in run.earlier if each.attempt == attempt), None)
+        outcome = run.outcome or Outcome(state=run.state)
+    else:
+        outcome = next((each.outcome for each in run.earlier if each.attempt == attempt), Outcome(state=RunState.LOST))
+    return None if outcome.state is RunState.LOST else outcome.log_bytes
 
 
 def check_payload(payload: object) -> None:

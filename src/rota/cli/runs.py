@@ -157,9 +157,13 @@ def logs(run: str, follow: bool, attempt: int | None, place: str | None, store: 
                 offset = part.next
                 if not part.data:
                     return
+        end = 0
         async with aclosing(operations.follow_log(open, kept, run, attempt=attempt)) as parts:
             async for part in parts:
                 _print(part.data)
+                end = part.next
+        if not (await operations.read_log(open, kept, run, attempt=attempt, offset=end)).is_whole:
+            click.echo("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
 
     _on_logs(store, place, show)
 

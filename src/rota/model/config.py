@@ -273,7 +273,7 @@ class JobsConfig(Section):
     """At most this many runs that are over are kept of each job; the oldest go first."""
 
     log_bytes: Size = Size(10 * 2**20)
-    """How much of an attempt's output is kept: half from its beginning, half from its end."""
+    """How much of an attempt's output is kept: half from its beginning, half from its end; glimpses add a quarter."""
 
     kept_bytes: Size = Size(4 * 2**30)
     """How much output is kept of all runs together; the output of the oldest goes first. Looked at each minute."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
+from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.node.output import CHUNK, Bounded
 from rota.store.logs.port import LogChunk, Logs
@@ -51,8 +52,8 @@ class RunLog(Bounded):
 class RunLogs:
     """The logs of a node's attempts."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, clock: Clock = SYSTEM) -> None:
+        self._most, self._clock = most, clock
         self._live: dict[LogKey, RunLog] = {}
         self.is_running: Callable[[LogKey], bool] = lambda key: False
         """Does an attempt run here? It may have said nothing yet."""
@@ -137,6 +138,7 @@ class RunLogs:
 
     def _unwritten(self) -> Iterator[LogChunk]:
         for live in list(self._live.values()):
+            live.glimpse(self._clock.monotonic())
             pieces = live.sealed()
             if live.is_closed and not pieces:  # all was written down before anybody knew that it was all
                 pieces = [(live.size, b"")]

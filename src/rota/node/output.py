@@ -28,6 +28,12 @@ LONGEST_ERROR = 2000
 CHUNK = 64 * 1024
 """Bytes of a log that are kept as one piece, at most."""
 
+GLIMPSES = 640
+"""How many glimpses of full size the part of the bound is for that they have."""
+
+OFTEN = 64
+"""The next glimpse comes when the time since the beginning was full has grown by this part of it."""
+
 _LENGTH = struct.Struct(">H")
 
 
@@ -108,6 +114,9 @@ class Bounded:
     `feed` takes output in. What is to be kept comes to stand in `pieces`, at places that fit on to each other, and
     stays there until somebody has written it down (`written`). When the beginning is full, a line says so; the end is
     held back, always the newest of it, and comes with `close`, behind a line that says how much is left out.
+
+    Until then whoever follows sees glimpses: now and then `glimpse` keeps the newest lines. They come less often the
+    longer it lasts, so that a quarter of the bound is enough for a week.
     """
 
     def __init__(self, most: int) -> None:
@@ -122,6 +131,12 @@ class Bounded:
         self._left_out = 0
         self._most = most
         self._open = bytearray()
+        self._glimpses_left = most // 4
+        self._beyond = self._glimpsed = 0
+        """Bytes that came behind the beginning, and how many of them had come at the last glimpse."""
+
+        self._full_since: float | None = None
+        self._glimpsed_at = 0.0
 
     def feed(self, data: bytes) -> None:
         """Take output in."""
@@ -131,13 +146,44 @@ class Bounded:
             self._head_left -= len(head)
             data = data[len(head) :]
             if self._head_left == 0:
-                full = f"the log has more than {self._most} bytes; its end follows when it is over"
+                full = f"the log has more than {self._most} bytes; glimpses follow, and its end when it is over"
                 self._keep(f"\n[rota: {full}]\n".encode())
         if data:
+            self._beyond += len(data)
             self._tail.append(data)
             self._tail_room -= len(data)
             while self._tail_room < 0:
                 self._drop()
+
+    def glimpse(self, now: float) -> None:
+        """Keep the newest lines, if the beginning is full and the last glimpse is some time ago; `now` in seconds."""
+        fresh = self._beyond - self._glimpsed
+        if self.is_closed or not fresh:
+            return
+        if self._full_since is None:
+            self._full_since = now
+        elif now - self._glimpsed_at < (now - self._full_since) / OFTEN:
+            return
+        newest = self._newest(min(fresh, self._most // 4 // GLIMPSES))
+        begin = newest.find(b"\n") + 1 if len(newest) < fresh else 0
+        end = newest.rfind(b"\n") + 1
+        lines, rest = (newest[begin:end], len(newest) - end) if end > begin else (newest + b"\n", 0)
+        skipped = self._beyond - rest - len(lines) - self._glimpsed
+        text = f"[rota: {skipped} bytes later]\n".encode() + lines if skipped > 0 else lines
+        if newest and len(text) <= self._glimpses_left:
+            self._glimpses_left -= len(text)
+            self._glimpsed, self._glimpsed_at = self._beyond - rest, now
+            self._keep(text)
+
+    def _newest(self, most: int) -> bytes:
+        """The last bytes that came."""
+        found = list[bytes]()
+        for data in reversed(self._tail):
+            if most <= 0:
+                break
+            found.append(data[-most:])
+            most -= len(found[-1])
+        return b"".join(reversed(found))
 
     def close(self) -> None:
         """There is no more."""

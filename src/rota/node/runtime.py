@@ -84,7 +84,7 @@ class Runtime:
         self.saves = Saves()
         self.crew.witnesses.append(self.saves)
         self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest, tell)
-        self.logs = RunLogs(jobs.log_bytes)
+        self.logs = RunLogs(jobs.log_bytes, clock)
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.lending = Lending()
         self.crew.witnesses.append(self.lending)

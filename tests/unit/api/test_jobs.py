@@ -20,9 +20,10 @@ from rota.api.metrics import Figures, registry
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
 from rota.control.jobs import verbs
+from rota.decide.jobs.outcome import bind, lose
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
-from rota.model.ids import NodeId, Revision
+from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import Cause, Origin, Outcome, RunRecord, RunState, Try, WantedJob, run_id
 from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
@@ -392,6 +393,28 @@ async def test_output_that_grows_is_followed(store: Store, logs: Logs, monkeypat
         assert not coming.done()
         await logs.append([LogChunk(run, 1, 4, b"two\n", True)])
         assert (await coming).data == b"two\n"
+
+
+async def test_output_of_a_lost_attempt_is_never_called_whole(
+    store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_operations, "LINGER", 0.0)
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    entry = await store.get(keys.live_run(run))
+    assert entry is not None
+    bound = bind(codec.decode(RunRecord, entry.value), NodeId("n"), SessionId("s"), NOON)
+    for again in (replace(bound, lost_left=1), replace(bound, lost_left=-1)):
+        lost = lose(again, Revision(5), NOON)
+        await store.commit(
+            *((Delete(entry.key), Put(keys.run(run), codec.encode(lost))) if lost.is_over else
+              (Put(entry.key, codec.encode(lost)),))
+        )  # fmt: skip
+        await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+        part = await job_operations.read_log(store, logs, run, attempt=1)
+        assert (part.data, part.is_whole) == (b"one\n", False)
+        told = [each.data async for each in job_operations.follow_log(store, logs, run, attempt=1)]
+        assert told == [b"one\n"], "and who follows is not kept waiting"
 
 
 # Over HTTP

@@ -1,5 +1,6 @@
 """Output and answers in one pipe, and logs that are bounded."""
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -89,6 +90,45 @@ def test_of_a_longer_log_the_beginning_and_the_end_are_kept_and_the_rest_is_coun
     text = kept(log)
     assert text.startswith(before_the_end)
     assert text.endswith(b"[rota: 99000 bytes are left out here]\n" + data[-500:])
+
+
+def test_who_follows_sees_glimpses_of_what_is_held_back() -> None:
+    log, line = Bounded(2**20), b"%09d\n"
+    number, now, seen = 0, 0.0, list[int]()
+    while now < 7 * 86400:
+        for _ in range(100):
+            log.feed(line % number * 10)
+            number += 1
+        before = log.size
+        log.glimpse(now)
+        if log.size > before and number > 60_000:
+            newest = kept(log).rstrip().rpartition(b"\n")[2]
+            assert int(newest) == number - 1
+            seen.append(int(now))
+        now += max(1.0, now / 100)
+    assert len(seen) > 100
+    assert max(later - earlier for earlier, later in pairwise(seen)) <= now / 20, "they come to the end"
+    assert kept(log).count(b" bytes later]\n") > 100
+    held = log.size
+    assert held <= 2**19 + 2**18 + 200
+    log.close()
+    assert log.size <= held + 2**19 + 200
+
+
+def test_a_log_within_its_bound_has_no_glimpses() -> None:
+    log = Bounded(1000)
+    log.feed(b"a\n" * 100)
+    log.glimpse(5.0)
+    log.close()
+    assert kept(log) == b"a\n" * 100
+
+
+def test_a_glimpse_of_what_has_no_lines_is_its_newest_bytes() -> None:
+    log = Bounded(2**20)
+    log.feed(b"." * 2**20)
+    log.feed(b"x" * 1000)
+    log.glimpse(1.0)
+    assert kept(log).endswith(b"bytes later]\n" + b"x" * 409 + b"\n")
 
 
 def test_the_end_takes_no_more_memory_than_it_may() -> None:
