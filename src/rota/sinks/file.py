@@ -5,7 +5,8 @@
     window=4096         how many messages may be under way
 
 Lines are synced to the disk before they are confirmed. A line that was torn by a power cut was never confirmed; it is
-cut off when the file is opened again. One process has the file: a lock keeps others out.
+cut off when the file is opened again. A file that was deleted is made anew. One process has the file: a lock keeps
+others out.
 """
 
 import fcntl
@@ -57,7 +58,9 @@ class FileWriter:
     def write(self, lines: Sequence[bytes]) -> None:
         if self._is_torn:
             os.ftruncate(self._file, self._size)
-        if self._size >= self._rotate:
+        if os.fstat(self._file).st_nlink == 0:  # it was deleted, and nobody would see what is written to it
+            self._open_again()
+        elif self._size >= self._rotate:
             self._begin_another()
         data = b"".join(lines)
         self._is_torn = True
@@ -73,20 +76,27 @@ class FileWriter:
     def _open(self) -> tuple[int, int]:
         """The file, ready to be appended to, and its size."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        size = _whole(file)
-        os.ftruncate(file, size)
-        fsync_folder(self._path.parent)
+        try:
+            size = _whole(file)
+            os.ftruncate(file, size)
+            fsync_folder(self._path.parent)
+        except BaseException:
+            os.close(file)
+            raise
         return file, size
 
     def _begin_another(self) -> None:
         if self._path.exists():  # else the last try to begin another one failed halfway
             os.rename(self._path, self._numbered(max(self._full(), default=0) + 1))
-        file, size = self._open()
-        os.close(self._file)
-        self._file, self._size = file, size
+        self._open_again()
         if self._keep:
             for old in sorted(self._full())[: -self._keep]:
                 self._numbered(old).unlink(missing_ok=True)
+
+    def _open_again(self) -> None:
+        file, size = self._open()
+        os.close(self._file)
+        self._file, self._size = file, size
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number:06}")

@@ -56,6 +56,17 @@ async def test_a_full_file_gets_a_number_and_another_is_begun(path: Path) -> Non
     assert numbers(one for file in [*full, path] for one in read_lines(file)) == list(range(10))
 
 
+async def test_what_is_confirmed_after_the_file_was_deleted_is_in_a_new_one(path: Path, told: Told) -> None:
+    async with open_sink(f"file://{path}", told) as sink:
+        await sink.publish([message(1)])
+        await sink.flush()
+        path.unlink()
+        await sink.publish([message(2)])
+        await sink.flush()
+    assert numbers(told.confirmed_ones) == [1, 2]
+    assert numbers(read_lines(path)) == [2]
+
+
 async def test_only_so_many_full_files_are_kept(path: Path) -> None:
     await write(path, 20, options="?rotate=1&keep=2")
     assert [one.name[-6:] for one in sorted(path.parent.glob("messages.jsonl.0*"))] == ["000018", "000019"]
