@@ -20,6 +20,9 @@ from rota.model.stream import Group, Phase, TaskState
 IDENTITY = 15
 """Hexadecimal digits of a group's id."""
 
+MOST_PARTITIONS = 90
+"""Of a group: a publish moves the offsets of all of them in one commit, and a commit takes a hundred writes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Aims:
@@ -95,11 +98,16 @@ def plan(
 
 
 def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ...]]:
-    """Which group reads which partitions; groups without any are left out."""
-    found: dict[int, list[int]] = {}
+    """Which group reads which partitions; groups without any are left out, and those with too many are divided."""
+    shares: dict[int, list[int]] = {}
     for partition in sorted(partitions):
-        found.setdefault(partition % tasks, []).append(partition)
-    return {number: tuple(each) for number, each in sorted(found.items())}
+        shares.setdefault(partition % tasks, []).append(partition)
+    found = {
+        number + tasks * part: tuple(each[part * MOST_PARTITIONS : (part + 1) * MOST_PARTITIONS])
+        for number, each in shares.items()
+        for part in range(-(-len(each) // MOST_PARTITIONS))
+    }
+    return dict(sorted(found.items()))
 
 
 def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: datetime) -> dict[str, str]:

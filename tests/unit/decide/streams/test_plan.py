@@ -10,6 +10,7 @@ from rota.decide.streams.group import Member, reading_since
 from rota.decide.streams.plan import Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
+from rota.store.rules import MAX_WRITES
 from tests.unit.decide.streams.small_fleet import NOON, TUNING, SmallFleet
 
 
@@ -47,6 +48,16 @@ AIMS = Aims(stream="s", spec="1", tasks=2, partitions=range(4), tuning=TUNING)
 def test_partitions_go_to_groups_by_number() -> None:
     assert numbered(range(5), 2) == {0: (0, 2, 4), 1: (1, 3)}
     assert numbered([7], 3) == {1: (7,)}
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7])
+def test_no_group_has_more_partitions_than_one_commit_can_publish(tasks: int) -> None:
+    found = numbered(range(0, 1000, 2), tasks)
+    assert max(map(len, found.values())) + 1 < MAX_WRITES
+    assert sorted(partition for each in found.values() for partition in each) == list(range(0, 1000, 2))
+    assert all(partition % tasks == number % tasks for number, each in found.items() for partition in each)
+    more = numbered(range(0, 1010, 2), tasks)
+    assert sum(more.get(number) != each for number, each in found.items()) <= tasks, "the others stay as they are"
 
 
 def test_a_stream_begins_at_its_committed_offsets() -> None:
