@@ -89,6 +89,11 @@ async def test_law_1_a_partition_begins_once(committer: Committer) -> None:
     assert await committer.committed() == {0: 5, 1: 7, 2: 3}
 
 
+async def test_law_1_many_partitions_begin_together(committer: Committer) -> None:
+    assert await committer.begin(dict.fromkeys(range(250), 3)) == dict.fromkeys(range(250), 3)
+    assert await committer.committed() == dict.fromkeys(range(250), 3)
+
+
 async def test_law_1_of_concurrent_ones_one_wins(shared: CommitterHarness, store: Store) -> None:
     async with AsyncExitStack() as stack:
         several = [await stack.enter_async_context(open_committer(shared.url(), STREAM, store)) for _ in range(4)]

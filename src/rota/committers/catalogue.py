@@ -8,7 +8,8 @@ one.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
@@ -19,6 +20,8 @@ from rota.model.stream import MoveRecord, origin
 from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
 
 PAGE = 500
+TOGETHER = 100
+"""Partitions that begin in one commit."""
 
 
 class Catalogue:
@@ -28,23 +31,42 @@ class Catalogue:
         self._store, self._stream, self._output = store, stream, origin(stream)
 
     async def begin(self, offsets: Offsets) -> dict[int, int]:
-        """The committed offsets, after partitions without one were given that of `offsets`."""
+        """The committed offsets, after partitions without one were given that of `offsets`.
+
+        Where they are the first ones and too many for one commit, none has begun before all have: those that are
+        left, if the leader dies on the way, must not seem to have come later.
+        """
         while True:
             found = await self._entries()
             missing = sorted(set(offsets) - set(found))
-            if not missing:
+            if not missing and (unfinished := _unfinished(found)):
+                await self._finish(unfinished)
+            elif not missing:
                 return {partition: _offset(entry) for partition, entry in found.items()}
-            fresh = [keys.stream_offset(self._stream, partition) for partition in missing[:100]]
-            values = [codec.encode(CommittedOffset(offset=offsets[partition])) for partition in missing[:100]]
-            try:
-                puts = [Put(key, value) for key, value in zip(fresh, values, strict=True)]
-                await self._store.commit(*puts, expect=[Absent(key) for key in fresh])
-            except Conflict:
-                continue  # somebody else began them
+            else:
+                together = len(missing) if len(missing) > TOGETHER and not found else 0
+                await self._begin({each: offsets[each] for each in missing[:TOGETHER]}, together)
+
+    async def _begin(self, offsets: Offsets, together: int) -> None:
+        values = {
+            keys.stream_offset(self._stream, partition): CommittedOffset(offset=offset, together=together)
+            for partition, offset in offsets.items()
+        }
+        puts = [Put(key, codec.encode(value)) for key, value in values.items()]
+        with suppress(Conflict):  # somebody else began them
+            await self._store.commit(*puts, expect=[Absent(key) for key in values])
+
+    async def _finish(self, unfinished: Sequence[Entry]) -> None:
+        """Forget how many there were to be: some of them are gone."""
+        some = unfinished[:TOGETHER]
+        puts = [Put(entry.key, codec.encode(CommittedOffset(offset=_offset(entry)))) for entry in some]
+        with suppress(Conflict):
+            await self._store.commit(*puts, expect=[At(entry.key, entry.modified) for entry in some])
 
     async def committed(self) -> dict[int, int]:
-        """Partition → up to where it is in the output."""
-        return {partition: _offset(entry) for partition, entry in (await self._entries()).items()}
+        """Partition → up to where it is in the output; nothing while a beginning is unfinished."""
+        found = await self._entries()
+        return {} if _unfinished(found) else {partition: _offset(entry) for partition, entry in found.items()}
 
     async def moves(self) -> Moves:
         """Who has set offsets by hand."""
@@ -134,6 +156,12 @@ def moved(stream: str, partition: int, at: int | None) -> Conflict:
 def _put(stream: str, each: Range, manifest: str) -> Put:
     committed = CommittedOffset(offset=each.end, manifest=manifest)
     return Put(keys.stream_offset(stream, each.partition), codec.encode(committed))
+
+
+def _unfinished(found: Mapping[int, Entry]) -> list[Entry]:
+    """What has begun together with partitions that are not there yet."""
+    records = [(entry, codec.decode(CommittedOffset, entry.value)) for entry in found.values()]
+    return [entry for entry, record in records if record.together > len(found)]
 
 
 def _offset(entry: Entry) -> int:

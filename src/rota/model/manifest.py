@@ -59,3 +59,6 @@ class CommittedOffset:
     offset: int
     manifest: str | None = None
     """The publish that brought it here; None: the stream began here, or somebody set it."""
+
+    together: int = 0
+    """How many partitions began with it, if too many for one commit: before all are there, none has begun."""
