@@ -1,0 +1,82 @@
+"""Keeping a lease: through failures, and not beyond what its holder knows."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from rota.kit import virtual
+from rota.model.errors import LeaseLost
+from rota.store import Put, Store, open_store
+from rota.store.keeper import Keeper
+from rota.store.port import Lease
+from tests.kit.virtual_trials import CLOCK
+
+TTL = timedelta(seconds=10)
+
+
+class OneWay:
+    """A store to which requests get through; answers only while it is whole."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_whole = True
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*arguments: Any) -> Any:
+            answer = await getattr(self._store, name)(*arguments)
+            if not self.is_whole:
+                await asyncio.Event().wait()
+            return answer
+
+        return call
+
+
+async def kept(way: OneWay, lease: Lease) -> None:
+    await Keeper(way, lease, CLOCK, jitter=lambda: 0.5).keep()  # type: ignore[arg-type]
+
+
+def test_a_holder_that_hears_no_answers_does_not_prolong_its_lease_again_and_again() -> None:
+    async def main() -> None:
+        async with open_store("memory://one-way", clock=CLOCK) as store:
+            lease, way = await store.grant(TTL), OneWay(store)
+            await store.commit(Put("/k", b"", lease.id))
+            keeping = asyncio.create_task(kept(way, lease))
+            await asyncio.sleep(30)
+            way.is_whole = False
+            await asyncio.sleep(TTL.total_seconds() * 4 / 3 + 1)
+            assert await store.get("/k") is None
+            keeping.cancel()
+
+    virtual.run(main())
+
+
+def test_a_holder_that_heard_no_answers_for_a_while_keeps_its_lease() -> None:
+    async def main() -> None:
+        async with open_store("memory://one-way", clock=CLOCK) as store:
+            lease, way = await store.grant(TTL), OneWay(store)
+            await store.commit(Put("/k", b"", lease.id))
+            keeping = asyncio.create_task(kept(way, lease))
+            for _ in range(20):
+                await asyncio.sleep(20)
+                way.is_whole = False
+                await asyncio.sleep(4)
+                way.is_whole = True
+            assert await store.get("/k")
+            assert not keeping.done()
+            keeping.cancel()
+
+    virtual.run(main())
+
+
+def test_a_lease_that_ended_meanwhile_is_lost() -> None:
+    async def main() -> None:
+        async with open_store("memory://one-way", clock=CLOCK) as store:
+            lease, way = await store.grant(TTL), OneWay(store)
+            keeping = asyncio.create_task(kept(way, lease))
+            way.is_whole = False
+            await asyncio.sleep(30)
+            way.is_whole = True
+            await asyncio.wait([keeping])
+            assert isinstance(keeping.exception(), LeaseLost)
+
+    virtual.run(main())
