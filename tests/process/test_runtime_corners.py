@@ -240,6 +240,20 @@ async def test_a_child_in_a_session_of_its_own_ends_with_the_node(tmp_path: Path
         assert is_gone(child)
 
 
+async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends_when_the_node_starts_again(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+        await dispatch(node, "r", "daemon")
+        child = await child_of(node)
+        node.kill()
+        assert not is_gone(child), "then there is nothing to try"
+        node.start()
+        await eventually(lambda: is_gone(child))
+        await node.ready()
+        assert "ending what an earlier life left behind" in node.complaint()
+
+
 async def test_hup_does_not_end_a_node_without_an_app(tmp_path: Path) -> None:
     with NodeUnderTest(tmp_path / "node", "--role", "supervise") as node:
         await node.ready()

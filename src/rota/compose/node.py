@@ -62,6 +62,7 @@ from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.fleet import keep_app_known, wait_to_belong
+from rota.node.leftovers import end_leftovers
 from rota.node.loaders import LoadError, Target
 from rota.node.manager import Condition, Manager, keep_told
 from rota.node.pipes import Order
@@ -158,6 +159,7 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
         kernel.raise_descriptor_limit()
+        end_leftovers(folder.home)
         await _Node(settings, folder, clock).run(stop)
 
 
@@ -186,7 +188,8 @@ class _Node:
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
-            target = Target(config.app, state.id, settings.log, confine.find(settings.runtime))
+            limits = confine.find(settings.runtime)
+            target = Target(config.app, state.id, settings.log, limits, folder.home)
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,

@@ -229,6 +229,25 @@ def kin_of(leader: int) -> list[Kin]:
     return [found[pid].kin for pid in kin]
 
 
+def processes_with(variable: str, value: str) -> list[Kin]:
+    """The processes that were started with this variable in their environment, without this one and its ancestors."""
+    wanted = f"{variable}={value}".encode()
+    found = {each.kin.pid: each for each in _all_processes()}
+    own, pid = set(), os.getpid()
+    while pid in found and pid not in own:
+        own.add(pid)
+        pid = found[pid].parent
+    return [each.kin for pid, each in found.items() if pid not in own and wanted in _environment(pid)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    """What a process was started with; empty if it is another user's."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 def still_there(kin: Iterable[Kin]) -> list[Kin]:
     """Those that have not ended."""
     return [each for each in kin if (now := _process(each.pid)) is not None and now.kin == each]

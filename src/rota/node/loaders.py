@@ -14,6 +14,7 @@ from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.confine import Confinement, cleaned
+from rota.node.leftovers import MARK
 from rota.node.pipes import (
     Brief,
     Channel,
@@ -63,6 +64,9 @@ class Target:
 
     confinement: Confinement = field(default_factory=Confinement)
     """What they may be and have."""
+
+    home: str = ""
+    """The home of the node's data folder, by which a later life of the node knows what they left behind."""
 
 
 class Loader:
@@ -197,7 +201,7 @@ def start_process(
             argv,
             stdin=subprocess.DEVNULL,
             pass_fds=fds,
-            env=cleaned(os.environ, target.confinement),
+            env={**cleaned(os.environ, target.confinement), MARK: target.home},
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )
