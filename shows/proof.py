@@ -64,13 +64,14 @@ def a_million_tasks() -> Iterator[Line]:
     scale = measure(NODES, TASKS, deaths=(1, 100))
     for cost in scale.costs:
         yield Line(scale.missing == 0, f"{scale.tasks:,} tasks on {scale.nodes:,} nodes: {cost.what}", figure(cost))
+    yield Line(scale.terms == 2, "no leader lost its lease to a plan", f"{scale.terms} terms for two leaders")
     yield Line(True, "what a node reads of its assignments", f"{scale.bytes_of_a_node:,} bytes")
 
 
 def figure(cost: Cost) -> str:
     """A cost in words."""
     return (
-        f"{cost.tasks:,} tasks placed; {cost.seconds:.1f} s of the fleet's time and {cost.leader:.1f} s of the "
+        f"{cost.tasks:,} tasks placed; {cost.seconds:.1f} s of the fleet's time, {cost.leader:.1f} s of the "
         f"leader's processor ({cost.per_task:.0f} µs a task); {cost.writes:,} writes in {cost.commits:,} commits, "
         f"{cost.bytes / 1e6:.0f} MB, {cost.writes_a_second:,.0f} writes/s"
     )

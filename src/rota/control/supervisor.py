@@ -1,9 +1,9 @@
 """The supervisor: keeps every resource covered, for as long as this node leads.
 
 A term begins with everything read at one revision; from there only commits are followed, nobody is polled. Whatever
-changes makes resources dirty; they are planned together, and the plan is written in commits of at most 100 writes, each
-resource whole: its assignments and its status in one commit, which expects the resource and its status as they were
-planned for. A conflict is no error: the world moved, and what it touched is planned again.
+changes makes resources dirty; those that lack tasks are planned together, and the plan is written in commits of at most
+100 writes, each resource whole: its assignments and its status in one commit, which expects the resource and its status
+as they were planned for. A conflict is no error: the world moved, and what it touched is planned again.
 
 A commit of unknown outcome may still arrive, however late. Before anything is planned by what it left behind, its
 statuses are written once more: then it can no longer be accepted, or it turns out that it was.
@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
-from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan
+from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan, portion
 from rota.control.rests import Rests
 from rota.control.term import Term
 from rota.control.view import FleetView, read_fleet
@@ -274,14 +274,16 @@ class Supervisor:
             dirty |= self._waiting | self._overdue()
         self._note_rests(dirty)
 
-        def work() -> Plan:
+        def work() -> tuple[set[str], Plan]:
             better = self._shifts(ramp) if is_due else {}
             dirty.update(view.retried())
-            return plan(view, dirty, self._how, now, evicted, better, ramp)
+            first = portion(view, dirty)
+            view.dirty |= dirty - first
+            return first, plan(view, first, self._how, now, evicted, better, ramp)
 
         is_small = len(dirty) + len(evicted) <= FEW and not view.has_retries
-        found = work() if is_small else await self._aside(work)
-        self._waiting = (self._waiting - dirty) | found.waiting
+        planned, found = work() if is_small else await self._aside(work)
+        self._waiting = (self._waiting - planned) | found.waiting
         self._ramp.spend(found.moved)
         for rule, why in found.failed.items():
             if (rule, why) not in self._failed:

@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
 from rota.control.moves import shifts
-from rota.control.plan import Change, How, Plan, Shift, plan
+from rota.control.plan import Change, How, Plan, Shift, plan, portion
 from rota.control.view import FleetView
 from rota.decide.placement import WEIGHTED
 from rota.model import codec, keys
@@ -308,3 +310,21 @@ def test_who_waits_for_a_partner_is_placed_when_it_comes() -> None:
     told.add("db", tags={"app": "db"})
     told.settle()
     assert told.nodes("room/web") == told.nodes("room/db")
+
+
+def test_of_very_many_those_that_lack_tasks_are_planned_first_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rota.control.plan.PORTION", 4)
+    told = Told(a=10)
+    ids = [str(number) for number in range(9)]
+    told.add(*ids)
+    told.settle()
+    told.add("new", "newer")
+    told.add("odd", kind="undeclared")
+    names = {f"room/{id}" for id in ids}
+    assert portion(told.view, {*names, "room/new", "room/newer", "undeclared/odd"}) == {"room/new", "room/newer"}
+    found = portion(told.view, names)
+    assert len(found) == 4
+    assert found < names
+    assert portion(told.view, {"room/1", "room/new"}) == {"room/1", "room/new"}
+    told.see(keys.node(NodeId("a")), None)
+    assert portion(told.view, names) == names
