@@ -6,7 +6,7 @@ are all there is: a new leader goes on from them, wherever the one before it sto
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -272,6 +272,9 @@ class Group:
     earliest: datetime | None = None
     latest: datetime | None = None
     """Records of other times are not taken."""
+
+    early: timedelta | None = None
+    """A record newer than `latest` is taken all the same unless it is newer than this after the moment of reading."""
 
     progress: int = 0
     progressed: datetime | None = None

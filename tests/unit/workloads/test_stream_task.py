@@ -260,12 +260,21 @@ async def test_a_task_whose_group_is_gone_ends(world: World) -> None:
 async def test_records_of_other_times_are_dropped_and_counted(world: World) -> None:
     world.grow(0, 2, time=NOON - timedelta(hours=2))
     world.grow(0, 3, time=NOON)
-    world.grow(0, 4, time=NOON + timedelta(hours=2))
+    world.grow(0, 4, time=SYSTEM.wall() + timedelta(days=2))
     world.grow(0, 1, value=None, time=NOON)
     await world.say(earliest=NOON - timedelta(hours=1), latest=NOON + timedelta(hours=1))
     await world.start()
     status = await world.until(TaskState.READING, p0=10)
     assert (status.rows, status.dropped) == (3, {"late": 2, "early": 4, "without a value": 1})
+
+
+async def test_records_that_came_while_nobody_read_the_group_are_not_early(world: World) -> None:
+    early = timedelta(seconds=5)
+    world.grow(0, 3, time=SYSTEM.wall())
+    await world.say(latest=NOON + early, early=early)  # made before a night without a node
+    await world.start()
+    status = await world.until(TaskState.READING, p0=3)
+    assert (status.rows, status.dropped) == (3, {})
 
 
 async def test_a_poison_record_is_put_aside(world: World) -> None:

@@ -242,7 +242,7 @@ class StreamTask:
         end = _first(progress.limit(partition), batch.next)
         records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
         dropped: Counter[str] = Counter()
-        shown = taken(partition, records, progress.group, dropped)
+        shown = taken(partition, records, progress.group, dropped, self._clock.wall())
         made = await self._transform.make(Batch(self._assigned.stream, shown, {partition: end}, batch.topic))
         agreed = progress.ends
         if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):

@@ -62,7 +62,7 @@ class StreamSpec:
 
     late: timedelta | None = None
     early: timedelta | None = None
-    """Records that are so much older than their group, or newer than its end, are not taken."""
+    """Records older than their group by `late`, or newer than its end and than now by `early`, are not taken."""
 
     late_start: datetime | None = None
     """Records from before this are not taken."""
