@@ -289,6 +289,9 @@ class Group:
     spec: str = ""
     """Digest of the declaration it goes by."""
 
+    identity: str | None = None
+    """The source that its offsets are about; None: the source has no identity, or an older Rota made the group."""
+
     why: str = ""
     """Why it is in this phase."""
 

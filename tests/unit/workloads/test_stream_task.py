@@ -317,6 +317,32 @@ async def test_records_that_are_gone_end_the_task_unless_the_stream_goes_on(worl
     assert (status.rows, status.dropped) == (6, {"vanished": 4})
 
 
+async def test_what_was_read_of_a_source_made_anew_is_not_published(world: World) -> None:
+    world.grow(0, 5)
+    await world.say(identity=world.topic.identity)
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    world.topic.make_anew(2)
+    world.grow(0, 9)
+    await world.until(TaskState.READING, p0=9)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 9, 1: 0},))
+    assert "the source was made anew" in await running
+    assert await world.output() == []
+
+
+async def test_what_was_read_of_a_source_that_was_deleted_is_published(world: World) -> None:
+    world.grow(0, 5)
+    await world.say(identity=world.topic.identity)
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    await world.until(TaskState.PAUSED)
+    world.topic.make_anew(0)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 5, 1: 0},))
+    assert await running == ""
+    assert await world.output() == records(0, 5)
+
+
 async def test_an_outage_of_the_source_is_told_and_passes(world: World) -> None:
     world.grow(0, 3)
     await world.say()

@@ -59,6 +59,11 @@ class Account:
         return self.said.generation if self.said else 0
 
     @property
+    def identity(self) -> str | None:
+        """The source that is there, or was when it was last reached."""
+        return self._outside.identity or (self.said.identity if self.said else None)
+
+    @property
     def is_made_anew(self) -> bool:
         """Is the source another one than the stream has read?"""
         known, now = self.said.identity if self.said else None, self._outside.identity

@@ -20,6 +20,8 @@ from rota.model.stream import Group, Phase, TaskState
 IDENTITY = 15
 """Hexadecimal digits of a group's id."""
 
+MADE_ANEW = "the source was made anew, and what was read may be of either"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Aims:
@@ -46,6 +48,15 @@ class Aims:
 
     late_start: datetime | None = None
     """Records from before this are not taken."""
+
+    identity: str | None = None
+    """The source that is there; groups of another one are given up."""
+
+    replaced: frozenset[int] = frozenset()
+    """Partitions in whose place there are others: groups that read them are given up."""
+
+    is_made_anew: bool = False
+    """The offsets are still those of the source before: all groups are given up, and nothing new is made."""
 
     is_stopping: bool = False
     """Suspended or terminated: what reads ends and publishes, and nothing new is made."""
@@ -103,7 +114,11 @@ def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ..
 
 
 def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: datetime) -> dict[str, str]:
-    found = chain.broken(groups, committed)
+    if aims.is_made_anew:
+        return {group.id: MADE_ANEW for group in groups}
+    others = [group for group in groups if _is_of_another_source(aims, group)]
+    found = {group.id: MADE_ANEW for group in others}
+    found |= chain.broken([group for group in groups if group.id not in found], committed)
     for group in groups:
         if group.id in found or not is_overdue(group, _patience(aims, group), now):
             continue
@@ -112,6 +127,11 @@ def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: date
             after = chain.followers(group, groups)
             found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}
     return found
+
+
+def _is_of_another_source(aims: Aims, group: Group) -> bool:
+    is_other = None not in (aims.identity, group.identity) and aims.identity != group.identity
+    return is_other or not aims.replaced.isdisjoint(group.partitions)
 
 
 def _patience(aims: Aims, group: Group) -> timedelta:
@@ -213,7 +233,7 @@ def _with_new_ones(
     """A group for partitions that nobody reads, and one that stands by for each that soon ends."""
     if aims.is_starting and not aims.is_stopping:
         return dict(groups)
-    wanted = {} if aims.is_stopping or aims.is_idle else numbered(aims.partitions, aims.tasks)
+    wanted = {} if aims.is_stopping or aims.is_idle or aims.is_made_anew else numbered(aims.partitions, aims.tasks)
     found = {
         id: group
         for id, group in groups.items()
@@ -280,4 +300,5 @@ def _made(
         early=aims.early,
         upto=upto,
         spec=aims.spec,
+        identity=aims.identity,
     )

@@ -16,16 +16,17 @@ from typing import TypeVar
 
 from rota.committers.port import Committer, Draft
 from rota.committers.verdict import Turn
+from rota.decide.streams.plan import MADE_ANEW
 from rota.kit.backoff import delays
 from rota.kit.bell import Bell
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.errors import NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, LeaseId, NodeId, Revision
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, StreamTaskStatus
 from rota.sources.port import Batch as Read
-from rota.sources.port import Reader, Source, Vanished
+from rota.sources.port import Reader, Replaceable, Source, Vanished
 from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
@@ -104,6 +105,9 @@ class StreamTask:
         self._put_aside, self._vanished = put_aside, vanished
         self._progress: Progress | None = None
         self._drafts: dict[int, Draft] = {}
+        self._verified = 0
+        """Sequences before this one were read from one source."""
+
         self._opened = clock.monotonic()
         self._bell = Bell()
         """Rings when something changed that another part should look at."""
@@ -303,11 +307,44 @@ class StreamTask:
             heard = self._bell.count
             if not progress.closed:
                 await self._bell.wait(heard)
-            elif await self._publish_one(progress, progress.closed[0]):
+            elif await self._is_of_one_source(progress) and await self._publish_one(progress, progress.closed[0]):
                 waits = delays(*PATIENCE, random)
                 self._note(progress)
             else:
                 await asyncio.sleep(next(waits).total_seconds())
+
+    async def _is_of_one_source(self, progress: Progress) -> bool:
+        """Was the next sequence read from its group's source alone? False: not, or it has to be asked again.
+
+        A client may follow a topic's name into the one made anew under it. If the source is still the same once all
+        was read, all was read from it. One that is deleted has no other in its place, and what was read is published.
+        """
+        if progress.closed[0].number < self._verified:
+            return True
+        upto = progress.number
+        try:
+            is_same = await self._source_is_same(progress.group)
+        except (Unavailable, Unknown) as error:
+            self._trouble = str(error)
+            return False
+        except RotaError as error:
+            progress.fail(str(error))
+            return False
+        if is_same:
+            self._verified = upto
+        else:
+            progress.fail(f"it cannot publish: {MADE_ANEW}")
+        return is_same
+
+    async def _source_is_same(self, group: Group) -> bool:
+        source = self._source
+        try:
+            if isinstance(source, Replaceable) and await source.replaced(group.partitions):
+                return False
+            now = await source.identity()
+        except NotFound:
+            return True
+        return None in (now, group.identity) or now == group.identity
 
     async def _publish_one(self, progress: Progress, sequence: Closed) -> bool:
         """Try to publish a sequence; was it decided?"""

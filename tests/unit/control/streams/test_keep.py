@@ -9,6 +9,7 @@ from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
 from rota.committers.verdict import Verdict
 from rota.control.streams import verbs
+from rota.decide.streams.plan import MADE_ANEW
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState
@@ -250,6 +251,40 @@ def test_a_source_that_was_made_anew_halts_the_stream_or_begins_it_anew() -> Non
 
     told = run(story).told
     assert [kind for kind, _, _ in told].count("stream.moved") == 1
+
+
+def test_records_of_a_source_made_anew_are_not_published_as_the_continuation_of_the_old_one() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="60s", checkpoint_every="1s")
+        await asyncio.sleep(7)
+        assert (await trial.status()).committed == {0: 10, 1: 0}
+        trial.topic.make_anew(2)
+        trial.grow(0, 50)  # past where the reader is
+        await asyncio.sleep(20)
+        assert (await trial.status()).committed == {0: 10, 1: 0}
+        assert await trial.groups() == []
+        await verbs.reset(trial.store, "clicks", "ann", to="earliest")
+        await asyncio.sleep(20)
+        assert (await trial.status()).committed == {0: 50, 1: 0}
+        assert await trial.rows() == sorted([*trial.appended(), *((0, at) for at in range(10))])
+
+    run(story)
+
+
+def test_a_group_of_the_source_before_is_given_up_also_where_the_new_one_begins_at_its_start() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="20s", vanished="earliest")
+        await asyncio.sleep(5)
+        assert await trial.rows() == []
+        trial.topic.make_anew(2)
+        trial.grow(0, 14)
+        await asyncio.sleep(60)
+        assert await trial.rows() == trial.appended()
+
+    told = run(story).told
+    assert [fields["why"] for kind, _, fields in told if kind == "stream.given_up"][:1] == [MADE_ANEW]
 
 
 def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() -> None:

@@ -3,11 +3,12 @@
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from rota.decide.streams.group import Member, reading_since
-from rota.decide.streams.plan import Aims, numbered, plan
+from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
 from tests.unit.decide.streams.small_fleet import NOON, TUNING, SmallFleet
@@ -68,6 +69,29 @@ def test_offsets_that_somebody_moved_give_up_what_reads_elsewhere() -> None:
     moved = plan(AIMS, groups, {}, {0: 3, 1: 10, 2: 10, 3: 10}, NOON)
     assert moved.given_up == {groups[0].id: "partition 0 is at 3, and it starts at 10"}
     assert {group.number: group.starts for group in moved.groups.values()} == {0: {0: 3, 2: 10}, 1: {1: 10, 3: 10}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"is_made_anew": True}, id="the offsets are still those of the source before"),
+        pytest.param({"identity": "new"}, id="the offsets were set, and are the same by chance"),
+        pytest.param(
+            {"replaced": frozenset([0, 1]), "partitions": [2, 3]},
+            id="its topics were made anew, each under another number",
+        ),
+    ],
+)
+def test_what_was_read_of_a_source_before_is_given_up_and_not_published(changed: dict[str, Any]) -> None:
+    aims, committed = replace(AIMS, identity="old"), dict.fromkeys(range(4), 10)
+    groups = planned(aims, committed=committed)
+    assert {group.identity for group in groups} == {"old"}
+    ending = [
+        replace(group, phase=Phase.PUBLISHING, sequences=(dict.fromkeys(group.partitions, 20),)) for group in groups
+    ]
+    found = plan(replace(aims, generation=2, **changed), ending, {}, committed, NOON)
+    assert found.given_up == {group.id: MADE_ANEW for group in groups}
+    assert not found.groups.keys() & found.given_up.keys()
 
 
 def test_a_group_that_does_not_publish_takes_its_followers_along() -> None:
