@@ -3,12 +3,16 @@
 It opens the stream's source and output, and borrows the agent's store through their channel (`store.lent`). What it
 does is `workloads.streams.run`. A task that is done, or whose group is gone, waits to be stopped: that is the leader's
 next step. One that fails or was dismissed says so, and its node gives it back.
+
+A function that is not async has the main thread to itself, and the event loop another: the task answers its group, and
+the worker its agent, however long the function takes.
 """
 
 import asyncio
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -26,6 +30,7 @@ from rota.model import codec, keys
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import SkipRecord, origin
+from rota.node.calls import Calls
 from rota.node.guard import Guard
 from rota.node.letters import Letters
 from rota.node.pipes import (
@@ -53,14 +58,40 @@ from rota.store.port import Put
 from rota.workloads.streams.progress import GROUP_GONE
 from rota.workloads.streams.run import PATIENCE, Assigned, Limits, StreamTask
 from rota.workloads.streams.spec import StreamSpec
-from rota.workloads.streams.transform import Transform
+from rota.workloads.streams.transform import Call, Transform, call_here
 from rota.workloads.streams.vanished import Skip, decide
 
 
 def be_stream(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
     """Run the one stream task of this worker to its end."""
     assert brief.order is not None
-    asyncio.run(Streaming(app, brief, brief.order).run(sock))
+    stream = app.streams.get(origin(stream_of(brief.order)))
+    if stream is not None and not stream.is_async:
+        _be_beside(app, brief, brief.order, sock)
+    else:
+        asyncio.run(_be_whole(Streaming(app, brief, brief.order), sock))
+
+
+async def _be_whole(streaming: "Streaming", sock: socket.socket) -> None:
+    """Run the stream task, function and all, in this thread."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, streaming.stop)
+    await streaming.run(sock)
+
+
+def _be_beside(app: App, brief: Brief, order: Order, sock: socket.socket) -> None:
+    """Run the stream task in another thread, and make its calls in this one."""
+    calls = Calls()
+    streaming = Streaming(app, brief, order, calls.make)
+
+    def live() -> None:
+        try:
+            asyncio.run(streaming.run(sock))
+        finally:
+            calls.end()
+
+    signal.signal(signal.SIGTERM, lambda *_: streaming.stop())
+    threading.Thread(target=live, name="rota stream", daemon=True).start()
+    calls.serve()
 
 
 def preload(app: App) -> None:
@@ -74,17 +105,19 @@ def preload(app: App) -> None:
 class Streaming:
     """One stream task, and the agent beside it."""
 
-    def __init__(self, app: App, brief: Brief, order: Order) -> None:
-        self._app, self._brief, self._order = app, brief, order
+    def __init__(self, app: App, brief: Brief, order: Order, call: Call = call_here) -> None:
+        """`call` makes the calls of the stream's function."""
+        self._app, self._brief, self._order, self._call = app, brief, order, call
         self._stream = stream_of(order)
         self._store = LentStore(lambda frame: self._channel.send(AskStore(frame)))
         self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._skips: set[asyncio.Task[None]] = set()
 
     async def run(self, sock: socket.socket) -> None:
         """Live until the agent says that it is over, or is gone."""
+        self._loop = asyncio.get_running_loop()
         self._channel = Channel(sock, self._heard, self._lost)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
         self._channel.send(Registered())
         async with asyncio.TaskGroup() as parts:
             running = [
@@ -96,6 +129,11 @@ class Streaming:
                 part.cancel()
         self._channel.send(TaskEnded(self._order.task, self._order.epoch, was_asked=True))
         self._channel.close()
+
+    def stop(self) -> None:
+        """Let it be over; from any thread. A worker that has not begun is ended by its agent."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
 
     def _heard(self, message: object) -> None:
         match message:
@@ -148,7 +186,7 @@ class Streaming:
             self._channel.send(TaskStarted(order.task, order.epoch))
             task = StreamTask(
                 assigned,
-                Transform(stream.function, spec.max_errors),
+                Transform(stream.function, spec.max_errors, call=self._call, timeout=spec.batch_timeout),
                 self._store,
                 source,
                 committer,

@@ -304,7 +304,11 @@ class StreamKeeper:
             partitions=[
                 each for each in known if each in account.committed and each not in lost and self._is_read(each)
             ],
-            tuning=Tuning(duration=spec.duration, completion_timeout=spec.completion_timeout),
+            tuning=Tuning(
+                duration=spec.duration,
+                completion_timeout=spec.completion_timeout,
+                pause_timeout=spec.pause_timeout,
+            ),
             at_a_time=spec.at_a_time,
             late=spec.late,
             early=spec.early,

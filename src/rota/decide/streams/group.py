@@ -2,7 +2,8 @@
 
 `advance` looks at a group and at what its tasks say, and returns the group as it should be. To agree on the end of a
 sequence, all tasks stop where they are; the furthest of them, partition by partition, is where it ends; who is behind
-reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that.
+reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that; what
+it reported before is part of the agreement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskSta
 
 NO_STATUS = "failed to return status, killing task"
 NO_START_TIME = "failed to return start time, killing task"
-NO_PAUSE = "failed to pause, killing task"
+NO_PAUSE = "failed to pause within pause_timeout, killing task"
 STOPPED_EARLY = "ended while its group is still reading, killing task"
 
 
@@ -138,7 +139,8 @@ def _agreed(group: Group, present: Sequence[Member], tuning: Tuning, now: dateti
     if missing and now - group.since <= tuning.pause_timeout:
         return group
     group = _dismissing(group, [(status.slot, Dismissal(epoch=status.epoch, why=NO_PAUSE)) for status in missing])
-    return _closed(group, answers, now)
+    # What it said of itself before counts: whoever takes its place reads up to there, so a group always gets on.
+    return _closed(group, [*answers, *missing], now)
 
 
 def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) -> Group:

@@ -30,8 +30,9 @@ from rota.sources.port import Reader, Replaceable, Source, Vanished
 from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
+from rota.workloads.streams.pace import Pace
 from rota.workloads.streams.progress import Closed, Next, Progress
-from rota.workloads.streams.transform import DeadLetter, TooManyErrors, Transform
+from rota.workloads.streams.transform import DeadLetter, TooManyErrors, TooSlow, Transform
 from rota.workloads.streams.window import taken
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,9 @@ FEW, REST = 100, 0.02
 
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
+
+SLOW = 10.0
+"""Seconds after which a function that has not returned is mentioned in the status."""
 
 UNREADABLE, VANISHED = "not readable", "vanished"
 
@@ -103,6 +107,10 @@ class StreamTask:
         self._source, self._committer, self._clock = source, committer, clock
         self._limits, self._lease = limits or Limits(), lease
         self._put_aside, self._vanished = put_aside, vanished
+        self._pace = Pace(self._limits.batch)
+        self._called: Instant | None = None
+        """Since when the function is at work."""
+
         self._progress: Progress | None = None
         self._drafts: dict[int, Draft] = {}
         self._verified = 0
@@ -215,11 +223,10 @@ class StreamTask:
         try:
             if dict(reader.positions) != wanted:
                 await reader.assign(wanted)
-            for batch in await self._unless_it_rings(reader):
-                await self._take(progress, batch)
+            await self._take_all(progress, await self._unless_it_rings(reader))
         except Vanished as error:
             self._go_past(progress, error)
-        except TooManyErrors as error:
+        except (TooManyErrors, TooSlow) as error:
             progress.fail(str(error))
         except (Unavailable, Unknown) as error:
             self._trouble = str(error)
@@ -228,7 +235,7 @@ class StreamTask:
 
     async def _unless_it_rings(self, reader: Reader) -> list[Read]:
         """What is read; nothing if something is heard first. What a reader had in hand it gives the next time."""
-        reading = asyncio.ensure_future(reader.read(self._limits.batch))
+        reading = asyncio.ensure_future(reader.read(self._pace.size))
         hearing = asyncio.ensure_future(self._bell.wait(self._bell.count))
         try:
             tell = self._limits.tell.total_seconds()
@@ -239,6 +246,16 @@ class StreamTask:
             await asyncio.wait([reading, hearing])
         self._trouble = reader.trouble or ""
         return [] if reading.cancelled() else reading.result()
+
+    async def _take_all(self, progress: Progress, batches: Sequence[Read]) -> None:
+        """Make rows of what was read, and see how long that takes."""
+        self._called = began = self._clock.monotonic()
+        try:
+            for batch in batches:
+                await self._take(progress, batch)
+        finally:
+            self._called = None
+        self._pace.took(sum(len(batch.records) for batch in batches), self._clock.monotonic() - began)
 
     async def _take(self, progress: Progress, batch: Read) -> None:
         """Make rows of a batch, up to where the sequence ends; what is beyond is read again in the next one."""
@@ -409,10 +426,15 @@ class StreamTask:
             rows=self._rows,
             dropped=dict(self._dropped),
             latest=dict(self._latest),
-            trouble=self._trouble,
+            trouble=self._trouble or self._slowness(),
             error=progress.error,
             at=self._clock.wall(),
         )
+
+    def _slowness(self) -> str:
+        if self._called is None or self._clock.monotonic() - self._called < SLOW:
+            return ""
+        return f"its function takes longer than {SLOW:.0f} s for up to {self._pace.size} records"
 
     async def _look_for_ever(self) -> None:
         """Where the source ends, for the lag."""

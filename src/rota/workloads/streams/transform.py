@@ -4,11 +4,17 @@ Where the function raises, the batch is halved until the record is found that it
 letter, and the rest goes on. So the function may be called again with a part of what it was called with: it should do
 nothing but make rows. More dead letters than the stream allows end the task, and say so: something is wrong then with
 the function or with the source, and not with a record.
+
+Who makes the calls is the caller's to say: a function that is not async has a thread of its own in a worker, so that
+the task hears and answers while it works. A call that does not return in time ends the task.
 """
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from rota.model.errors import Invalid
@@ -43,16 +49,41 @@ class TooManyErrors(Exception):
     """More records could not be read than the stream allows."""
 
 
+class TooSlow(Exception):
+    """The function did not return in time."""
+
+
+Call: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Makes a call, in whichever thread."""
+
+
+async def call_here(function: Callable[[], Any]) -> Any:
+    """What the function returns, called in this thread."""
+    return function()
+
+
 class Transform:
     """The function of one stream, and what it failed on."""
 
-    def __init__(self, function: Callable[..., Any], most_errors: int | None = None) -> None:
-        self._function, self._most = function, most_errors
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        most_errors: int | None = None,
+        *,
+        call: Call = call_here,
+        timeout: timedelta | None = None,
+    ) -> None:
+        """`timeout`: how long one call may take."""
+        self._function, self._most, self._call = function, most_errors, call
+        self._timeout = None if timeout is None else timeout.total_seconds()
         self.errors = 0
         """Records that it could not read."""
 
     async def make(self, batch: Batch) -> Made:
-        """The rows of a batch; TooManyErrors if too many of its records, and of those before it, make none."""
+        """The rows of a batch.
+
+        TooManyErrors if too many of its records, and of those before it, make none; TooSlow if a call takes too long.
+        """
         made = Made()
         if batch.records:
             await self._take(batch, made)
@@ -60,7 +91,9 @@ class Transform:
 
     async def _take(self, batch: Batch, made: Made) -> None:
         try:
-            rows = await _rows(self._function(batch))
+            rows = await self._rows(batch)
+        except TooSlow:
+            raise
         except Exception as error:  # whatever a user's function raises
             if len(batch.records) == 1:
                 self._put_aside(batch.records[0], error, made)
@@ -70,6 +103,20 @@ class Transform:
             return
         if not isinstance(rows, list) or rows:
             made.rows.append(rows)
+
+    async def _rows(self, batch: Batch) -> Rows:
+        """What the function makes of a batch, checked."""
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                return await _awaited(await self._call(partial(_called, self._function, batch)))
+        except TimeoutError:
+            if not limit.expired():
+                raise  # the function's own
+        last = batch.records[-1]
+        raise TooSlow(
+            f"the function did not return within {self._timeout:g} s from {len(batch.records)} records, up to offset "
+            f"{last.offset} of partition {last.partition}; correct it, or raise batch_timeout or lower batch"
+        )
 
     def _put_aside(self, record: Record, error: Exception, made: Made) -> None:
         said = f"{type(error).__name__}: {error}"[:LONGEST]
@@ -92,13 +139,24 @@ def _part(batch: Batch, records: Sequence[Record]) -> Batch:
     return Batch(batch.stream, records, offsets, batch.topic)
 
 
-async def _rows(made: Any) -> Rows:
-    """What a function made, checked: a list of dicts, or columns."""
+def _called(function: Callable[..., Any], batch: Batch) -> Any:
+    """What a function made; all of it, unless it has to be awaited."""
+    made = function(batch)
+    return made if inspect.isawaitable(made) or isinstance(made, AsyncIterable) else _checked(made)
+
+
+async def _awaited(made: Any) -> Rows:
+    """What a function made, once it is there."""
     if inspect.isawaitable(made):
-        made = await made
+        made = _checked(await made)
+    return _checked([row async for row in made]) if isinstance(made, AsyncIterable) else made
+
+
+def _checked(made: Any) -> Rows:
+    """What a function made: a list of dicts, or columns."""
     if hasattr(made, "to_pylist"):  # columns: pyarrow's, which need not be here to be recognised
         return made
-    rows = [row async for row in made] if isinstance(made, AsyncIterable) else list(made or ())
+    rows = list(made or ())
     for kind in set(map(type, rows)):  # of the rows' types rather than of the rows: there are many
         if not issubclass(kind, Mapping):
             raise Invalid(f"it made a row of type {kind.__name__}; each row must be a dict")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.streams.group import Member, reading_since
+from rota.decide.streams.group import NO_PAUSE, Member, reading_since
 from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
@@ -118,6 +118,28 @@ def test_scaling_leaves_groups_alone_whose_partitions_stay() -> None:
 def test_a_stopping_stream_makes_nothing_new() -> None:
     assert planned(replace(AIMS, is_stopping=True), committed=dict.fromkeys(range(4), 0)) == []
     assert planned(replace(AIMS, is_idle=True), committed=dict.fromkeys(range(4), 0)) == []
+
+
+def test_what_a_task_reported_is_agreed_on_though_it_does_not_pause_in_time() -> None:
+    aims = replace(AIMS, tasks=1, partitions=[0])
+    [group] = planned(aims, committed={0: 0})
+    pausing = replace(group, phase=Phase.PAUSING, is_final=True)
+    later = NOON + TUNING.pause_timeout + timedelta(seconds=1)
+    status = StreamTaskStatus(
+        stream="s",
+        group=group.id,
+        slot=0,
+        node=NodeId("n"),
+        epoch=Revision(1),
+        state=TaskState.READING,
+        started=NOON,
+        offsets={0: 500},
+        at=NOON,
+    )
+    member = Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
+    found = plan(aims, [pausing], {group.id: [member]}, {0: 0}, later).groups[group.id]
+    assert (found.phase, found.sequences) == (Phase.PUBLISHING, ({0: 500},)), "a replacement reads up to there"
+    assert found.dismissed[0].why == NO_PAUSE
 
 
 @pytest.mark.parametrize(
