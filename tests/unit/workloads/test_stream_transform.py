@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.workloads.context import Batch, Record
-from rota.workloads.streams.transform import TooManyErrors, TooSlow, Transform
+from rota.workloads.streams.transform import SURPLUS, TooManyErrors, TooSlow, Transform
 
 
 def batch(*values: bytes) -> Batch:
@@ -100,3 +100,17 @@ async def test_a_time_out_of_the_function_itself_is_an_error_like_others() -> No
 
     made = await Transform(times_out, timeout=timedelta(minutes=1)).make(batch(b"x"))
     assert [letter.error for letter in made.letters] == ["TimeoutError: the lookup took too long"]
+
+
+async def test_a_function_that_fails_on_every_record_ends_the_task_also_without_a_limit() -> None:
+    transform = Transform(parsed)
+    await transform.make(batch(*[b"{}"] * 5000))
+    with pytest.raises(TooManyErrors, match="more records than not cannot be read"):
+        await transform.make(batch(*[b"x"] * (SURPLUS + 1)))
+
+
+async def test_bad_records_among_more_good_ones_never_end_a_task_that_has_no_limit() -> None:
+    transform = Transform(parsed)
+    for _ in range(10):
+        await transform.make(batch(*[b"x", b"{}", b"{}"] * 20))
+    assert transform.errors == 200

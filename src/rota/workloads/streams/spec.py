@@ -74,7 +74,7 @@ class StreamSpec:
     """Records from before this are not taken."""
 
     max_errors: int | None = None
-    """A task that cannot read more records than this fails; None: it never does for that."""
+    """A task that cannot read more records than this fails; None: one that cannot read most of them does."""
 
     idle_after: timedelta | None = None
     """When nothing came for so long, no new groups are made until something does; None: they always are."""

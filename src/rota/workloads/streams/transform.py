@@ -3,7 +3,8 @@
 Where the function raises, the batch is halved until the record is found that it fails on; that one becomes a dead
 letter, and the rest goes on. So the function may be called again with a part of what it was called with: it should do
 nothing but make rows. More dead letters than the stream allows end the task, and say so: something is wrong then with
-the function or with the source, and not with a record.
+the function or with the source, and not with a record. A stream that sets no limit allows any number, as long as most
+records can be read.
 
 Who makes the calls is the caller's to say: a function that is not async has a thread of its own in a worker, so that
 the task hears and answers while it works. A call that does not return in time ends the task.
@@ -25,6 +26,9 @@ Rows: TypeAlias = Any
 
 LONGEST = 1000
 """Characters of an error that a dead letter keeps."""
+
+SURPLUS = 100
+"""By how many the records that cannot be read may outnumber those that can, where the stream sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ class Transform:
         self.errors = 0
         """Records that it could not read."""
 
+        self._surplus = 0
+        """By how many those lately outnumber the records that it could read."""
+
     async def make(self, batch: Batch) -> Made:
         """The rows of a batch.
 
@@ -101,6 +108,7 @@ class Transform:
             for half in _halves(batch):
                 await self._take(half, made)
             return
+        self._surplus = max(0, self._surplus - len(batch.records))
         if not isinstance(rows, list) or rows:
             made.rows.append(rows)
 
@@ -122,11 +130,20 @@ class Transform:
         said = f"{type(error).__name__}: {error}"[:LONGEST]
         made.letters.append(DeadLetter(record, said))
         self.errors += 1
-        if self._most is not None and self.errors > self._most:
+        self._surplus += 1
+        if why := self._why_too_many():
             where = f"partition {record.partition}, offset {record.offset}"
-            raise TooManyErrors(
-                f"{self.errors} records could not be read, and {self._most} may; the last one is {where}: {said}"
-            )
+            raise TooManyErrors(f"{why}; the last one is {where}: {said}")
+
+    def _why_too_many(self) -> str:
+        if self._most is not None:
+            too_many = self.errors > self._most
+            return f"{self.errors} records could not be read, and {self._most} may" if too_many else ""
+        if self._surplus <= SURPLUS:
+            return ""
+        return (
+            f"more records than not cannot be read, {self._surplus} in surplus; correct the function or set max_errors"
+        )
 
 
 def _halves(batch: Batch) -> tuple[Batch, Batch]:
