@@ -278,7 +278,10 @@ class Group:
 
     progress: int = 0
     progressed: datetime | None = None
-    """While it publishes: how far its tasks have come, all together, and when that last changed."""
+    """While it publishes: how far its tasks have come, and when one of them last came further."""
+
+    reached: dict[str, int] = field(default_factory=dict)
+    """Which life of which task (`StreamTaskStatus.incarnation`) has come how far, as of then."""
 
     dismissed: dict[int, Dismissal] = field(default_factory=dict)
     """Slot → which task of it is to end."""
@@ -323,6 +326,9 @@ class StreamTaskStatus:
     node: NodeId
     epoch: Revision
     state: TaskState
+    life: str = ""
+    """Which process says it: a worker that its node starts again has the same epoch."""
+
     started: datetime | None = None
     """When it began to read."""
 
@@ -352,3 +358,8 @@ class StreamTaskStatus:
 
     error: str = ""
     at: datetime
+
+    @property
+    def incarnation(self) -> str:
+        """This life of this task, and no other."""
+        return f"{self.slot}@{self.epoch}/{self.life}"

@@ -10,6 +10,8 @@ the worker its agent, however long the function takes.
 
 import asyncio
 import contextlib
+import os
+import secrets
 import signal
 import socket
 import threading
@@ -180,6 +182,7 @@ class Streaming:
             slot=order.slot,
             epoch=Revision(order.epoch),
             node=NodeId(self._brief.node),
+            life=f"{os.getpid()}-{secrets.token_hex(4)}",
         )
         preload_output(spec.sink)  # a worker that was not forked has all of it to do, and better now than when it reads
         async with self._opened(spec) as (source, committer):

@@ -101,6 +101,9 @@ class StreamKeeper:
         """Not if a newer Rota has written wishes that we do not understand: they would be lost."""
 
         self._tasks: dict[Key, StreamTaskStatus] = {}
+        self._lives: dict[Key, tuple[str, datetime]] = {}
+        """Which life of each task this leader has heard of last, and since when."""
+
         self._are_tasks_known = asyncio.Event()
         self._are_wishes_known = asyncio.Event()
         self._looked: Instant | None = None
@@ -155,12 +158,21 @@ class StreamKeeper:
                 if news.is_whole:
                     self._tasks.clear()
                 for change in news.changes:
-                    if (status := understood(StreamTaskStatus, change.entry, log)) is not None:
-                        self._tasks[change.key] = status
-                    else:
-                        self._tasks.pop(change.key, None)
+                    self._hear(change.key, understood(StreamTaskStatus, change.entry, log))
+                if news.is_whole:
+                    self._lives = {key: life for key, life in self._lives.items() if key in self._tasks}
                 self._are_tasks_known.set()
                 self._bell.ring()
+
+    def _hear(self, key: Key, status: StreamTaskStatus | None) -> None:
+        """Note what a task says, and since when this life of it says something."""
+        if status is None:
+            self._tasks.pop(key, None)
+            self._lives.pop(key, None)
+            return
+        self._tasks[key] = status
+        if key not in self._lives or self._lives[key][0] != status.life:
+            self._lives[key] = status.life, self._clock.wall()
 
     async def _follow_wishes(self) -> None:
         async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
@@ -344,9 +356,11 @@ class StreamKeeper:
         """Each group's tasks, with what they say."""
         found: defaultdict[str, list[Member]] = defaultdict(list)
         for each in self._placements.of(origin(self._name)):
-            status = self._tasks.get(keys.stream_task(self._name, each.group, each.slot, each.epoch))
+            key = keys.stream_task(self._name, each.group, each.slot, each.epoch)
+            _, since = self._lives.get(key, ("", each.since))
+            placed, status = max(each.since, since), self._tasks.get(key)
             found[each.group].append(
-                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=each.since, status=status)
+                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
             )
         return found
 

@@ -44,6 +44,8 @@ class Member:
     epoch: Revision
     node: NodeId
     placed: datetime
+    """When the leader first saw it, or this life of it: its node may have started its worker again."""
+
     status: StreamTaskStatus | None = None
     """What it says; None if it has said nothing under this epoch."""
 
@@ -150,7 +152,14 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
     sequences = group.sequences if ends == before and group.sequences else (*group.sequences, ends)
     if group.is_final:
         return replace(
-            group, sequences=sequences, phase=Phase.PUBLISHING, is_final=False, since=now, progressed=now, progress=0
+            group,
+            sequences=sequences,
+            phase=Phase.PUBLISHING,
+            is_final=False,
+            since=now,
+            progressed=now,
+            progress=0,
+            reached={},
         )
     if ends == before:  # nothing was read since the last one
         return replace(group, phase=Phase.READING, since=now, why="")
@@ -161,9 +170,12 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
 
 
 def _progressed(group: Group, present: Sequence[Member], now: datetime) -> Group:
-    """Whoever comes further gives the group time."""
-    furthest = max((member.status.progress for member in present if member.status), default=0)
-    return replace(group, progress=furthest, progressed=now) if furthest > group.progress else group
+    """Whoever comes further gives the group time; a task in another's place begins anew, and is measured by itself."""
+    said = [member.status for member in present if member.status]
+    if not any(status.progress > group.reached.get(status.incarnation, 0) for status in said):
+        return group
+    reached = {status.incarnation: status.progress for status in said}
+    return replace(group, progress=max((group.progress, *reached.values())), reached=reached, progressed=now)
 
 
 # Tasks that say nothing
@@ -190,10 +202,11 @@ def _why_dismissed(group: Group, member: Member, tuning: Tuning, now: datetime) 
         return ""
     if status.state is TaskState.DONE and group.phase is not Phase.PUBLISHING:
         return STOPPED_EARLY
-    since = max(member.placed, group.since) if group.phase is Phase.READING else member.placed
-    if status.started is None and status.state is TaskState.STARTING and now - since > tuning.status_timeout:
-        return NO_START_TIME
-    return ""
+    if status.started is not None or status.state not in (TaskState.STARTING, TaskState.STANDBY):
+        return ""
+    was_ready = group.phase is Phase.READING or status.state is TaskState.STANDBY  # and had nothing to begin
+    since = max(member.placed, group.since) if was_ready else member.placed
+    return NO_START_TIME if now - since > tuning.status_timeout else ""
 
 
 def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:

@@ -80,6 +80,8 @@ class Assigned:
     slot: int
     epoch: Revision
     node: NodeId
+    life: str = ""
+    """Which process it is, of those that have this epoch one after the other."""
 
     def __str__(self) -> str:
         return f"{self.stream}/{self.group}#{self.slot} epoch {self.epoch} on {self.node}"
@@ -418,6 +420,7 @@ class StreamTask:
             node=assigned.node,
             epoch=assigned.epoch,
             state=progress.state,
+            life=assigned.life,
             started=self._started,
             sequence=progress.number,
             offsets=dict(progress.offsets),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,11 @@ from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
 from rota.committers.verdict import Verdict
 from rota.control.streams import verbs
+from rota.decide.streams.group import NO_START_TIME
 from rota.decide.streams.plan import MADE_ANEW
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
-from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState
+from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState, TaskState
 from rota.sources.port import NewRecord
 from rota.store import Put, Store
 from tests.unit.control.streams.trial import Node, Trial
@@ -130,6 +132,27 @@ def test_a_task_that_says_nothing_is_dismissed_with_the_reason() -> None:
     assert [fields["why"] for kind, _, fields in told if kind == "stream.dismissed"] == [
         "failed to return status, killing task"
     ]
+
+
+def test_a_worker_that_is_started_again_has_as_much_time_as_a_new_one() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.has_hands = False
+        await trial.declare(duration="10m")
+        await asyncio.sleep(2)
+        (group,) = await trial.groups()
+        await trial.place(f"{group.id}#0")
+        await asyncio.sleep(60)
+        (before,) = await trial.statuses()
+        await trial.end(f"{group.id}#0")
+        again = replace(before, life="another", state=TaskState.STARTING, started=None)  # as after a reload
+        key = keys.stream_task("clicks", group.id, 0, before.epoch)
+        await trial.store.commit(Put(key, codec.encode(again)))
+        await asyncio.sleep(20)
+        assert (await trial.groups())[0].dismissed == {}
+        await asyncio.sleep(20)
+        assert (await trial.groups())[0].dismissed[0].why == NO_START_TIME
+
+    run(story)
 
 
 def test_a_suspended_stream_ends_in_order_and_goes_on_when_it_may() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.streams.group import NO_PAUSE, Member, reading_since
+from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, reading_since
 from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
@@ -42,6 +42,7 @@ def planned(aims: Aims, *groups: Group, committed: dict[int, int]) -> list[Group
     return list(plan(aims, groups, {}, committed, NOON).groups.values())
 
 
+SECOND = timedelta(seconds=1)
 AIMS = Aims(stream="s", spec="1", tasks=2, partitions=range(4), tuning=TUNING)
 
 
@@ -120,26 +121,49 @@ def test_a_stopping_stream_makes_nothing_new() -> None:
     assert planned(replace(AIMS, is_idle=True), committed=dict.fromkeys(range(4), 0)) == []
 
 
+ONE = replace(AIMS, tasks=1, partitions=[0])
+
+
+def said(group: Group, state: TaskState, **more: Any) -> Member:
+    """The one task of a group, which has been there since noon and says this."""
+    me = {"stream": "s", "group": group.id, "slot": 0, "node": NodeId("n"), "epoch": Revision(1), "at": NOON}
+    status = StreamTaskStatus(state=state, **me, **more)  # type: ignore[arg-type]
+    return Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
+
+
+def after(seconds: timedelta, group: Group, *members: Member) -> Group:
+    """What becomes of a group by then."""
+    return plan(ONE, [group], {group.id: members}, {0: 0}, NOON + seconds).groups[group.id]
+
+
 def test_what_a_task_reported_is_agreed_on_though_it_does_not_pause_in_time() -> None:
-    aims = replace(AIMS, tasks=1, partitions=[0])
-    [group] = planned(aims, committed={0: 0})
+    [group] = planned(ONE, committed={0: 0})
     pausing = replace(group, phase=Phase.PAUSING, is_final=True)
-    later = NOON + TUNING.pause_timeout + timedelta(seconds=1)
-    status = StreamTaskStatus(
-        stream="s",
-        group=group.id,
-        slot=0,
-        node=NodeId("n"),
-        epoch=Revision(1),
-        state=TaskState.READING,
-        started=NOON,
-        offsets={0: 500},
-        at=NOON,
-    )
-    member = Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
-    found = plan(aims, [pausing], {group.id: [member]}, {0: 0}, later).groups[group.id]
+    reader = said(group, TaskState.READING, started=NOON, offsets={0: 500})
+    found = after(TUNING.pause_timeout + SECOND, pausing, reader)
     assert (found.phase, found.sequences) == (Phase.PUBLISHING, ({0: 500},)), "a replacement reads up to there"
     assert found.dismissed[0].why == NO_PAUSE
+
+
+@pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STANDBY])
+def test_a_task_that_does_not_begin_when_its_group_does_is_dismissed(state: TaskState) -> None:
+    [group] = planned(ONE, committed={0: 0})
+    assert after(TUNING.status_timeout, group, said(group, state)).dismissed == {}
+    found = after(TUNING.status_timeout + SECOND, group, said(group, state))
+    assert found.dismissed[0].why == NO_START_TIME
+
+
+def test_a_task_in_the_place_of_one_that_died_is_measured_by_its_own_progress() -> None:
+    [group] = planned(ONE, committed={0: 0})
+    ended = replace(group, phase=Phase.PUBLISHING, sequences=({0: 5000},), progressed=NOON)
+    dead = said(group, TaskState.PUBLISHING, life="a", progress=1200)
+    ended = after(SECOND, ended, dead)
+    assert ended.progressed == NOON + SECOND
+    assert after(2 * SECOND, ended, dead).progressed == NOON + SECOND
+    replacing = after(3 * SECOND, ended, said(group, TaskState.PUBLISHING, life="b", progress=20))
+    assert replacing.progressed == NOON + 3 * SECOND
+    stuck = after(4 * SECOND, replacing, said(group, TaskState.PUBLISHING, life="b", progress=20))
+    assert stuck.progressed == NOON + 3 * SECOND
 
 
 @pytest.mark.parametrize(
