@@ -118,7 +118,9 @@ class StreamTask:
         self._verified = 0
         """Sequences before this one were read from one source."""
 
-        self._opened = clock.monotonic()
+        self._opened = 0, clock.monotonic()
+        """The open sequence, and since when it is."""
+
         self._bell = Bell()
         """Rings when something changed that another part should look at."""
 
@@ -165,6 +167,7 @@ class StreamTask:
                 group = codec.decode(Group, entry.value) if entry else None
                 if self._progress is not None:
                     self._progress.heard(group)
+                    self._see_opened(self._progress)
                 elif group is not None:
                     self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
                 self._bell.ring()
@@ -179,7 +182,8 @@ class StreamTask:
             try:
                 is_fresh = not progress.group.sequences  # then nothing of it is published
                 progress.begin({} if is_fresh else await self._until_it_works(self._committer.committed))
-                self._opened, self._started = self._clock.monotonic(), self._clock.wall()
+                self._opened = progress.number, self._clock.monotonic()
+                self._started = self._clock.wall()
             except RotaError as error:
                 progress.fail(str(error))
         self._note(progress)
@@ -293,10 +297,13 @@ class StreamTask:
         self._move(progress, error.partition, end, 0)
 
     def _move(self, progress: Progress, partition: int, end: int, records: int) -> None:
-        number = progress.number
         progress.read(partition, end, records)
-        if progress.number != number:
-            self._opened = self._clock.monotonic()
+        self._see_opened(progress)
+
+    def _see_opened(self, progress: Progress) -> None:
+        """Note when a sequence was opened: by an agreement that was heard, or by reading up to one."""
+        if progress.number != self._opened[0]:
+            self._opened = progress.number, self._clock.monotonic()
 
     def _draft(self, number: int, starts: Offsets) -> Draft:
         """The draft of a sequence; it is made when it is first needed, which may be never until its publish."""
@@ -308,7 +315,7 @@ class StreamTask:
         """Why the open sequence should end."""
         if not progress.starts or progress.ends is not None or progress.offsets == progress.starts:
             return ""
-        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened
+        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened[1]
         if draft is not None and draft.rows >= self._limits.rows:
             return f"it has {draft.rows} rows"
         if draft is not None and draft.bytes >= self._limits.bytes:

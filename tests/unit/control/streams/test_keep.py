@@ -134,6 +134,20 @@ def test_a_task_that_says_nothing_is_dismissed_with_the_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_checkpoints_are_as_far_apart_as_the_stream_says(replicas: int) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="10m", checkpoint_every="10s", replicas=replicas)
+        for _ in range(180):
+            trial.grow(0, 5)
+            await asyncio.sleep(0.5)
+        (group,) = await trial.groups()
+        assert 6 <= len(group.sequences) <= 9
+        assert (await trial.status()).committed[0] >= 600
+
+    run(story)
+
+
 def test_a_worker_that_is_started_again_has_as_much_time_as_a_new_one() -> None:
     async def story(trial: Trial, node: Node) -> None:
         trial.has_hands = False
