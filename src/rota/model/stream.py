@@ -286,6 +286,9 @@ class Group:
     dismissed: dict[int, Dismissal] = field(default_factory=dict)
     """Slot → which task of it is to end."""
 
+    failures: int = 0
+    """Tasks that were dismissed since something was last agreed on."""
+
     upto: dict[int, int] = field(default_factory=dict)
     """Partition → offset from which on nothing is read, ever; empty: all is read."""
 

@@ -204,7 +204,11 @@ class Streaming:
                 put_aside=Letters(Path(self._brief.letters), self._stream).put_aside,
                 vanished=partial(self._go_on, spec.vanished),
             )
-            return await task.run()
+            error = await task.run()
+        # Its seat stays taken meanwhile. What it said is told, and the leader goes on without it.
+        if error and error != GROUP_GONE:
+            await asyncio.sleep(task.hesitation.total_seconds())
+        return error
 
     @asynccontextmanager
     async def _opened(self, spec: StreamSpec) -> AsyncIterator[tuple[Source, Committer]]:

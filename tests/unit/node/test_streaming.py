@@ -153,6 +153,19 @@ async def test_a_task_that_is_dismissed_is_given_back_with_the_reason(agent: Age
     await worker
 
 
+async def test_a_task_of_a_group_whose_tasks_fail_alike_makes_room_for_the_next_one_later(agent: Agent) -> None:
+    agent.declare(start="earliest", max_errors=0)
+    agent.topic.append(0, [NewRecord(value=b"no number")], 0)
+    await agent.say(Group(**{**vars(GROUP), "failures": 10}))  # type: ignore[arg-type]
+    worker = await agent.start()
+    await agent.status(lambda status: status.state is TaskState.FAILED)
+    beats = len(agent.said(Beat))
+    await eventually(lambda: len(agent.said(Beat)) > beats + 5)
+    assert agent.said(TaskSilent) == []
+    agent.worker.send(Finish())
+    await worker
+
+
 @pytest.mark.parametrize(
     ("declares", "digest", "why"),
     [

@@ -19,6 +19,11 @@ NO_PAUSE = "failed to pause within pause_timeout, killing task"
 STOPPED_EARLY = "ended while its group is still reading, killing task"
 
 
+FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=1), timedelta(seconds=30)
+DOUBLINGS = 10
+"""More of them make no difference."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """How patient a stream is."""
@@ -78,6 +83,16 @@ def advance(
 def begin(group: Group, starts: Mapping[int, int], now: datetime) -> Group:
     """A group that stood by reads from here."""
     return replace(group, starts=dict(starts), after=(), phase=Phase.READING, since=now, why="")
+
+
+def hesitation(group: Group) -> timedelta:
+    """How long a task that has failed waits before it lets another take its place.
+
+    What fails one task after the other is rarely better a moment later, and each costs a process and several commits.
+    """
+    if not group.failures:
+        return timedelta()
+    return min(LONGEST_WAIT, FIRST_WAIT * (1 << min(group.failures - 1, DOUBLINGS)))
 
 
 def oldest_start(members: Sequence[Member]) -> datetime | None:
@@ -150,6 +165,8 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
     reached = [before, *(answer.offsets for answer in answers)]
     ends = {each: max(offsets.get(each, 0) for offsets in reached) for each in group.partitions}
     sequences = group.sequences if ends == before and group.sequences else (*group.sequences, ends)
+    if answers and ends != before:
+        group = replace(group, failures=0)
     if group.is_final:
         return replace(
             group,
@@ -210,7 +227,9 @@ def _why_dismissed(group: Group, member: Member, tuning: Tuning, now: datetime) 
 
 
 def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:
-    return replace(group, dismissed={**group.dismissed, **dict(told)}) if told else group
+    if not told:
+        return group
+    return replace(group, dismissed={**group.dismissed, **dict(told)}, failures=group.failures + len(told))
 
 
 def _is_dismissed(group: Group, member: Member) -> bool:

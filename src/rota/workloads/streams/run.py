@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from rota.committers.port import Committer, Draft
 from rota.committers.verdict import Turn
+from rota.decide.streams.group import hesitation
 from rota.decide.streams.plan import MADE_ANEW
 from rota.kit.backoff import delays
 from rota.kit.bell import Bell
@@ -157,6 +158,11 @@ class StreamTask:
             for draft in self._drafts.values():
                 draft.discard()
         return progress.error
+
+    @property
+    def hesitation(self) -> timedelta:
+        """How long a task that has failed should wait before another takes its place."""
+        return hesitation(self._progress.group) if self._progress else timedelta()
 
     # The group
 

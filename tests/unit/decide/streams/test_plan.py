@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, reading_since
+from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, hesitation, reading_since
 from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
@@ -143,6 +143,21 @@ def test_what_a_task_reported_is_agreed_on_though_it_does_not_pause_in_time() ->
     found = after(TUNING.pause_timeout + SECOND, pausing, reader)
     assert (found.phase, found.sequences) == (Phase.PUBLISHING, ({0: 500},)), "a replacement reads up to there"
     assert found.dismissed[0].why == NO_PAUSE
+
+
+def test_tasks_that_fail_one_after_the_other_make_room_ever_more_slowly_until_something_is_agreed_on() -> None:
+    [group] = planned(ONE, committed={0: 0})
+    waits = [hesitation(group)]
+    for epoch in range(1, 9):
+        failed = said(group, TaskState.FAILED, error="it does not fit")
+        status = replace(failed.status, epoch=Revision(epoch)) if failed.status else None
+        group = after(SECOND, group, replace(failed, epoch=Revision(epoch), status=status))
+        waits.append(hesitation(group))
+    assert [wait // SECOND for wait in waits] == [0, 1, 2, 4, 8, 16, 30, 30, 30]
+    paused = said(group, TaskState.PAUSED, started=NOON, offsets={0: 7})
+    paused = replace(paused, epoch=Revision(9))
+    agreed = after(SECOND, replace(group, phase=Phase.PAUSING), paused)
+    assert hesitation(agreed) == timedelta()
 
 
 @pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STANDBY])
