@@ -150,6 +150,9 @@ class StreamStatus:
     detail: str = ""
     """What is special about it now, in words."""
 
+    waits: str = ""
+    """What waits until somebody says where to go on, if anything does; the stream is not healthy then."""
+
     since: datetime
     generation: int = 0
     """The highest that any of its groups ever had."""
@@ -168,6 +171,9 @@ class StreamStatus:
 
     lag: int = 0
     """Records that are in the source and not in the output."""
+
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Records of groups that are published which made no rows, by reason; as their last tasks counted them."""
 
     tasks: int = 0
     """Task groups that it has because of its lag; 0: as many as are declared."""

@@ -10,7 +10,7 @@ unknown outcome, however late it arrives, is refused once another was written.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
@@ -26,6 +26,7 @@ from rota.control.streams.writing import changes
 from rota.control.term import Term
 from rota.decide.streams.gone import gone, reached
 from rota.decide.streams.group import Member, Tuning
+from rota.decide.streams.health import dropped
 from rota.decide.streams.plan import Aims, Plan, plan
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -203,7 +204,7 @@ class StreamKeeper:
             await self._begin(output, spec, now)
             if self._account.committed and not self._is_to_be_reset:
                 members = self._members()
-                self._account.trouble = _trouble(chain.from_iterable(members.values()))
+                self._account.saw_trouble(_trouble(chain.from_iterable(members.values())), now)
                 groups = list(self._groups.values())
                 found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
                 if found.published:  # who published may have died before it was visible: nobody looks after it then
@@ -221,7 +222,8 @@ class StreamKeeper:
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
         """See what the source has, every so often; what is not seen is taken to be as it was."""
         since = self._clock.monotonic()
-        if self._looked is not None and since - self._looked < LOOK:
+        is_asked = self._wished.reset is not None and not self._wished.reset.move  # what it comes to depends on it
+        if self._looked is not None and since - self._looked < LOOK and not is_asked:
             return
         self._looked = since
         committed = self._account.committed
@@ -304,8 +306,9 @@ class StreamKeeper:
         account.look_for_quiet(spec.idle_after, now)
         lost = {} if account.is_made_anew else self._gone(spec)
         account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
-        if not account.waits and not self._groups and self._is_starting(spec):
-            account.waits = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
+        account.delay = ""
+        if not self._groups and self._is_starting(spec):
+            account.delay = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
         if account.is_made_anew:
             account.waits = "the source was made anew; reset the offsets to go on"
         known = self._outside.partitions or tuple(account.committed)
@@ -368,20 +371,23 @@ class StreamKeeper:
 
     async def _write(self, found: Plan, spec: StreamSpec, now: datetime) -> None:
         """Write what a plan changes, and tell of it."""
-        before = self._groups
+        before, tasks = self._groups, list(self._tasks.values())
         said: defaultdict[str, list[Key]] = defaultdict(list)
         for key, status in self._tasks.items():
             said[status.group].append(key)
         writes = changes(before, found, spec.replicas, self._placed_by, said)
         if not writes:
             return
-        self._account.planned(before, found, now)
+        self._account.planned(before, found, tasks, now)
         self._groups = found.groups
         self._placed_by = dict.fromkeys(found.groups, spec.replicas)
         writes[0] += self._handed_off(before, found)
         for some in writes:
             if not await self._commit(some, now):
                 return
+        for id in found.published:
+            if left_out := dropped([id], tasks):
+                self._tell("stream.dropped", self._name, group=id, count=left_out.total(), why=_reasons(left_out))
         for id, why in found.given_up.items():
             self._tell("stream.given_up", self._name, group=id, why=why)
         for group, slot, why in dismissals(before, found):
@@ -425,6 +431,8 @@ class StreamKeeper:
         if said is not None and said.tasks != status.tasks:
             tasks, before = (each or self._spec.tasks for each in (status.tasks, said.tasks))
             self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
+        if status.waits and not (said and said.waits):
+            self._tell("stream.waits", self._name, why=status.waits)
         if said is None or said.state is not status.state:
             self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
         return True
@@ -441,6 +449,10 @@ class StreamKeeper:
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
         await self._load_resources()
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
 
 
 def _trouble(members: Iterable[Member]) -> str:

@@ -130,6 +130,11 @@ class StreamTask:
         self._dropped: Counter[str] = Counter()
         self._latest: dict[int, int] = {}
         self._trouble = ""
+        """Why nothing can be opened or published, if so."""
+
+        self._unread = ""
+        """Why nothing can be read, if so."""
+
         self._face: object = None
         self._told: tuple[StreamTaskStatus, Instant] | None = None
         """The status that is in the store, and since when."""
@@ -200,7 +205,9 @@ class StreamTask:
         waits = delays(*PATIENCE, random)
         while True:
             try:
-                return await call()
+                found = await call()
+                self._trouble = ""
+                return found
             except (Unavailable, Unknown) as error:
                 self._trouble = str(error)
             await asyncio.sleep(next(waits).total_seconds())
@@ -241,7 +248,7 @@ class StreamTask:
         except (TooManyErrors, TooSlow) as error:
             progress.fail(str(error))
         except (Unavailable, Unknown) as error:
-            self._trouble = str(error)
+            self._unread = str(error)
             await asyncio.sleep(PATIENCE[1].total_seconds())
         return progress.moves - before
 
@@ -256,7 +263,7 @@ class StreamTask:
             reading.cancel()
             hearing.cancel()
             await asyncio.wait([reading, hearing])
-        self._trouble = reader.trouble or ""
+        self._unread = reader.trouble or ""
         return [] if reading.cancelled() else reading.result()
 
     async def _take_all(self, progress: Progress, batches: Sequence[Read]) -> None:
@@ -442,7 +449,7 @@ class StreamTask:
             rows=self._rows,
             dropped=dict(self._dropped),
             latest=dict(self._latest),
-            trouble=self._trouble or self._slowness(),
+            trouble=self._trouble or self._unread or self._slowness(),
             error=progress.error,
             at=self._clock.wall(),
         )

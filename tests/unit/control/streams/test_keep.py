@@ -333,9 +333,11 @@ def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() ->
         await trial.declare(duration="2s")
         await asyncio.sleep(15)
         assert await trial.rows() == [(1, 0), (1, 1), (1, 2)]
-        assert (await trial.status()).detail.startswith("partition 0 waits: it is committed up to 0, and has offsets")
+        status = await trial.status()
+        assert status.detail.startswith("partition 0 waits: it is committed up to 0, and has offsets")
+        assert status.waits == status.detail, "so it is not healthy, whatever its state"
 
-    run(story)
+    assert [subject for kind, subject, _ in run(story).told if kind == "stream.waits"] == ["clicks"]
 
 
 def test_a_partition_whose_next_records_are_gone_leaves_its_group_and_the_others_go_on() -> None:
@@ -424,6 +426,54 @@ def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.
         await asyncio.sleep(10)
         assert (await trial.status()).detail == ""
         assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_a_stream_that_cannot_publish_is_unhealthy_however_much_it_agrees_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        async def away(*_: object) -> Verdict:
+            raise Unavailable("output memory: it is read-only")
+
+        await trial.declare(duration="10m", checkpoint_every="3s")
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryCommitter, "publish", away)
+            for _ in range(60):
+                trial.grow(0, 3)
+                await asyncio.sleep(1)
+            (group,) = await trial.groups()
+            assert len(group.sequences) > 5
+            status = await trial.status()
+            assert status.state is StreamState.UNHEALTHY_TASKS
+            assert status.detail.endswith("output memory: it is read-only")
+        await asyncio.sleep(20)
+        status = await trial.status()
+        assert (status.state, status.committed[0]) == (StreamState.RUNNING, 180)
+
+    run(story)
+
+
+def test_what_a_group_left_out_is_still_counted_when_it_is_gone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 7)  # in 1970
+        await trial.declare(duration="5s", late="1h", replicas=2)
+        await asyncio.sleep(30)
+        status = await trial.status()
+        assert (status.committed[0], status.dropped) == (7, {"late": 7})
+        assert not [each for each in await trial.statuses() if each.dropped]
+
+    told = run(story).told
+    assert [(fields["count"], fields["why"]) for kind, _, fields in told if kind == "stream.dropped"] == [(7, "7 late")]
+
+
+def test_offsets_are_set_by_where_the_source_ends_now() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="10m")
+        await asyncio.sleep(7)  # the source was looked at two seconds ago
+        trial.grow(0, 100)
+        await verbs.reset(trial.store, "clicks", "ann", to="latest")
+        await asyncio.sleep(2)
+        assert (await trial.status()).committed == {0: 100, 1: 0}
 
     run(story)
 
