@@ -114,7 +114,6 @@ class Streaming:
         self._store = LentStore(lambda frame: self._channel.send(AskStore(frame)))
         self._over = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._skips: set[asyncio.Task[None]] = set()
 
     async def run(self, sock: socket.socket) -> None:
         """Live until the agent says that it is over, or is gone."""
@@ -226,13 +225,16 @@ class Streaming:
                 await asyncio.sleep(next(waits).total_seconds())
             yield source, committer
 
-    def _go_on(self, policy: str, lost: Vanished) -> int | None:
-        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody."""
+    async def _go_on(self, policy: str, lost: Vanished) -> int | None:
+        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody.
+
+        The record is there before the offsets move: whatever becomes of this worker, no gap is without a trace.
+        """
         # One that was made anew is the leader's to deal with: all groups are about the one before it.
         verdict = decide(lost, policy, SYSTEM.wall(), is_anew=False)
         if not isinstance(verdict, Skip):
             return None
-        self._note(
+        await self._keep(
             SkipRecord(
                 stream=self._stream,
                 partition=verdict.partition,
@@ -245,11 +247,6 @@ class Streaming:
             )
         )
         return verdict.offset
-
-    def _note(self, skip: SkipRecord) -> None:
-        task = asyncio.create_task(self._keep(skip), name="skip")
-        self._skips.add(task)
-        task.add_done_callback(self._skips.discard)
 
     async def _keep(self, skip: SkipRecord) -> None:
         waits = delays(*PATIENCE, random)

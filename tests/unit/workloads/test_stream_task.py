@@ -309,12 +309,34 @@ async def test_records_that_are_gone_end_the_task_unless_the_stream_goes_on(worl
     await world.say()
     assert "cannot be read" in await (await world.start(0))
 
-    def earliest(error: Vanished) -> int | None:
+    async def earliest(error: Vanished) -> int | None:
         return error.bounds.start
 
     await world.start(1, vanished=earliest)
     status = await world.until(TaskState.READING, slot=1, p0=10)
     assert (status.rows, status.dropped) == (6, {"vanished": 4})
+
+
+async def test_offsets_do_not_move_past_a_gap_before_it_is_on_record(world: World) -> None:
+    on_record = asyncio.Event()
+
+    async def earliest(error: Vanished) -> int | None:
+        await on_record.wait()
+        return error.bounds.start
+
+    world.grow(0, 10)
+    world.topic.delete(0, 4)
+    await world.say()
+    running = await world.start(vanished=earliest)
+    await world.until(TaskState.READING)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    assert (await world.until(TaskState.PAUSED)).offsets[0] == 0
+    on_record.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 2, 1: 0},))
+    assert await running == "", "it has gone no further than it said"
+    assert await world.committer.committed() == {0: 2, 1: 0}
 
 
 async def test_what_was_read_of_a_source_made_anew_is_not_published(world: World) -> None:

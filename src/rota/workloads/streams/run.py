@@ -103,9 +103,12 @@ class StreamTask:
         limits: Limits | None = None,
         lease: LeaseId | None = None,
         put_aside: Callable[[Sequence[DeadLetter]], None] = lambda letters: None,
-        vanished: Callable[[Vanished], int | None] = lambda error: None,
+        vanished: Callable[[Vanished], Awaitable[int | None]] | None = None,
     ) -> None:
-        """`lease`: what its status is put under. `vanished` says where to go on where records are gone, or None."""
+        """`lease`: what its status is put under.
+
+        `vanished` says where to go on where records are gone, or None; what is left out is on record when it returns.
+        """
         self._assigned, self._transform, self._store = assigned, transform, store
         self._source, self._committer, self._clock = source, committer, clock
         self._limits, self._lease = limits or Limits(), lease
@@ -244,7 +247,7 @@ class StreamTask:
                 await reader.assign(wanted)
             await self._take_all(progress, await self._unless_it_rings(reader))
         except Vanished as error:
-            self._go_past(progress, error)
+            await self._go_past(progress, error)
         except (TooManyErrors, TooSlow) as error:
             progress.fail(str(error))
         except (Unavailable, Unknown) as error:
@@ -298,9 +301,12 @@ class StreamTask:
         self._dropped += dropped
         self._move(progress, partition, end, len(records))
 
-    def _go_past(self, progress: Progress, error: Vanished) -> None:
+    async def _go_past(self, progress: Progress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
-        at, upto = progress.offsets[error.partition], self._vanished(error)
+        upto = await self._vanished(error) if self._vanished else None
+        if progress.next is not Next.READ:
+            return  # a pause was asked for meanwhile, and where this task is has been told
+        at = progress.offsets[error.partition]
         if upto is None or upto < at:
             progress.fail(str(error))
             return
