@@ -11,6 +11,7 @@ from confluent_kafka.admin import NewTopic
 from rota.model.errors import Denied, NotFound, Unavailable
 from rota.sources import Bounds, Vanished, kafka, open_source
 from rota.sources import url as urls
+from rota.sources.port import Replaceable
 from tests.conftest import ServerPool
 from tests.kit.servers import PASSWORD, USER, Kafka, free_port
 from tests.kit.sources import KafkaHarness, done, make_topic, new, news, numbers, offsets, produce, read_to, take
@@ -203,6 +204,7 @@ async def test_a_topic_of_a_pattern_that_is_made_anew_is_another_one(place: Kafk
     name = f"{place.space}.eu"
     make(place, name)
     async with open_source(f"kafka://{place.kafka.hosts}/^{place.space}[.]eu") as source, asyncio.timeout(60):
+        assert isinstance(source, Replaceable)
         (before,) = await source.partitions()
         done(place.admin.delete_topics([name]))
 
@@ -212,6 +214,8 @@ async def test_a_topic_of_a_pattern_that_is_made_anew_is_another_one(place: Kafk
             return True
 
         await eventually(is_gone, within=30)
+        with suppress(NotFound):  # a pattern that nothing matches
+            assert await source.replaced([before]) == ()
         make(place, name)
 
         async def come() -> tuple[int, ...] | None:
@@ -220,5 +224,7 @@ async def test_a_topic_of_a_pattern_that_is_made_anew_is_another_one(place: Kafk
             return None
 
         assert await eventually(come, within=30) != (before,)
+        assert await source.replaced([before]) == (before,)
+        assert await source.replaced(await source.partitions()) == ()
         with pytest.raises(NotFound, match=f"has no partition {before}"):
             await source.bounds([before])

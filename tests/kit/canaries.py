@@ -51,12 +51,13 @@ PATIENCE = 2.0
 HARMLESS = frozenset(
     {
         "after", "affinity", "all_out_first", "admin", "argv", "at_a_time", "auto_answer_on_fail", "batch",
-        "checkpoint_bytes", "checkpoint_every", "checkpoint_rows", "client_timeout", "completion_timeout",
-        "concurrency", "cron", "cwd", "duration", "early", "every", "exclusive", "frame", "function", "groups", "host",
-        "idle_after", "jitter", "labels", "late", "late_start", "max_clients", "max_errors", "max_frame", "misfire",
-        "name", "on_lost", "port", "process", "proxies", "queue", "replicas", "retries", "route", "scale_in_lag",
-        "scale_out_lag", "scale_over", "self", "silent_after", "start", "start_delay", "start_within", "tasks",
-        "tasks_most", "tcp", "timeout", "tz", "udp", "upto", "vanished",
+        "batch_timeout", "checkpoint_bytes", "checkpoint_every", "checkpoint_rows", "client_timeout",
+        "completion_timeout", "concurrency", "cron", "cwd", "duration", "early", "every", "exclusive", "frame",
+        "function", "groups", "host", "idle_after", "jitter", "labels", "late", "late_start", "max_clients",
+        "max_errors", "max_frame", "misfire", "name", "on_lost", "pause_timeout", "port", "process", "proxies",
+        "queue", "replicas", "retries", "route", "scale_in_lag", "scale_out_lag", "scale_over", "self",
+        "silent_after", "start", "start_delay", "start_within", "tasks", "tasks_most", "tcp", "timeout", "tz",
+        "udp", "upto", "vanished",
     }
 )  # fmt: skip
 """Parameters of the decorators that hold no secret."""

@@ -168,6 +168,8 @@ def concerns(seen: Seen) -> Iterator[Concern]:
         if stream.state in (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS):
             last = f": {stream.errors[-1].why}" if stream.errors else ""
             yield Concern(severity=Severity.ERROR, about="stream", subject=name, text=f"{stream.state}{last}")
+        if stream.waits:
+            yield Concern(severity=Severity.ERROR, about="stream", subject=name, text=stream.waits)
     yield from _of_relays(seen.relays)
 
 

@@ -131,6 +131,7 @@ def to_stream(view: StreamView) -> pb.Stream:
         committed=view.committed,
         latest=view.latest,
         lag=view.lag,
+        dropped=view.dropped,
         errors=[pb.StreamError(at=wire.to_time(each.at), why=each.why) for each in view.errors],
         suspended=view.suspended,
         terminated=view.terminated,

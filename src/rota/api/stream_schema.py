@@ -65,6 +65,9 @@ class StreamView:
     """Partition → where the source ends."""
 
     lag: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Records of published groups that made no rows, by reason; what open groups left out is with their tasks."""
+
     errors: tuple[StreamError, ...] = ()
     suspended: bool = False
     terminated: bool = False
@@ -219,13 +222,14 @@ def stream_view(
         view,
         tasks=wished.tasks or status.tasks or spec.tasks,
         state=status.state,
-        healthy=status.state not in UNHEALTHY,
+        healthy=status.state not in UNHEALTHY and not status.waits,
         detail=status.detail,
         since=status.since,
         phases=status.phases,
         committed=status.committed,
         latest=status.latest,
         lag=status.lag,
+        dropped=status.dropped,
         errors=status.errors,
     )
 

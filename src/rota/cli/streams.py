@@ -487,6 +487,7 @@ def _about(view: StreamView) -> dict[str, str]:
         "committed": _offsets(view.committed),
         "latest": _offsets(view.latest),
         "lag": f"{view.lag} records" if view.committed else "",
+        "dropped": ", ".join(f"{count} {reason}" for reason, count in sorted(view.dropped.items())),
         "hand off": ", ".join(map(str, view.hand_off)),
         "reset": _wanted(view),
         "wished": by,

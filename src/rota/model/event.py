@@ -250,6 +250,18 @@ KINDS: Mapping[str, Kind] = {
         "A stream task failed, or did not answer in time.",
         {"group": "its group", "slot": "which of the group's", **_WHY},
     ),
+    "stream.waits": Kind(
+        Severity.WARNING,
+        "some of stream {subject} waits until it is said where to go on",
+        "The next records of a partition are gone, or the source was made anew, and the stream's `vanished` is `halt`.",
+        _WHY,
+    ),
+    "stream.dropped": Kind(
+        Severity.WARNING,
+        "group {group} of stream {subject} has published and left {count} records out",
+        "Records that are late, early, without a value, gone, or on which the stream's function failed made no rows.",
+        {"group": "which", "count": "how many records", **_WHY},
+    ),
     "stream.scaled": Kind(
         Severity.INFO,
         "stream {subject} has {tasks} task groups instead of {before}",

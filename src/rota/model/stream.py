@@ -6,7 +6,7 @@ are all there is: a new leader goes on from them, wherever the one before it sto
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -150,6 +150,9 @@ class StreamStatus:
     detail: str = ""
     """What is special about it now, in words."""
 
+    waits: str = ""
+    """What waits until somebody says where to go on, if anything does; the stream is not healthy then."""
+
     since: datetime
     generation: int = 0
     """The highest that any of its groups ever had."""
@@ -168,6 +171,9 @@ class StreamStatus:
 
     lag: int = 0
     """Records that are in the source and not in the output."""
+
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Records of groups that are published which made no rows, by reason; as their last tasks counted them."""
 
     tasks: int = 0
     """Task groups that it has because of its lag; 0: as many as are declared."""
@@ -273,18 +279,30 @@ class Group:
     latest: datetime | None = None
     """Records of other times are not taken."""
 
+    early: timedelta | None = None
+    """A record newer than `latest` is taken all the same unless it is newer than this after the moment of reading."""
+
     progress: int = 0
     progressed: datetime | None = None
-    """While it publishes: how far its tasks have come, all together, and when that last changed."""
+    """While it publishes: how far its tasks have come, and when one of them last came further."""
+
+    reached: dict[str, int] = field(default_factory=dict)
+    """Which life of which task (`StreamTaskStatus.incarnation`) has come how far, as of then."""
 
     dismissed: dict[int, Dismissal] = field(default_factory=dict)
     """Slot → which task of it is to end."""
+
+    failures: int = 0
+    """Tasks that were dismissed since something was last agreed on."""
 
     upto: dict[int, int] = field(default_factory=dict)
     """Partition → offset from which on nothing is read, ever; empty: all is read."""
 
     spec: str = ""
     """Digest of the declaration it goes by."""
+
+    identity: str | None = None
+    """The source that its offsets are about; None: the source has no identity, or an older Rota made the group."""
 
     why: str = ""
     """Why it is in this phase."""
@@ -317,6 +335,9 @@ class StreamTaskStatus:
     node: NodeId
     epoch: Revision
     state: TaskState
+    life: str = ""
+    """Which process says it: a worker that its node starts again has the same epoch."""
+
     started: datetime | None = None
     """When it began to read."""
 
@@ -346,3 +367,8 @@ class StreamTaskStatus:
 
     error: str = ""
     at: datetime
+
+    @property
+    def incarnation(self) -> str:
+        """This life of this task, and no other."""
+        return f"{self.slot}@{self.epoch}/{self.life}"

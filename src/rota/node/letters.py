@@ -2,33 +2,70 @@
 
 One line of JSON for each, with the record whole. A task that takes another's place reads again what was not published,
 and so the same letter may be there twice; partition and offset say which record it is.
+
+A letter is all that is left of its record once the offsets have moved on. So it is on disk before they do, and nothing
+is ever deleted here: when the file is full, or cannot be written, the task fails and the stream does not go on.
 """
 
+import fcntl
 import json
+import os
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rota.kit.files import fsync_folder
+from rota.model.errors import RotaError
 from rota.workloads.streams.transform import DeadLetter
 
-MOST = 64 * 1024 * 1024
-"""Bytes of a file; one that is full becomes the old one, and the old one before it goes."""
+MOST = 256 * 1024 * 1024
+"""Bytes of a file."""
+
+MIB = 1024 * 1024
+
+
+class NotKept(RotaError):
+    """Dead letters could not be written; nothing of them is there."""
 
 
 class Letters:
     """The dead letters of one stream on one node."""
 
-    def __init__(self, folder: Path, stream: str) -> None:
-        self._file, self._stream = folder / f"{stream}.jsonl", stream
+    def __init__(self, folder: Path, stream: str, most: int = MOST) -> None:
+        self._file, self._stream, self._most = folder / f"{stream}.jsonl", stream, most
 
     def put_aside(self, letters: Sequence[DeadLetter]) -> None:
-        """Write them down."""
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._file.exists() and self._file.stat().st_size > MOST:
-            self._file.replace(self._file.with_suffix(".old.jsonl"))
-        with self._file.open("a") as file:
-            file.write("".join(json.dumps(self._line(letter)) + "\n" for letter in letters))
+        """Write them down; they are on disk when this returns. NotKept says why they are not."""
+        lines = "".join(json.dumps(self._line(letter)) + "\n" for letter in letters).encode()
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_new = not self._file.exists()
+            self._append(lines)
+            if is_new:
+                fsync_folder(self._file.parent)
+        except OSError as error:
+            raise self._not_kept(
+                f"cannot be written: {error.strerror}; make room there, or let it be written"
+            ) from error
+
+    def _append(self, lines: bytes) -> None:
+        """Append whole lines, or nothing; workers of several groups take turns."""
+        with self._file.open("ab+", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = os.fstat(file.fileno()).st_size
+            if size + len(lines) > self._most:
+                raise self._not_kept(f"has its {self._most // MIB} MiB; look into it, and move it away")
+            try:
+                # A worker that was killed while it wrote has left half a line, which must not spoil the next one.
+                _write(file.fileno(), lines if _ends_a_line(file.fileno(), size) else b"\n" + lines)
+                os.fsync(file.fileno())
+            except OSError:
+                os.ftruncate(file.fileno(), size)
+                raise
+
+    def _not_kept(self, why: str) -> NotKept:
+        return NotKept(f'stream "{self._stream}": the file of its dead letters, {self._file}, {why}')
 
     def _line(self, letter: DeadLetter) -> dict[str, Any]:
         record = letter.record
@@ -42,3 +79,12 @@ class Letters:
             "headers": [[name, None if each is None else b64encode(each).decode()] for name, each in record.headers],
             "value": b64encode(record.value).decode(),
         }
+
+
+def _ends_a_line(descriptor: int, size: int) -> bool:
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

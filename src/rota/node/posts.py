@@ -41,7 +41,9 @@ class Post:
     """How long its workers may take to end; None for as long as their work takes."""
 
     has_loop: bool = False
-    """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still."""
+    """Do its workers owe a beat? Sync code may take its time; an event loop may not stand still.
+
+    A stream's worker has a loop in any case: a function that is not async is called beside it."""
 
 
 def posts(
@@ -120,4 +122,4 @@ def _of_orders(orders: Iterable[Order], app: AppSummary, config: RuntimeConfig) 
             )
             is_async = order.kind in kinds and kinds[order.kind].is_async
             role = "stream" if is_stream else "task"
-            yield Post(pool, role, order=order, drain=config.grace, has_loop=is_async)
+            yield Post(pool, role, order=order, drain=config.grace, has_loop=is_async or is_stream)

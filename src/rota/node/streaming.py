@@ -3,12 +3,18 @@
 It opens the stream's source and output, and borrows the agent's store through their channel (`store.lent`). What it
 does is `workloads.streams.run`. A task that is done, or whose group is gone, waits to be stopped: that is the leader's
 next step. One that fails or was dismissed says so, and its node gives it back.
+
+A function that is not async has the main thread to itself, and the event loop another: the task answers its group, and
+the worker its agent, however long the function takes.
 """
 
 import asyncio
 import contextlib
+import os
+import secrets
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -27,6 +33,7 @@ from rota.model import codec, keys
 from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import SkipRecord, origin
+from rota.node.calls import Calls
 from rota.node.guard import Guard
 from rota.node.letters import Letters
 from rota.node.pipes import (
@@ -54,14 +61,40 @@ from rota.store.port import Put
 from rota.workloads.streams.progress import GROUP_GONE
 from rota.workloads.streams.run import PATIENCE, Assigned, Limits, StreamTask
 from rota.workloads.streams.spec import StreamSpec
-from rota.workloads.streams.transform import Transform
+from rota.workloads.streams.transform import Call, Transform, call_here
 from rota.workloads.streams.vanished import Skip, decide
 
 
 def be_stream(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
     """Run the one stream task of this worker to its end."""
     assert brief.order is not None
-    asyncio.run(Streaming(app, brief, brief.order).run(sock))
+    stream = app.streams.get(origin(stream_of(brief.order)))
+    if stream is not None and not stream.is_async:
+        _be_beside(app, brief, brief.order, sock)
+    else:
+        asyncio.run(_be_whole(Streaming(app, brief, brief.order), sock))
+
+
+async def _be_whole(streaming: "Streaming", sock: socket.socket) -> None:
+    """Run the stream task, function and all, in this thread."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, streaming.stop)
+    await streaming.run(sock)
+
+
+def _be_beside(app: App, brief: Brief, order: Order, sock: socket.socket) -> None:
+    """Run the stream task in another thread, and make its calls in this one."""
+    calls = Calls()
+    streaming = Streaming(app, brief, order, calls.make)
+
+    def live() -> None:
+        try:
+            asyncio.run(streaming.run(sock))
+        finally:
+            calls.end()
+
+    signal.signal(signal.SIGTERM, lambda *_: streaming.stop())
+    threading.Thread(target=live, name="rota stream", daemon=True).start()
+    calls.serve()
 
 
 def preload(app: App) -> None:
@@ -75,17 +108,18 @@ def preload(app: App) -> None:
 class Streaming:
     """One stream task, and the agent beside it."""
 
-    def __init__(self, app: App, brief: Brief, order: Order) -> None:
-        self._app, self._brief, self._order = app, brief, order
+    def __init__(self, app: App, brief: Brief, order: Order, call: Call = call_here) -> None:
+        """`call` makes the calls of the stream's function."""
+        self._app, self._brief, self._order, self._call = app, brief, order, call
         self._stream = stream_of(order)
         self._store = LentStore(lambda frame: self._channel.send(AskStore(frame)))
         self._over = asyncio.Event()
-        self._skips: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, sock: socket.socket) -> None:
         """Live until the agent says that it is over, or is gone."""
+        self._loop = asyncio.get_running_loop()
         self._channel = Channel(sock, self._heard, self._lost)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._over.set)
         self._channel.send(Registered())
         async with asyncio.TaskGroup() as parts:
             running = [
@@ -98,6 +132,11 @@ class Streaming:
         self._channel.send(TaskEnded(self._order.task, self._order.epoch, was_asked=True))
         await self._channel.flush()
         self._channel.close()
+
+    def stop(self) -> None:
+        """Let it be over; from any thread. A worker that has not begun is ended by its agent."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
 
     def _heard(self, message: object) -> None:
         match message:
@@ -144,13 +183,14 @@ class Streaming:
             slot=order.slot,
             epoch=Revision(order.epoch),
             node=NodeId(self._brief.node),
+            life=f"{os.getpid()}-{secrets.token_hex(4)}",
         )
         preload_output(spec.sink)  # a worker that was not forked has all of it to do, and better now than when it reads
         async with self._opened(spec) as (source, committer):
             self._channel.send(TaskStarted(order.task, order.epoch))
             task = StreamTask(
                 assigned,
-                Transform(stream.function, spec.max_errors),
+                Transform(stream.function, spec.max_errors, call=self._call, timeout=spec.batch_timeout),
                 self._store,
                 source,
                 committer,
@@ -165,7 +205,11 @@ class Streaming:
                 put_aside=Letters(Path(self._brief.letters), self._stream).put_aside,
                 vanished=partial(self._go_on, spec.vanished),
             )
-            return await task.run()
+            error = await task.run()
+        # Its seat stays taken meanwhile. What it said is told, and the leader goes on without it.
+        if error and error != GROUP_GONE:
+            await asyncio.sleep(task.hesitation.total_seconds())
+        return error
 
     @asynccontextmanager
     async def _opened(self, spec: StreamSpec) -> AsyncIterator[tuple[Source, Committer]]:
@@ -183,13 +227,16 @@ class Streaming:
                 await asyncio.sleep(next(waits).total_seconds())
             yield source, committer
 
-    def _go_on(self, policy: str, lost: Vanished) -> int | None:
-        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody."""
+    async def _go_on(self, policy: str, lost: Vanished) -> int | None:
+        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody.
+
+        The record is there before the offsets move: whatever becomes of this worker, no gap is without a trace.
+        """
         # One that was made anew is the leader's to deal with: all groups are about the one before it.
         verdict = decide(lost, policy, SYSTEM.wall(), is_anew=False)
         if not isinstance(verdict, Skip):
             return None
-        self._note(
+        await self._keep(
             SkipRecord(
                 stream=self._stream,
                 partition=verdict.partition,
@@ -202,11 +249,6 @@ class Streaming:
             )
         )
         return verdict.offset
-
-    def _note(self, skip: SkipRecord) -> None:
-        task = asyncio.create_task(self._keep(skip), name="skip")
-        self._skips.add(task)
-        task.add_done_callback(self._skips.discard)
 
     async def _keep(self, skip: SkipRecord) -> None:
         waits = delays(*PATIENCE, random)

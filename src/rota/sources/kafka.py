@@ -194,6 +194,9 @@ class KafkaSource:
         self._places: dict[int, Place] = {}
         """The partitions by number, as they were last seen."""
 
+        self._seen: dict[int, Place] = {}
+        """Every partition that was ever seen."""
+
         self._admin: AdminClient = _made(AdminClient, settings, {**settings.client(), "error_cb": self._complained})
 
     async def partitions(self) -> tuple[int, ...]:
@@ -201,6 +204,11 @@ class KafkaSource:
 
     async def identity(self) -> str | None:
         return await self._ask(self._identity)
+
+    async def replaced(self, partitions: Iterable[int]) -> tuple[int, ...]:
+        known = set(await self.partitions())
+        taken = {self._places[number] for number in known}
+        return tuple(each for each in partitions if each not in known and self._seen.get(each) in taken)
 
     async def bounds(self, partitions: Iterable[int]) -> dict[int, Bounds]:
         wanted = await self._known(partitions)
@@ -254,6 +262,7 @@ class KafkaSource:
     def _partitions(self) -> tuple[int, ...]:
         topic = self._settings.topic
         self._places = self._matching(topic) if topics.is_pattern(topic) else self._of(topic)
+        self._seen.update(self._places)
         return tuple(sorted(self._places))
 
     def _of(self, topic: str) -> dict[int, Place]:

@@ -9,7 +9,7 @@ Adapters are opened by URL (`sources.open`) and translate their driver's errors 
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -151,3 +151,11 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Let go of connections, threads and files; close your readers first."""
+
+
+@runtime_checkable
+class Replaceable(Protocol):
+    """A source whose partitions are made anew one by one, each under another number: several topics read as one."""
+
+    async def replaced(self, partitions: Iterable[int]) -> tuple[int, ...]:
+        """Those of these partitions in whose place there is another one now; one that was only deleted is not."""

@@ -62,6 +62,7 @@ def test_each_thing_that_is_wrong_is_named() -> None:
                 errors=(StreamError(at=NOW, why="bad row"),),
             ),
             "calm": StreamStatus(stream="calm", state=StreamState.RUNNING, since=NOW),
+            "torn": StreamStatus(stream="torn", state=StreamState.RUNNING, since=NOW, waits="partition 3 waits: gone"),
         },
     )
     assert told(seen)[1:] == [
@@ -74,6 +75,7 @@ def test_each_thing_that_is_wrong_is_named() -> None:
         ("warning", "node", "f", "other machines reach its doors without TLS, so tokens pass in the clear"),
         ("warning", "resource", "room/1", "no free slots"),
         ("error", "stream", "clicks", "unhealthy tasks: bad row"),
+        ("error", "stream", "torn", "partition 3 waits: gone"),
         ("warning", "node", "a", "messages for the relay of b wait: cut"),
         ("error", "sink", "amqp://box", "down at node a: refused; 7 messages are spooled"),
     ]

@@ -191,6 +191,10 @@ async def test_a_stream_is_shown_with_what_is_wanted_of_it(store: Store) -> None
     assert (view.tasks, view.spec["tasks"], view.lag, view.healthy, view.by) == (3, 2, 30, True, "me")
     await say(store, replace(STATUS, state=StreamState.UNHEALTHY_TASKS))
     assert not (await operations.get_stream(store, "clicks")).healthy
+    await say(store, replace(STATUS, waits="partition 0 waits", dropped={"late": 7}))
+    view = await operations.get_stream(store, "clicks")
+    assert (view.state, view.healthy, view.dropped) == (StreamState.RUNNING, False, {"late": 7})
+    assert stream_grpc.to_stream(view).dropped == {"late": 7}
     with pytest.raises(NotFound, match='there is no stream "click"; did you mean "clicks"'):
         await operations.get_stream(store, "click")
 

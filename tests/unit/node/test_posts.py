@@ -22,6 +22,12 @@ def test_a_stream_task_has_a_worker_of_its_own_and_never_two() -> None:
     wanted = posts(shop(), [order], 2, RuntimeConfig())
     assert list(wanted) == ["task:stream:clicks/g#0"], "there is nothing for a host worker, nor for executors"
     post = wanted["task:stream:clicks/g#0"]
-    assert (post.role, post.order, post.has_loop) == ("stream", order, False)
+    assert (post.role, post.order) == ("stream", order)
     assert (post.pool.count, post.pool.version, post.pool.breaks_first, post.pool.needs_lease) == (1, 7, True, False)
     assert canaries(wanted, 2, RuntimeConfig()) == {}
+
+
+def test_a_stream_worker_that_hangs_is_noticed_also_if_its_function_is_not_async() -> None:
+    order = Order("stream:clicks/g#0", 7, "stream:clicks", "g", 0)
+    (post,) = posts(shop(), [order], 2, RuntimeConfig()).values()
+    assert post.has_loop

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from rota.model import adapters, codec, keys
 from rota.model.errors import Denied
 from rota.model.ids import LeaseId
 from rota.model.stream import Dismissal, Group, Phase, SkipRecord, StreamTaskStatus, TaskState
+from rota.node.calls import Calls
 from rota.node.lending import Lending
 from rota.node.pipes import (
     AskStore,
@@ -40,6 +42,7 @@ from rota.sources.memory import Topic, topic
 from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store, open_store
 from rota.store.lent import LentStore
+from rota.workloads.streams.transform import Call, call_here
 from tests.kit.waiting import eventually
 
 SESSION = timedelta(seconds=30)
@@ -73,7 +76,7 @@ class Agent:
     async def say(self, group: Group = GROUP) -> None:
         await self.store.commit(Put(keys.stream_group(group.stream, "g"), codec.encode(group)))
 
-    async def start(self, digest: str | None = None, stream: str = "s") -> "asyncio.Task[None]":
+    async def start(self, digest: str | None = None, stream: str = "s", call: Call = call_here) -> "asyncio.Task[None]":
         """The worker, as the loader would fork it."""
         lease = await self.store.grant(SESSION)
         self.lending.store, self.lending.lease = self.store, LeaseId(lease.id)
@@ -85,7 +88,7 @@ class Agent:
         self.worker = Worker(brief, 7, None, SYSTEM.monotonic())
         self.worker.enter(WorkerPhase.READY, SYSTEM.monotonic())
         self.worker.channel = Channel(mine, self._hear, lambda: None)
-        return asyncio.create_task(Streaming(self.app, brief, order).run(theirs))
+        return asyncio.create_task(Streaming(self.app, brief, order, call).run(theirs))
 
     def _hear(self, message: Message) -> None:
         self.heard.append(message)
@@ -146,6 +149,19 @@ async def test_a_task_that_is_dismissed_is_given_back_with_the_reason(agent: Age
     await agent.say(Group(**{**vars(GROUP), "dismissed": {0: Dismissal(epoch=7, why="too slow")}}))  # type: ignore[arg-type]
     (silent,) = await eventually(lambda: agent.said(TaskSilent))
     assert (silent.task, silent.epoch, silent.why) == ("stream:s/g#0", 7, "too slow")
+    agent.worker.send(Finish())
+    await worker
+
+
+async def test_a_task_of_a_group_whose_tasks_fail_alike_makes_room_for_the_next_one_later(agent: Agent) -> None:
+    agent.declare(start="earliest", max_errors=0)
+    agent.topic.append(0, [NewRecord(value=b"no number")], 0)
+    await agent.say(Group(**{**vars(GROUP), "failures": 10}))  # type: ignore[arg-type]
+    worker = await agent.start()
+    await agent.status(lambda status: status.state is TaskState.FAILED)
+    beats = len(agent.said(Beat))
+    await eventually(lambda: len(agent.said(Beat)) > beats + 5)
+    assert agent.said(TaskSilent) == []
     agent.worker.send(Finish())
     await worker
 
@@ -211,6 +227,38 @@ async def test_what_cannot_be_read_is_put_aside_in_a_file(agent: Agent) -> None:
     assert (letter["key"], letter["value"]) == ("aw==", "bm8gbnVtYmVy")
     agent.worker.send(Finish())
     await worker
+
+
+async def test_a_function_that_takes_long_keeps_its_task_from_nothing_but_reading(agent: Agent) -> None:
+    may_end, calls = threading.Event(), Calls()
+    given = {"source": f"memory://{agent.space}", "sink": f"memory://{agent.space}", "name": "s"}
+
+    @agent.app.stream(start="earliest", **given)
+    def rows(batch: Batch) -> Any:
+        assert may_end.wait(60)
+        return [{"at": record.offset} for record in batch]
+
+    serving = threading.Thread(target=calls.serve)
+    serving.start()
+    try:
+        agent.topic.append(0, [NewRecord(value=b"1")] * 5, 0)
+        await agent.say()
+        worker = await agent.start(call=calls.make)
+        await agent.status(lambda status: status.state is TaskState.READING)
+        beats = len(agent.said(Beat))
+        await agent.say(Group(**{**vars(GROUP), "phase": Phase.PAUSING}))
+        paused = await agent.status(lambda status: status.state is TaskState.PAUSED)
+        assert paused.offsets == {0: 0}
+        await eventually(lambda: len(agent.said(Beat)) > beats + 2)
+        may_end.set()
+        await agent.say()
+        await agent.status(lambda status: status.offsets == {0: 5})
+    finally:
+        may_end.set()
+        calls.end()
+    agent.worker.send(Finish())
+    await worker
+    await asyncio.to_thread(serving.join)
 
 
 async def test_a_worker_whose_agent_is_gone_ends(agent: Agent) -> None:

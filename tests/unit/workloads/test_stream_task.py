@@ -271,12 +271,21 @@ async def test_a_task_whose_group_is_gone_ends(world: World) -> None:
 async def test_records_of_other_times_are_dropped_and_counted(world: World) -> None:
     world.grow(0, 2, time=NOON - timedelta(hours=2))
     world.grow(0, 3, time=NOON)
-    world.grow(0, 4, time=NOON + timedelta(hours=2))
+    world.grow(0, 4, time=SYSTEM.wall() + timedelta(days=2))
     world.grow(0, 1, value=None, time=NOON)
     await world.say(earliest=NOON - timedelta(hours=1), latest=NOON + timedelta(hours=1))
     await world.start()
     status = await world.until(TaskState.READING, p0=10)
     assert (status.rows, status.dropped) == (3, {"late": 2, "early": 4, "without a value": 1})
+
+
+async def test_records_that_came_while_nobody_read_the_group_are_not_early(world: World) -> None:
+    early = timedelta(seconds=5)
+    world.grow(0, 3, time=SYSTEM.wall())
+    await world.say(latest=NOON + early, early=early)  # made before a night without a node
+    await world.start()
+    status = await world.until(TaskState.READING, p0=3)
+    assert (status.rows, status.dropped) == (3, {})
 
 
 async def test_a_poison_record_is_put_aside(world: World) -> None:
@@ -397,12 +406,60 @@ async def test_records_that_are_gone_end_the_task_unless_the_stream_goes_on(worl
     await world.say()
     assert "cannot be read" in await (await world.start(0))
 
-    def earliest(error: Vanished) -> int | None:
+    async def earliest(error: Vanished) -> int | None:
         return error.bounds.start
 
     await world.start(1, vanished=earliest)
     status = await world.until(TaskState.READING, slot=1, p0=10)
     assert (status.rows, status.dropped) == (6, {"vanished": 4})
+
+
+async def test_offsets_do_not_move_past_a_gap_before_it_is_on_record(world: World) -> None:
+    on_record = asyncio.Event()
+
+    async def earliest(error: Vanished) -> int | None:
+        await on_record.wait()
+        return error.bounds.start
+
+    world.grow(0, 10)
+    world.topic.delete(0, 4)
+    await world.say()
+    running = await world.start(vanished=earliest)
+    await world.until(TaskState.READING)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    assert (await world.until(TaskState.PAUSED)).offsets[0] == 0
+    on_record.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 2, 1: 0},))
+    assert await running == "", "it has gone no further than it said"
+    assert await world.committer.committed() == {0: 2, 1: 0}
+
+
+async def test_what_was_read_of_a_source_made_anew_is_not_published(world: World) -> None:
+    world.grow(0, 5)
+    await world.say(identity=world.topic.identity)
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    world.topic.make_anew(2)
+    world.grow(0, 9)
+    await world.until(TaskState.READING, p0=9)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 9, 1: 0},))
+    assert "the source was made anew" in await running
+    assert await world.output() == []
+
+
+async def test_what_was_read_of_a_source_that_was_deleted_is_published(world: World) -> None:
+    world.grow(0, 5)
+    await world.say(identity=world.topic.identity)
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    await world.say(phase=Phase.PAUSING, is_final=True)
+    await world.until(TaskState.PAUSED)
+    world.topic.make_anew(0)
+    await world.say(phase=Phase.PUBLISHING, sequences=({0: 5, 1: 0},))
+    assert await running == ""
+    assert await world.output() == records(0, 5)
 
 
 async def test_an_outage_of_the_source_is_told_and_passes(world: World) -> None:

@@ -1,7 +1,9 @@
 """A stream's own function: rows out, and what it cannot read put aside."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.workloads.context import Batch, Record
-from rota.workloads.streams.transform import TooManyErrors, Transform
+from rota.workloads.streams.transform import SURPLUS, TooManyErrors, TooSlow, Transform
 
 
 def batch(*values: bytes) -> Batch:
@@ -81,3 +83,34 @@ async def test_too_many_errors_end_the_task_and_name_the_last_one() -> None:
     await transform.make(batch(b"x"))
     with pytest.raises(TooManyErrors, match=r"2 records could not be read, and 1 may; .* partition 0, offset 1: "):
         await transform.make(batch(b'{"n": 1}', b"x"))
+
+
+async def test_a_function_that_does_not_return_in_time_ends_the_task_and_no_record_is_blamed() -> None:
+    async def never(_: Batch) -> list[dict[str, object]]:
+        await asyncio.get_running_loop().create_future()
+        return []
+
+    with pytest.raises(TooSlow, match=r"did not return within 0\.01 s from 2 records"):
+        await Transform(never, timeout=timedelta(milliseconds=10)).make(batch(b"x", b"y"))
+
+
+async def test_a_time_out_of_the_function_itself_is_an_error_like_others() -> None:
+    def times_out(_: Batch) -> list[dict[str, object]]:
+        raise TimeoutError("the lookup took too long")
+
+    made = await Transform(times_out, timeout=timedelta(minutes=1)).make(batch(b"x"))
+    assert [letter.error for letter in made.letters] == ["TimeoutError: the lookup took too long"]
+
+
+async def test_a_function_that_fails_on_every_record_ends_the_task_also_without_a_limit() -> None:
+    transform = Transform(parsed)
+    await transform.make(batch(*[b"{}"] * 5000))
+    with pytest.raises(TooManyErrors, match="more records than not cannot be read"):
+        await transform.make(batch(*[b"x"] * (SURPLUS + 1)))
+
+
+async def test_bad_records_among_more_good_ones_never_end_a_task_that_has_no_limit() -> None:
+    transform = Transform(parsed)
+    for _ in range(10):
+        await transform.make(batch(*[b"x", b"{}", b"{}"] * 20))
+    assert transform.errors == 200

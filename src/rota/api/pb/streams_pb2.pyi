@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Stream(_message.Message):
-    __slots__ = ("name", "version", "app", "source", "sink", "spec_json", "tasks", "replicas", "state", "healthy", "detail", "since", "phases", "committed", "latest", "lag", "errors", "suspended", "terminated", "hand_off", "reset", "by", "at")
+    __slots__ = ("name", "version", "app", "source", "sink", "spec_json", "tasks", "replicas", "state", "healthy", "detail", "since", "phases", "committed", "latest", "lag", "errors", "suspended", "terminated", "hand_off", "reset", "by", "at", "dropped")
     class PhasesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,13 @@ class Stream(_message.Message):
         key: int
         value: int
         def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    class DroppedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     APP_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +63,7 @@ class Stream(_message.Message):
     RESET_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     app: str
@@ -79,7 +87,8 @@ class Stream(_message.Message):
     reset: StreamReset
     by: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., app: _Optional[str] = ..., source: _Optional[str] = ..., sink: _Optional[str] = ..., spec_json: _Optional[str] = ..., tasks: _Optional[int] = ..., replicas: _Optional[int] = ..., state: _Optional[str] = ..., healthy: _Optional[bool] = ..., detail: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., phases: _Optional[_Mapping[str, int]] = ..., committed: _Optional[_Mapping[int, int]] = ..., latest: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[StreamError, _Mapping]]] = ..., suspended: _Optional[bool] = ..., terminated: _Optional[bool] = ..., hand_off: _Optional[_Iterable[int]] = ..., reset: _Optional[_Union[StreamReset, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    dropped: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., app: _Optional[str] = ..., source: _Optional[str] = ..., sink: _Optional[str] = ..., spec_json: _Optional[str] = ..., tasks: _Optional[int] = ..., replicas: _Optional[int] = ..., state: _Optional[str] = ..., healthy: _Optional[bool] = ..., detail: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., phases: _Optional[_Mapping[str, int]] = ..., committed: _Optional[_Mapping[int, int]] = ..., latest: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[StreamError, _Mapping]]] = ..., suspended: _Optional[bool] = ..., terminated: _Optional[bool] = ..., hand_off: _Optional[_Iterable[int]] = ..., reset: _Optional[_Union[StreamReset, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dropped: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StreamError(_message.Message):
     __slots__ = ("at", "why")

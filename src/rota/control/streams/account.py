@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from rota.control.streams.outside import Outside
 from rota.decide.streams import chain
-from rota.decide.streams.health import Health, Quiet, state
+from rota.decide.streams.health import Health, Quiet, dropped, state
 from rota.decide.streams.plan import Plan
 from rota.decide.streams.scale import Lags, Scaling
-from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamWishes
+from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamTaskStatus, StreamWishes
 from rota.workloads.streams.spec import StreamSpec
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,13 @@ class Account:
         self.waits = ""
         """Why some of it waits for somebody, if so."""
 
-        self.trouble = ""
+        self.delay = ""
+        """Why it has not begun, if that is as declared."""
+
+        self.dropped: Counter[str] = Counter()
+        """Records of published groups that made no rows, by reason."""
+
+        self._trouble = ""
         """Why a task cannot read or publish at the moment, if so."""
 
         self.upto: dict[int, int] = {}
@@ -57,6 +63,11 @@ class Account:
     def generation(self) -> int:
         """The highest that any group ever had."""
         return self.said.generation if self.said else 0
+
+    @property
+    def identity(self) -> str | None:
+        """The source that is there, or was when it was last reached."""
+        return self._outside.identity or (self.said.identity if self.said else None)
 
     @property
     def is_made_anew(self) -> bool:
@@ -80,6 +91,7 @@ class Account:
         self.said = said
         if said is not None:
             self.upto, self.upto_as, self.tasks = said.upto, said.upto_as, said.tasks
+            self.dropped = Counter(said.dropped)
             self._errors = self._errors or list(said.errors)
 
     def adopt_source(self, now: datetime) -> None:
@@ -89,6 +101,11 @@ class Account:
     def looked(self, *, is_good: bool) -> None:
         """Source and output were looked at."""
         self._health = self._health.looked(is_good=is_good)
+
+    def saw_trouble(self, trouble: str, now: datetime) -> None:
+        """Note why a task cannot read or publish at the moment, or that all can."""
+        self._trouble = trouble
+        self._health = self._health.saw_trouble(trouble, now)
 
     def look_for_quiet(self, idle_after: timedelta | None, now: datetime) -> None:
         """See whether anything comes."""
@@ -117,14 +134,19 @@ class Account:
             self._lags.forget()
         return wanted
 
-    def planned(self, before: dict[str, Group], found: Plan, now: datetime) -> None:
-        """Note what went wrong and what went well."""
+    def planned(
+        self, before: dict[str, Group], found: Plan, tasks: Collection[StreamTaskStatus], now: datetime
+    ) -> None:
+        """Note what went wrong, what went well, and what was left out of what went well."""
+        self.dropped += dropped(found.published, tasks)
         failures = [f"group {id} is given up: {why}" for id, why in found.given_up.items()]
         failures += [f"task {group.id}#{slot}: {why}" for group, slot, why in dismissals(before, found)]
         for why in failures:
             self.failed(why, now)
         agreed = [id for id, group in found.groups.items() if id in before and group.ends != before[id].ends]
-        self._health = self._health.tasked(failures=len(failures), successes=len(agreed) + len(found.published))
+        self._health = self._health.tasked(
+            failures=len(failures), agreements=len(agreed), publishes=len(found.published)
+        )
 
     def failed(self, why: str, now: datetime) -> None:
         """Note an error; one that is the last one already only gets its time."""
@@ -139,12 +161,14 @@ class Account:
         """How it is now."""
         before = self._before(now)
         is_complete = self.is_complete and not groups
-        found = state(self._health, wishes, is_idle=self.is_idle, is_complete=is_complete)
-        error = self._errors[-1].why if self._errors and found in UNWELL else ""
+        is_troubled = self._health.is_troubled(now)
+        found = state(self._health, wishes, is_idle=self.is_idle, is_complete=is_complete, is_troubled=is_troubled)
+        error = self._errors[-1].why if self._errors and found in UNWELL and not is_troubled else ""
         return StreamStatus(
             stream=self._stream,
             state=found,
-            detail=self.waits or error or self.trouble,
+            detail=self.waits or self.delay or error or self._trouble,
+            waits=self.waits,
             since=before.since if before.state is found else now,
             generation=max((before.generation, *(group.generation for group in groups))),
             identity=before.identity or self._outside.identity,
@@ -152,6 +176,7 @@ class Account:
             committed=self.committed or before.committed,
             latest=self._latest() or before.latest,
             lag=self.lag,
+            dropped=dict(self.dropped),
             tasks=self.tasks,
             upto=self.upto,
             upto_as=self.upto_as,

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from rota.committers.open import open_committer
 from rota.committers.port import Committer
 from rota.sources.open import open_source
-from rota.sources.port import Bounds, Source
+from rota.sources.port import Bounds, Replaceable, Source
 from rota.store.port import Store
 from rota.workloads.streams.spec import StreamSpec
 from rota.workloads.streams.where import Edge, Where, where
@@ -20,6 +20,9 @@ class Outside:
         self.identity: str | None = None
         """What the source said when it was last looked at."""
 
+        self.replaced: frozenset[int] = frozenset()
+        """Partitions that were there before, and in whose place there are others."""
+
         self._store = store
         self._up = AsyncExitStack()
         self._digest = ""
@@ -33,8 +36,11 @@ class Outside:
             self._source = await self._up.enter_async_context(open_source(spec.source))
         identity, partitions = await self._source.identity(), await self._source.partitions()
         bounds = await self._source.bounds(partitions)
+        gone = {*self.partitions, *self.replaced}.difference(partitions)
+        replaced = await self._source.replaced(gone) if gone and isinstance(self._source, Replaceable) else ()
         # Together: what is known of the source before goes with its identity.
         self.identity, self.partitions, self.bounds = identity, partitions, bounds
+        self.replaced = frozenset(replaced)
 
     async def output(self, spec: StreamSpec) -> Committer:
         """The output, reached."""
@@ -67,6 +73,7 @@ class Outside:
         if spec.digest != self._digest:
             await self.close()
             self._digest, self.partitions, self.bounds, self.identity = spec.digest, (), {}, None
+            self.replaced = frozenset()
 
     async def starts(self, spec: StreamSpec, committed: dict[int, int]) -> dict[int, int]:
         """Where partitions begin that have no committed offset: as declared, and those that came later at their start.

@@ -10,7 +10,7 @@ unknown outcome, however late it arrives, is refused once another was written.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
@@ -26,6 +26,7 @@ from rota.control.streams.writing import changes
 from rota.control.term import Term
 from rota.decide.streams.gone import gone, reached
 from rota.decide.streams.group import Member, Tuning
+from rota.decide.streams.health import dropped
 from rota.decide.streams.plan import Aims, Plan, plan
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -101,6 +102,9 @@ class StreamKeeper:
         """Not if a newer Rota has written wishes that we do not understand: they would be lost."""
 
         self._tasks: dict[Key, StreamTaskStatus] = {}
+        self._lives: dict[Key, tuple[str, datetime]] = {}
+        """Which life of each task this leader has heard of last, and since when."""
+
         self._are_tasks_known = asyncio.Event()
         self._are_wishes_known = asyncio.Event()
         self._looked: Instant | None = None
@@ -155,12 +159,21 @@ class StreamKeeper:
                 if news.is_whole:
                     self._tasks.clear()
                 for change in news.changes:
-                    if (status := understood(StreamTaskStatus, change.entry, log)) is not None:
-                        self._tasks[change.key] = status
-                    else:
-                        self._tasks.pop(change.key, None)
+                    self._hear(change.key, understood(StreamTaskStatus, change.entry, log))
+                if news.is_whole:
+                    self._lives = {key: life for key, life in self._lives.items() if key in self._tasks}
                 self._are_tasks_known.set()
                 self._bell.ring()
+
+    def _hear(self, key: Key, status: StreamTaskStatus | None) -> None:
+        """Note what a task says, and since when this life of it says something."""
+        if status is None:
+            self._tasks.pop(key, None)
+            self._lives.pop(key, None)
+            return
+        self._tasks[key] = status
+        if key not in self._lives or self._lives[key][0] != status.life:
+            self._lives[key] = status.life, self._clock.wall()
 
     async def _follow_wishes(self) -> None:
         async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:
@@ -191,7 +204,7 @@ class StreamKeeper:
             await self._begin(output, spec, now)
             if self._account.committed and not self._is_to_be_reset:
                 members = self._members()
-                self._account.trouble = _trouble(chain.from_iterable(members.values()))
+                self._account.saw_trouble(_trouble(chain.from_iterable(members.values())), now)
                 groups = list(self._groups.values())
                 found = plan(self._aims(spec, now), groups, members, self._account.committed, now)
                 if found.published:  # who published may have died before it was visible: nobody looks after it then
@@ -209,7 +222,8 @@ class StreamKeeper:
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
         """See what the source has, every so often; what is not seen is taken to be as it was."""
         since = self._clock.monotonic()
-        if self._looked is not None and since - self._looked < LOOK:
+        is_asked = self._wished.reset is not None and not self._wished.reset.move  # what it comes to depends on it
+        if self._looked is not None and since - self._looked < LOOK and not is_asked:
             return
         self._looked = since
         committed = self._account.committed
@@ -292,8 +306,9 @@ class StreamKeeper:
         account.look_for_quiet(spec.idle_after, now)
         lost = {} if account.is_made_anew else self._gone(spec)
         account.waits = next((f"partition {each} waits: {why}" for each, why in lost.items()), "")
-        if not account.waits and not self._groups and self._is_starting(spec):
-            account.waits = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
+        account.delay = ""
+        if not self._groups and self._is_starting(spec):
+            account.delay = f"it begins {durations.render(spec.start_delay)} after a leader took it up: start_delay"
         if account.is_made_anew:
             account.waits = "the source was made anew; reset the offsets to go on"
         known = self._outside.partitions or tuple(account.committed)
@@ -304,12 +319,19 @@ class StreamKeeper:
             partitions=[
                 each for each in known if each in account.committed and each not in lost and self._is_read(each)
             ],
-            tuning=Tuning(duration=spec.duration, completion_timeout=spec.completion_timeout),
+            tuning=Tuning(
+                duration=spec.duration,
+                completion_timeout=spec.completion_timeout,
+                pause_timeout=spec.pause_timeout,
+            ),
             at_a_time=spec.at_a_time,
             late=spec.late,
             early=spec.early,
             late_start=spec.late_start,
-            is_stopping=wished.is_suspended or wished.is_terminated or account.is_made_anew,
+            identity=account.identity,
+            is_made_anew=account.is_made_anew,
+            replaced=self._outside.replaced,
+            is_stopping=wished.is_suspended or wished.is_terminated,
             is_starting=self._is_starting(spec),
             is_idle=account.is_idle,
             upto=account.upto,
@@ -337,9 +359,11 @@ class StreamKeeper:
         """Each group's tasks, with what they say."""
         found: defaultdict[str, list[Member]] = defaultdict(list)
         for each in self._placements.of(origin(self._name)):
-            status = self._tasks.get(keys.stream_task(self._name, each.group, each.slot, each.epoch))
+            key = keys.stream_task(self._name, each.group, each.slot, each.epoch)
+            _, since = self._lives.get(key, ("", each.since))
+            placed, status = max(each.since, since), self._tasks.get(key)
             found[each.group].append(
-                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=each.since, status=status)
+                Member(slot=each.slot, epoch=each.epoch, node=each.node, placed=placed, status=status)
             )
         return found
 
@@ -347,20 +371,23 @@ class StreamKeeper:
 
     async def _write(self, found: Plan, spec: StreamSpec, now: datetime) -> None:
         """Write what a plan changes, and tell of it."""
-        before = self._groups
+        before, tasks = self._groups, list(self._tasks.values())
         said: defaultdict[str, list[Key]] = defaultdict(list)
         for key, status in self._tasks.items():
             said[status.group].append(key)
         writes = changes(before, found, spec.replicas, self._placed_by, said)
         if not writes:
             return
-        self._account.planned(before, found, now)
+        self._account.planned(before, found, tasks, now)
         self._groups = found.groups
         self._placed_by = dict.fromkeys(found.groups, spec.replicas)
         writes[0] += self._handed_off(before, found)
         for some in writes:
             if not await self._commit(some, now):
                 return
+        for id in found.published:
+            if left_out := dropped([id], tasks):
+                self._tell("stream.dropped", self._name, group=id, count=left_out.total(), why=_reasons(left_out))
         for id, why in found.given_up.items():
             self._tell("stream.given_up", self._name, group=id, why=why)
         for group, slot, why in dismissals(before, found):
@@ -404,6 +431,8 @@ class StreamKeeper:
         if said is not None and said.tasks != status.tasks:
             tasks, before = (each or self._spec.tasks for each in (status.tasks, said.tasks))
             self._tell("stream.scaled", self._name, tasks=tasks, before=before, lag=status.lag)
+        if status.waits and not (said and said.waits):
+            self._tell("stream.waits", self._name, why=status.waits)
         if said is None or said.state is not status.state:
             self._tell("stream.state", self._name, state=status.state.value, why=status.detail or None)
         return True
@@ -420,6 +449,10 @@ class StreamKeeper:
         for start in range(0, len(old), 100):
             await self._term.commit(*(Delete(key) for key in old[start : start + 100]))
         await self._load_resources()
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
 
 
 def _trouble(members: Iterable[Member]) -> str:

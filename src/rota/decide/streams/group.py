@@ -2,7 +2,8 @@
 
 `advance` looks at a group and at what its tasks say, and returns the group as it should be. To agree on the end of a
 sequence, all tasks stop where they are; the furthest of them, partition by partition, is where it ends; who is behind
-reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that.
+reads up to there. A task that does not answer is dismissed and replaced, and holds nobody up for longer than that; what
+it reported before is part of the agreement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,13 @@ from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskSta
 
 NO_STATUS = "failed to return status, killing task"
 NO_START_TIME = "failed to return start time, killing task"
-NO_PAUSE = "failed to pause, killing task"
+NO_PAUSE = "failed to pause within pause_timeout, killing task"
 STOPPED_EARLY = "ended while its group is still reading, killing task"
+
+
+FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=1), timedelta(seconds=30)
+DOUBLINGS = 10
+"""More of them make no difference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,8 @@ class Member:
     epoch: Revision
     node: NodeId
     placed: datetime
+    """When the leader first saw it, or this life of it: its node may have started its worker again."""
+
     status: StreamTaskStatus | None = None
     """What it says; None if it has said nothing under this epoch."""
 
@@ -75,6 +83,16 @@ def advance(
 def begin(group: Group, starts: Mapping[int, int], now: datetime) -> Group:
     """A group that stood by reads from here."""
     return replace(group, starts=dict(starts), after=(), phase=Phase.READING, since=now, why="")
+
+
+def hesitation(group: Group) -> timedelta:
+    """How long a task that has failed waits before it lets another take its place.
+
+    What fails one task after the other is rarely better a moment later, and each costs a process and several commits.
+    """
+    if not group.failures:
+        return timedelta()
+    return min(LONGEST_WAIT, FIRST_WAIT * (1 << min(group.failures - 1, DOUBLINGS)))
 
 
 def oldest_start(members: Sequence[Member]) -> datetime | None:
@@ -138,7 +156,8 @@ def _agreed(group: Group, present: Sequence[Member], tuning: Tuning, now: dateti
     if missing and now - group.since <= tuning.pause_timeout:
         return group
     group = _dismissing(group, [(status.slot, Dismissal(epoch=status.epoch, why=NO_PAUSE)) for status in missing])
-    return _closed(group, answers, now)
+    # What it said of itself before counts: whoever takes its place reads up to there, so a group always gets on.
+    return _closed(group, [*answers, *missing], now)
 
 
 def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) -> Group:
@@ -146,9 +165,18 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
     reached = [before, *(answer.offsets for answer in answers)]
     ends = {each: max(offsets.get(each, 0) for offsets in reached) for each in group.partitions}
     sequences = group.sequences if ends == before and group.sequences else (*group.sequences, ends)
+    if answers and ends != before:
+        group = replace(group, failures=0)
     if group.is_final:
         return replace(
-            group, sequences=sequences, phase=Phase.PUBLISHING, is_final=False, since=now, progressed=now, progress=0
+            group,
+            sequences=sequences,
+            phase=Phase.PUBLISHING,
+            is_final=False,
+            since=now,
+            progressed=now,
+            progress=0,
+            reached={},
         )
     if ends == before:  # nothing was read since the last one
         return replace(group, phase=Phase.READING, since=now, why="")
@@ -159,9 +187,12 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
 
 
 def _progressed(group: Group, present: Sequence[Member], now: datetime) -> Group:
-    """Whoever comes further gives the group time."""
-    furthest = max((member.status.progress for member in present if member.status), default=0)
-    return replace(group, progress=furthest, progressed=now) if furthest > group.progress else group
+    """Whoever comes further gives the group time; a task in another's place begins anew, and is measured by itself."""
+    said = [member.status for member in present if member.status]
+    if not any(status.progress > group.reached.get(status.incarnation, 0) for status in said):
+        return group
+    reached = {status.incarnation: status.progress for status in said}
+    return replace(group, progress=max((group.progress, *reached.values())), reached=reached, progressed=now)
 
 
 # Tasks that say nothing
@@ -188,14 +219,17 @@ def _why_dismissed(group: Group, member: Member, tuning: Tuning, now: datetime) 
         return ""
     if status.state is TaskState.DONE and group.phase is not Phase.PUBLISHING:
         return STOPPED_EARLY
-    since = max(member.placed, group.since) if group.phase is Phase.READING else member.placed
-    if status.started is None and status.state is TaskState.STARTING and now - since > tuning.status_timeout:
-        return NO_START_TIME
-    return ""
+    if status.started is not None or status.state not in (TaskState.STARTING, TaskState.STANDBY):
+        return ""
+    was_ready = group.phase is Phase.READING or status.state is TaskState.STANDBY  # and had nothing to begin
+    since = max(member.placed, group.since) if was_ready else member.placed
+    return NO_START_TIME if now - since > tuning.status_timeout else ""
 
 
 def _dismissing(group: Group, told: Sequence[tuple[int, Dismissal]]) -> Group:
-    return replace(group, dismissed={**group.dismissed, **dict(told)}) if told else group
+    if not told:
+        return group
+    return replace(group, dismissed={**group.dismissed, **dict(told)}, failures=group.failures + len(told))
 
 
 def _is_dismissed(group: Group, member: Member) -> bool:

@@ -22,6 +22,7 @@ IDENTITY = 15
 
 MOST_PARTITIONS = 90
 """Of a group: a publish moves the offsets of all of them in one commit, and a commit takes a hundred writes."""
+MADE_ANEW = "the source was made anew, and what was read may be of either"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,19 @@ class Aims:
 
     late: timedelta | None = None
     early: timedelta | None = None
-    """Records that are so much older than their group, or newer than its end, are not taken."""
+    """Records older than their group by `late`, or newer than its end and than now by `early`, are not taken."""
 
     late_start: datetime | None = None
     """Records from before this are not taken."""
+
+    identity: str | None = None
+    """The source that is there; groups of another one are given up."""
+
+    replaced: frozenset[int] = frozenset()
+    """Partitions in whose place there are others: groups that read them are given up."""
+
+    is_made_anew: bool = False
+    """The offsets are still those of the source before: all groups are given up, and nothing new is made."""
 
     is_stopping: bool = False
     """Suspended or terminated: what reads ends and publishes, and nothing new is made."""
@@ -111,7 +121,11 @@ def numbered(partitions: Collection[int], tasks: int) -> dict[int, tuple[int, ..
 
 
 def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: datetime) -> dict[str, str]:
-    found = chain.broken(groups, committed)
+    if aims.is_made_anew:
+        return {group.id: MADE_ANEW for group in groups}
+    others = [group for group in groups if _is_of_another_source(aims, group)]
+    found = {group.id: MADE_ANEW for group in others}
+    found |= chain.broken([group for group in groups if group.id not in found], committed)
     for group in groups:
         if group.id in found or not is_overdue(group, _patience(aims, group), now):
             continue
@@ -120,6 +134,11 @@ def _given_up(aims: Aims, groups: Sequence[Group], committed: Offsets, now: date
             after = chain.followers(group, groups)
             found |= {each.id: f"it starts where group {group.id} ends, which is given up" for each in after}
     return found
+
+
+def _is_of_another_source(aims: Aims, group: Group) -> bool:
+    is_other = None not in (aims.identity, group.identity) and aims.identity != group.identity
+    return is_other or not aims.replaced.isdisjoint(group.partitions)
 
 
 def _patience(aims: Aims, group: Group) -> timedelta:
@@ -221,7 +240,7 @@ def _with_new_ones(
     """A group for partitions that nobody reads, and one that stands by for each that soon ends."""
     if aims.is_starting and not aims.is_stopping:
         return dict(groups)
-    wanted = {} if aims.is_stopping or aims.is_idle else numbered(aims.partitions, aims.tasks)
+    wanted = {} if aims.is_stopping or aims.is_idle or aims.is_made_anew else numbered(aims.partitions, aims.tasks)
     found = {
         id: group
         for id, group in groups.items()
@@ -285,6 +304,8 @@ def _made(
         created=now,
         earliest=earliest,
         latest=latest,
+        early=aims.early,
         upto=upto,
         spec=aims.spec,
+        identity=aims.identity,
     )

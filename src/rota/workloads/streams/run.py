@@ -17,22 +17,25 @@ from typing import TypeVar
 
 from rota.committers.port import Committer, Draft, Unfit
 from rota.committers.verdict import Turn
+from rota.decide.streams.group import hesitation
+from rota.decide.streams.plan import MADE_ANEW
 from rota.kit.backoff import delays
 from rota.kit.bell import Bell
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.errors import NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, LeaseId, NodeId, Revision
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, StreamTaskStatus
 from rota.sources.port import Batch as Read
-from rota.sources.port import Reader, Source, Vanished
+from rota.sources.port import Reader, Replaceable, Source, Vanished
 from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
+from rota.workloads.streams.pace import Pace
 from rota.workloads.streams.progress import Closed, Next, Progress
 from rota.workloads.streams.remake import remake
-from rota.workloads.streams.transform import DeadLetter, TooManyErrors, Transform
+from rota.workloads.streams.transform import DeadLetter, TooManyErrors, TooSlow, Transform
 from rota.workloads.streams.window import taken
 
 log = logging.getLogger(__name__)
@@ -47,6 +50,9 @@ FEW, REST = 100, 0.02
 
 LOOK = 5.0
 """Seconds between looks at where the source ends."""
+
+SLOW = 10.0
+"""Seconds after which a function that has not returned is mentioned in the status."""
 
 UNREADABLE, UNFIT, VANISHED = "not readable", "does not fit", "vanished"
 
@@ -77,6 +83,8 @@ class Assigned:
     slot: int
     epoch: Revision
     node: NodeId
+    life: str = ""
+    """Which process it is, of those that have this epoch one after the other."""
 
     def __str__(self) -> str:
         return f"{self.stream}/{self.group}#{self.slot} epoch {self.epoch} on {self.node}"
@@ -97,19 +105,31 @@ class StreamTask:
         limits: Limits | None = None,
         lease: LeaseId | None = None,
         put_aside: Callable[[Sequence[DeadLetter]], None] = lambda letters: None,
-        vanished: Callable[[Vanished], int | None] = lambda error: None,
+        vanished: Callable[[Vanished], Awaitable[int | None]] | None = None,
     ) -> None:
-        """`lease`: what its status is put under. `vanished` says where to go on where records are gone, or None."""
+        """`lease`: what its status is put under.
+
+        `vanished` says where to go on where records are gone, or None; what is left out is on record when it returns.
+        """
         self._assigned, self._transform, self._store = assigned, transform, store
         self._source, self._committer, self._clock = source, committer, clock
         self._limits, self._lease = limits or Limits(), lease
         self._put_aside, self._vanished = put_aside, vanished
+        self._pace = Pace(self._limits.batch)
+        self._called: Instant | None = None
+        """Since when the function is at work."""
+
         self._progress: Progress | None = None
         self._drafts: dict[int, Draft] = {}
         self._remade: set[int] = set()
         """Sequences that were made again, without records that the output refuses."""
 
-        self._opened = clock.monotonic()
+        self._verified = 0
+        """Sequences before this one were read from one source."""
+
+        self._opened = 0, clock.monotonic()
+        """The open sequence, and since when it is."""
+
         self._bell = Bell()
         """Rings when something changed that another part should look at."""
 
@@ -118,6 +138,11 @@ class StreamTask:
         self._dropped: Counter[str] = Counter()
         self._latest: dict[int, int] = {}
         self._trouble = ""
+        """Why nothing can be opened or published, if so."""
+
+        self._unread = ""
+        """Why nothing can be read, if so."""
+
         self._face: object = None
         self._told: tuple[StreamTaskStatus, Instant] | None = None
         """The status that is in the store, and since when."""
@@ -147,6 +172,11 @@ class StreamTask:
                 draft.discard()
         return progress.error
 
+    @property
+    def hesitation(self) -> timedelta:
+        """How long a task that has failed should wait before another takes its place."""
+        return hesitation(self._progress.group) if self._progress else timedelta()
+
     # The group
 
     async def _follow(self) -> None:
@@ -156,6 +186,7 @@ class StreamTask:
                 group = codec.decode(Group, entry.value) if entry else None
                 if self._progress is not None:
                     self._progress.heard(group)
+                    self._see_opened(self._progress)
                 elif group is not None:
                     self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
                 self._bell.ring()
@@ -171,7 +202,8 @@ class StreamTask:
                 is_fresh = not progress.group.sequences  # then nothing of it is published
                 committed = await self._until_it_works(self._committer.attach)
                 progress.begin({} if is_fresh else committed)
-                self._opened, self._started = self._clock.monotonic(), self._clock.wall()
+                self._opened = progress.number, self._clock.monotonic()
+                self._started = self._clock.wall()
             except RotaError as error:
                 progress.fail(str(error))
         self._note(progress)
@@ -182,7 +214,9 @@ class StreamTask:
         waits = delays(*PATIENCE, random)
         while True:
             try:
-                return await call()
+                found = await call()
+                self._trouble = ""
+                return found
             except (Unavailable, Unknown) as error:
                 self._trouble = str(error)
             await asyncio.sleep(next(waits).total_seconds())
@@ -217,20 +251,19 @@ class StreamTask:
         try:
             if dict(reader.positions) != wanted:
                 await reader.assign(wanted)
-            for batch in await self._unless_it_rings(reader):
-                await self._take(progress, batch)
+            await self._take_all(progress, await self._unless_it_rings(reader))
         except Vanished as error:
-            self._go_past(progress, error)
-        except TooManyErrors as error:
+            await self._go_past(progress, error)
+        except (TooManyErrors, TooSlow) as error:
             progress.fail(str(error))
         except (Unavailable, Unknown) as error:
-            self._trouble = str(error)
+            self._unread = str(error)
             await asyncio.sleep(PATIENCE[1].total_seconds())
         return progress.moves - before
 
     async def _unless_it_rings(self, reader: Reader) -> list[Read]:
         """What is read; nothing if something is heard first. What a reader had in hand it gives the next time."""
-        reading = asyncio.ensure_future(reader.read(self._limits.batch))
+        reading = asyncio.ensure_future(reader.read(self._pace.size))
         hearing = asyncio.ensure_future(self._bell.wait(self._bell.count))
         try:
             tell = self._limits.tell.total_seconds()
@@ -239,8 +272,18 @@ class StreamTask:
             reading.cancel()
             hearing.cancel()
             await asyncio.wait([reading, hearing])
-        self._trouble = reader.trouble or ""
+        self._unread = reader.trouble or ""
         return [] if reading.cancelled() else reading.result()
+
+    async def _take_all(self, progress: Progress, batches: Sequence[Read]) -> None:
+        """Make rows of what was read, and see how long that takes."""
+        self._called = began = self._clock.monotonic()
+        try:
+            for batch in batches:
+                await self._take(progress, batch)
+        finally:
+            self._called = None
+        self._pace.took(sum(len(batch.records) for batch in batches), self._clock.monotonic() - began)
 
     async def _take(self, progress: Progress, batch: Read) -> None:
         """Make rows of a batch, up to where the sequence ends; what is beyond is read again in the next one."""
@@ -248,7 +291,7 @@ class StreamTask:
         end = _first(progress.limit(partition), batch.next)
         records = batch.records if end == batch.next else [each for each in batch.records if each.offset < end]
         dropped: Counter[str] = Counter()
-        shown = taken(partition, records, progress.group, dropped)
+        shown = taken(partition, records, progress.group, dropped, self._clock.wall())
         shown_batch = Batch(self._assigned.stream, shown, {partition: end}, batch.topic)
         made = await self._transform.make(shown_batch, self._committer.fitted)
         agreed = progress.ends
@@ -270,9 +313,12 @@ class StreamTask:
             self._dropped[why] += len(letters)
             self._put_aside(letters)
 
-    def _go_past(self, progress: Progress, error: Vanished) -> None:
+    async def _go_past(self, progress: Progress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
-        at, upto = progress.offsets[error.partition], self._vanished(error)
+        upto = await self._vanished(error) if self._vanished else None
+        if progress.next is not Next.READ:
+            return  # a pause was asked for meanwhile, and where this task is has been told
+        at = progress.offsets[error.partition]
         if upto is None or upto < at:
             progress.fail(str(error))
             return
@@ -282,10 +328,13 @@ class StreamTask:
         self._move(progress, error.partition, end, 0)
 
     def _move(self, progress: Progress, partition: int, end: int, records: int) -> None:
-        number = progress.number
         progress.read(partition, end, records)
-        if progress.number != number:
-            self._opened = self._clock.monotonic()
+        self._see_opened(progress)
+
+    def _see_opened(self, progress: Progress) -> None:
+        """Note when a sequence was opened: by an agreement that was heard, or by reading up to one."""
+        if progress.number != self._opened[0]:
+            self._opened = progress.number, self._clock.monotonic()
 
     def _draft(self, number: int, starts: Offsets) -> Draft:
         """The draft of a sequence; it is made when it is first needed, which may be never until its publish."""
@@ -297,7 +346,7 @@ class StreamTask:
         """Why the open sequence should end."""
         if not progress.starts or progress.ends is not None or progress.offsets == progress.starts:
             return ""
-        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened
+        draft, age = self._drafts.get(progress.number), self._clock.monotonic() - self._opened[1]
         if draft is not None and draft.rows >= self._limits.rows:
             return f"it has {draft.rows} rows"
         if draft is not None and draft.bytes >= self._limits.bytes:
@@ -315,11 +364,44 @@ class StreamTask:
             heard = self._bell.count
             if not progress.closed:
                 await self._bell.wait(heard)
-            elif await self._publish_one(progress, progress.closed[0]):
+            elif await self._is_of_one_source(progress) and await self._publish_one(progress, progress.closed[0]):
                 waits = delays(*PATIENCE, random)
                 self._note(progress)
             else:
                 await asyncio.sleep(next(waits).total_seconds())
+
+    async def _is_of_one_source(self, progress: Progress) -> bool:
+        """Was the next sequence read from its group's source alone? False: not, or it has to be asked again.
+
+        A client may follow a topic's name into the one made anew under it. If the source is still the same once all
+        was read, all was read from it. One that is deleted has no other in its place, and what was read is published.
+        """
+        if progress.closed[0].number < self._verified:
+            return True
+        upto = progress.number
+        try:
+            is_same = await self._source_is_same(progress.group)
+        except (Unavailable, Unknown) as error:
+            self._trouble = str(error)
+            return False
+        except RotaError as error:
+            progress.fail(str(error))
+            return False
+        if is_same:
+            self._verified = upto
+        else:
+            progress.fail(f"it cannot publish: {MADE_ANEW}")
+        return is_same
+
+    async def _source_is_same(self, group: Group) -> bool:
+        source = self._source
+        try:
+            if isinstance(source, Replaceable) and await source.replaced(group.partitions):
+                return False
+            now = await source.identity()
+        except NotFound:
+            return True
+        return None in (now, group.identity) or now == group.identity
 
     async def _publish_one(self, progress: Progress, sequence: Closed) -> bool:
         """Try to publish a sequence; was it decided?"""
@@ -353,23 +435,24 @@ class StreamTask:
         show = partial(self._shown_again, progress.group)
         try:
             letters = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, most)
-        except (RotaError, TooManyErrors) as error:
+            self._drop(UNFIT, letters)  # on disk before anything without them is published
+        except (RotaError, TooManyErrors, TooSlow) as error:
             draft.discard()
             if not isinstance(error, Unavailable | Unknown):
                 progress.fail(f"it cannot publish: {error}")
             self._trouble = str(error)
             return bool(progress.error)
         self._remade.add(sequence.number)
+        self._verified = min(self._verified, sequence.number)  # it was read once more: perhaps of another source
         before, self._drafts[sequence.number] = self._drafts[sequence.number], draft
         self._rows += draft.rows - before.rows
         before.discard()
-        self._drop(UNFIT, letters)
         return False
 
     def _shown_again(self, group: Group, batch: Read, end: int) -> Batch:
         """What the function saw of a batch up to `end`; what was dropped then is counted already."""
         records = [each for each in batch.records if each.offset < end]
-        shown = taken(batch.partition, records, group, Counter())
+        shown = taken(batch.partition, records, group, Counter(), self._clock.wall())
         return Batch(self._assigned.stream, shown, {batch.partition: min(end, batch.next)}, batch.topic)
 
     # Telling
@@ -409,6 +492,7 @@ class StreamTask:
             node=assigned.node,
             epoch=assigned.epoch,
             state=progress.state,
+            life=assigned.life,
             started=self._started,
             sequence=progress.number,
             offsets=dict(progress.offsets),
@@ -417,10 +501,15 @@ class StreamTask:
             rows=self._rows,
             dropped=dict(self._dropped),
             latest=dict(self._latest),
-            trouble=self._trouble,
+            trouble=self._trouble or self._unread or self._slowness(),
             error=progress.error,
             at=self._clock.wall(),
         )
+
+    def _slowness(self) -> str:
+        if self._called is None or self._clock.monotonic() - self._called < SLOW:
+            return ""
+        return f"its function takes longer than {SLOW:.0f} s for up to {self._pace.size} records"
 
     async def _look_for_ever(self) -> None:
         """Where the source ends, for the lag."""

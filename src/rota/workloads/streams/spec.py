@@ -42,6 +42,12 @@ class StreamSpec:
     completion_timeout: timedelta
     """How long a group may take to publish."""
 
+    pause_timeout: timedelta = timedelta(seconds=10)
+    """How long a task may take to stop reading when its group ends or makes a checkpoint."""
+
+    batch_timeout: timedelta = timedelta(minutes=5)
+    """How long the function may take for one batch."""
+
     start: str
     """Where to begin when nothing was committed yet: `earliest`, `latest` or a time."""
 
@@ -62,13 +68,13 @@ class StreamSpec:
 
     late: timedelta | None = None
     early: timedelta | None = None
-    """Records that are so much older than their group, or newer than its end, are not taken."""
+    """Records older than their group by `late`, or newer than its end and than now by `early`, are not taken."""
 
     late_start: datetime | None = None
     """Records from before this are not taken."""
 
     max_errors: int | None = None
-    """A task that cannot read more records than this fails; None: it never does for that."""
+    """A task that cannot read more records than this fails; None: one that cannot read most of them does."""
 
     idle_after: timedelta | None = None
     """When nothing came for so long, no new groups are made until something does; None: they always are."""
@@ -116,6 +122,8 @@ class StreamSpec:
         replicas: object = 1,
         duration: object = "1h",
         completion_timeout: object = "30m",
+        pause_timeout: object = "10s",
+        batch_timeout: object = "5m",
         start: object = "latest",
         start_delay: object = "0s",
         vanished: object = "halt",
@@ -149,6 +157,8 @@ class StreamSpec:
             replicas=check.count("replicas", replicas),
             duration=check.duration("duration", duration, least=timedelta(seconds=1)),
             completion_timeout=check.duration("completion_timeout", completion_timeout, least=timedelta(seconds=1)),
+            pause_timeout=check.duration("pause_timeout", pause_timeout, least=timedelta(seconds=1)),
+            batch_timeout=check.duration("batch_timeout", batch_timeout, least=timedelta(seconds=1)),
             start=_place(check, "start", start, tuple(Edge)),
             start_delay=check.duration("start_delay", start_delay, least=timedelta()),
             vanished=check.choice("vanished", vanished, ("halt", "earliest", "latest")),

@@ -3,12 +3,19 @@
 Where the function raises, or the output does not take its rows, the batch is halved until the record is found that is
 at fault; that one becomes a dead letter, and the rest goes on. So the function may be called again with a part of what
 it was called with: it should do nothing but make rows. More dead letters than the stream allows end the task, and say
-so: something is wrong then with the function or with the source, and not with a record.
+so: something is wrong then with the function or with the source, and not with a record. A stream that sets no limit
+allows any number, as long as most records can be read.
+
+Who makes the calls is the caller's to say: a function that is not async has a thread of its own in a worker, so that
+the task hears and answers while it works. A call that does not return in time ends the task.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 from rota.kit.faults import described
@@ -29,6 +36,9 @@ async def as_they_are(rows: Rows) -> Rows:
 
 LONGEST = 1000
 """Characters of an error that a dead letter keeps."""
+
+SURPLUS = 100
+"""By how many the records that cannot be read may outnumber those that can, where the stream sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +67,49 @@ class TooManyErrors(Exception):
     """More records could not be read than the stream allows."""
 
 
+class TooSlow(Exception):
+    """The function did not return in time."""
+
+
+Call: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Makes a call, in whichever thread."""
+
+
+async def call_here(function: Callable[[], Any]) -> Any:
+    """What the function returns, called in this thread."""
+    return function()
+
+
 class Transform:
     """The function of one stream, and what it failed on."""
 
-    def __init__(self, function: Callable[..., Any], most_errors: int | None = None) -> None:
-        self._function, self._most = function, most_errors
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        most_errors: int | None = None,
+        *,
+        call: Call = call_here,
+        timeout: timedelta | None = None,
+    ) -> None:
+        """`timeout`: how long one call may take."""
+        self._function, self._most, self._call = function, most_errors, call
+        self._limit = timeout
+        self._timeout = None if timeout is None else timeout.total_seconds()
         self.errors = 0
         """Records that it could not read."""
 
+        self._surplus = 0
+        """By how many those lately outnumber the records that it could read."""
+
     def again(self) -> "Transform":
         """The same function, with nothing failed yet."""
-        return Transform(self._function, self._most)
+        return Transform(self._function, self._most, call=self._call, timeout=self._limit)
 
     async def make(self, batch: Batch, fits: Fits = as_they_are) -> Made:
-        """The rows of a batch; TooManyErrors if too many of its records, and of those before it, make none."""
+        """The rows of a batch.
+
+        TooManyErrors if too many of its records, and of those before it, make none; TooSlow if a call takes too long.
+        """
         made = Made()
         if batch.records:
             await self._take(batch, fits, made)
@@ -78,18 +117,21 @@ class Transform:
 
     async def _take(self, batch: Batch, fits: Fits, made: Made) -> None:
         try:
-            rows = await _rows(self._function(batch))
+            rows = await self._rows(batch)
+        except TooSlow:
+            raise
         except Exception as error:  # whatever a user's function raises
             await self._part(batch, fits, made, made.letters, error)
             return
-        if isinstance(rows, list) and not rows:
-            return
-        try:
-            made.rows.append(await fits(rows))
-        except (Unavailable, Unknown, Denied):
-            raise  # the output cannot be asked: that is no fault of a record
-        except Exception as error:  # whatever comes of the values in a user's rows
-            await self._part(batch, fits, made, made.unfit, error)
+        if not isinstance(rows, list) or rows:
+            try:
+                made.rows.append(await fits(rows))
+            except (Unavailable, Unknown, Denied):
+                raise  # the output cannot be asked: that is no fault of a record
+            except Exception as error:  # whatever comes of the values in a user's rows
+                await self._part(batch, fits, made, made.unfit, error)
+                return
+        self._surplus = max(0, self._surplus - len(batch.records))
 
     async def _part(self, batch: Batch, fits: Fits, made: Made, aside: list[DeadLetter], error: Exception) -> None:
         """Put the only record of a batch aside, or take its halves."""
@@ -99,15 +141,38 @@ class Transform:
         for half in _halves(batch):
             await self._take(half, fits, made)
 
+    async def _rows(self, batch: Batch) -> Rows:
+        """What the function makes of a batch, checked."""
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                return await _awaited(await self._call(partial(_called, self._function, batch)))
+        except TimeoutError:
+            if not limit.expired():
+                raise  # the function's own
+        last = batch.records[-1]
+        raise TooSlow(
+            f"the function did not return within {self._timeout:g} s from {len(batch.records)} records, up to offset "
+            f"{last.offset} of partition {last.partition}; correct it, or raise batch_timeout or lower batch"
+        )
+
     def _put_aside(self, record: Record, error: Exception, aside: list[DeadLetter]) -> None:
         said = described(error, LONGEST)
         aside.append(DeadLetter(record, said))
         self.errors += 1
-        if self._most is not None and self.errors > self._most:
+        self._surplus += 1
+        if why := self._why_too_many():
             where = f"partition {record.partition}, offset {record.offset}"
-            raise TooManyErrors(
-                f"{self.errors} records could not be read, and {self._most} may; the last one is {where}: {said}"
-            )
+            raise TooManyErrors(f"{why}; the last one is {where}: {said}")
+
+    def _why_too_many(self) -> str:
+        if self._most is not None:
+            too_many = self.errors > self._most
+            return f"{self.errors} records could not be read, and {self._most} may" if too_many else ""
+        if self._surplus <= SURPLUS:
+            return ""
+        return (
+            f"more records than not cannot be read, {self._surplus} in surplus; correct the function or set max_errors"
+        )
 
 
 def _halves(batch: Batch) -> tuple[Batch, Batch]:
@@ -120,13 +185,24 @@ def _part(batch: Batch, records: Sequence[Record]) -> Batch:
     return Batch(batch.stream, records, offsets, batch.topic)
 
 
-async def _rows(made: Any) -> Rows:
-    """What a function made, checked: a list of dicts, or columns."""
+def _called(function: Callable[..., Any], batch: Batch) -> Any:
+    """What a function made; all of it, unless it has to be awaited."""
+    made = function(batch)
+    return made if inspect.isawaitable(made) or isinstance(made, AsyncIterable) else _checked(made)
+
+
+async def _awaited(made: Any) -> Rows:
+    """What a function made, once it is there."""
     if inspect.isawaitable(made):
-        made = await made
+        made = _checked(await made)
+    return _checked([row async for row in made]) if isinstance(made, AsyncIterable) else made
+
+
+def _checked(made: Any) -> Rows:
+    """What a function made: a list of dicts, or columns."""
     if hasattr(made, "to_pylist"):  # columns: pyarrow's, which need not be here to be recognised
         return made
-    rows = [row async for row in made] if isinstance(made, AsyncIterable) else list(made or ())
+    rows = list(made or ())
     for kind in set(map(type, rows)):  # of the rows' types rather than of the rows: there are many
         if not issubclass(kind, Mapping):
             raise Invalid(f"it made a row of type {kind.__name__}; each row must be a dict")

@@ -1,8 +1,12 @@
-"""Which records of a batch are taken: those of the group's times, and those that have a value. Pure."""
+"""Which records of a batch are taken: those of the group's times, and those that have a value. Pure.
+
+A group may be read long after it was made: the fleet was stopped, or no node could run it. So a record is early only if
+it is early for the moment of reading too: one whose time has come is never dropped for being early.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 
 from rota.kit.epoch import milliseconds
@@ -16,9 +20,9 @@ LATE, EARLY, EMPTY = "late", "early", "without a value"
 _value = attrgetter("value")
 
 
-def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counter[str]) -> Records:
-    """The records that the stream's function gets to see; the others are counted by reason."""
-    earliest, latest = _ms(group.earliest), _ms(group.latest)
+def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counter[str], now: datetime) -> Records:
+    """The records that the stream's function gets to see, read at `now`; the others are counted by reason."""
+    earliest, latest = _ms(group.earliest), _ms(_latest(group, now))
     if earliest is None and latest is None and None not in map(_value, records):
         return Records(partition, records)
     found = []
@@ -33,6 +37,13 @@ def taken(partition: int, records: Sequence[Read], group: Group, dropped: Counte
         else:
             found.append(read)
     return Records(partition, found)
+
+
+def _latest(group: Group, now: datetime) -> datetime | None:
+    """The newest time that is not early: by when the group was made, or by when it is read."""
+    if group.latest is None:
+        return None
+    return max(group.latest, now + (group.early or timedelta()))
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,9 +10,11 @@ from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
 from rota.committers.verdict import Verdict
 from rota.control.streams import verbs
+from rota.decide.streams.group import NO_START_TIME
+from rota.decide.streams.plan import MADE_ANEW
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
-from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState
+from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState, TaskState
 from rota.sources.port import NewRecord
 from rota.store import Put, Store
 from tests.unit.control.streams.trial import Node, Trial
@@ -129,6 +132,41 @@ def test_a_task_that_says_nothing_is_dismissed_with_the_reason() -> None:
     assert [fields["why"] for kind, _, fields in told if kind == "stream.dismissed"] == [
         "failed to return status, killing task"
     ]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_checkpoints_are_as_far_apart_as_the_stream_says(replicas: int) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="10m", checkpoint_every="10s", replicas=replicas)
+        for _ in range(180):
+            trial.grow(0, 5)
+            await asyncio.sleep(0.5)
+        (group,) = await trial.groups()
+        assert 6 <= len(group.sequences) <= 9
+        assert (await trial.status()).committed[0] >= 600
+
+    run(story)
+
+
+def test_a_worker_that_is_started_again_has_as_much_time_as_a_new_one() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.has_hands = False
+        await trial.declare(duration="10m")
+        await asyncio.sleep(2)
+        (group,) = await trial.groups()
+        await trial.place(f"{group.id}#0")
+        await asyncio.sleep(60)
+        (before,) = await trial.statuses()
+        await trial.end(f"{group.id}#0")
+        again = replace(before, life="another", state=TaskState.STARTING, started=None)  # as after a reload
+        key = keys.stream_task("clicks", group.id, 0, before.epoch)
+        await trial.store.commit(Put(key, codec.encode(again)))
+        await asyncio.sleep(20)
+        assert (await trial.groups())[0].dismissed == {}
+        await asyncio.sleep(20)
+        assert (await trial.groups())[0].dismissed[0].why == NO_START_TIME
+
+    run(story)
 
 
 def test_a_suspended_stream_ends_in_order_and_goes_on_when_it_may() -> None:
@@ -252,6 +290,40 @@ def test_a_source_that_was_made_anew_halts_the_stream_or_begins_it_anew() -> Non
     assert [kind for kind, _, _ in told].count("stream.moved") == 1
 
 
+def test_records_of_a_source_made_anew_are_not_published_as_the_continuation_of_the_old_one() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="60s", checkpoint_every="1s")
+        await asyncio.sleep(7)
+        assert (await trial.status()).committed == {0: 10, 1: 0}
+        trial.topic.make_anew(2)
+        trial.grow(0, 50)  # past where the reader is
+        await asyncio.sleep(20)
+        assert (await trial.status()).committed == {0: 10, 1: 0}
+        assert await trial.groups() == []
+        await verbs.reset(trial.store, "clicks", "ann", to="earliest")
+        await asyncio.sleep(20)
+        assert (await trial.status()).committed == {0: 50, 1: 0}
+        assert await trial.rows() == sorted([*trial.appended(), *((0, at) for at in range(10))])
+
+    run(story)
+
+
+def test_a_group_of_the_source_before_is_given_up_also_where_the_new_one_begins_at_its_start() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 10)
+        await trial.declare(duration="20s", vanished="earliest")
+        await asyncio.sleep(5)
+        assert await trial.rows() == []
+        trial.topic.make_anew(2)
+        trial.grow(0, 14)
+        await asyncio.sleep(60)
+        assert await trial.rows() == trial.appended()
+
+    told = run(story).told
+    assert [fields["why"] for kind, _, fields in told if kind == "stream.given_up"][:1] == [MADE_ANEW]
+
+
 def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() -> None:
     async def story(trial: Trial, node: Node) -> None:
         trial.grow(0, 10)
@@ -261,9 +333,11 @@ def test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on() ->
         await trial.declare(duration="2s")
         await asyncio.sleep(15)
         assert await trial.rows() == [(1, 0), (1, 1), (1, 2)]
-        assert (await trial.status()).detail.startswith("partition 0 waits: it is committed up to 0, and has offsets")
+        status = await trial.status()
+        assert status.detail.startswith("partition 0 waits: it is committed up to 0, and has offsets")
+        assert status.waits == status.detail, "so it is not healthy, whatever its state"
 
-    run(story)
+    assert [subject for kind, subject, _ in run(story).told if kind == "stream.waits"] == ["clicks"]
 
 
 def test_a_partition_whose_next_records_are_gone_leaves_its_group_and_the_others_go_on() -> None:
@@ -352,6 +426,54 @@ def test_what_keeps_a_task_from_publishing_is_in_the_status(monkeypatch: pytest.
         await asyncio.sleep(10)
         assert (await trial.status()).detail == ""
         assert await trial.rows() == trial.appended()
+
+    run(story)
+
+
+def test_a_stream_that_cannot_publish_is_unhealthy_however_much_it_agrees_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        async def away(*_: object) -> Verdict:
+            raise Unavailable("output memory: it is read-only")
+
+        await trial.declare(duration="10m", checkpoint_every="3s")
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryCommitter, "publish", away)
+            for _ in range(60):
+                trial.grow(0, 3)
+                await asyncio.sleep(1)
+            (group,) = await trial.groups()
+            assert len(group.sequences) > 5
+            status = await trial.status()
+            assert status.state is StreamState.UNHEALTHY_TASKS
+            assert status.detail.endswith("output memory: it is read-only")
+        await asyncio.sleep(20)
+        status = await trial.status()
+        assert (status.state, status.committed[0]) == (StreamState.RUNNING, 180)
+
+    run(story)
+
+
+def test_what_a_group_left_out_is_still_counted_when_it_is_gone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        trial.grow(0, 7)  # in 1970
+        await trial.declare(duration="5s", late="1h", replicas=2)
+        await asyncio.sleep(30)
+        status = await trial.status()
+        assert (status.committed[0], status.dropped) == (7, {"late": 7})
+        assert not [each for each in await trial.statuses() if each.dropped]
+
+    told = run(story).told
+    assert [(fields["count"], fields["why"]) for kind, _, fields in told if kind == "stream.dropped"] == [(7, "7 late")]
+
+
+def test_offsets_are_set_by_where_the_source_ends_now() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        await trial.declare(duration="10m")
+        await asyncio.sleep(7)  # the source was looked at two seconds ago
+        trial.grow(0, 100)
+        await verbs.reset(trial.store, "clicks", "ann", to="latest")
+        await asyncio.sleep(2)
+        assert (await trial.status()).committed == {0: 100, 1: 0}
 
     run(story)
 

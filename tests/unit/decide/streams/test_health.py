@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.decide.streams.health import Health, Quiet, Streak, state
-from rota.model.stream import StreamState, StreamWishes
+from rota.decide.streams.health import Health, Quiet, Streak, dropped, state
+from rota.model.ids import NodeId, Revision
+from rota.model.stream import StreamState, StreamTaskStatus, StreamWishes, TaskState
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -58,9 +59,33 @@ def test_what_is_shown(health: Health, wishes: StreamWishes, is_idle: bool, show
 
 
 def test_tasks_that_fail_and_groups_that_publish_are_counted_in_that_order() -> None:
-    health = Health().tasked(failures=3, successes=1)
+    health = Health().tasked(failures=3, agreements=0, publishes=1)
     assert health.tasks.is_bad
-    assert not health.tasked(failures=0, successes=2).tasks.is_bad
+    assert not health.tasked(failures=0, agreements=1, publishes=1).tasks.is_bad
+
+
+def test_agreements_prove_nothing_while_a_task_cannot_publish() -> None:
+    health = Health().tasked(failures=3, agreements=0, publishes=0).saw_trouble("the output is read-only", NOON)
+    assert health.tasked(failures=0, agreements=9, publishes=0).tasks.is_bad
+    assert not health.tasked(failures=0, agreements=0, publishes=3).tasks.is_bad
+    assert not health.saw_trouble("", NOON).tasked(failures=0, agreements=3, publishes=0).tasks.is_bad
+
+
+def test_trouble_counts_when_it_lasts_without_a_break() -> None:
+    health = looked("+").saw_trouble("away", NOON).saw_trouble("still away", NOON + MINUTE)
+    assert health.is_troubled(NOON + MINUTE)
+    again = health.saw_trouble("", NOON + MINUTE).saw_trouble("away", NOON + MINUTE)
+    assert not again.is_troubled(NOON + MINUTE)
+    assert state(health, StreamWishes(), is_idle=False, is_troubled=True) is StreamState.UNHEALTHY_TASKS
+
+
+def test_what_replicas_left_out_is_counted_once() -> None:
+    def says(group: str, slot: int, **counts: int) -> StreamTaskStatus:
+        me = {"stream": "s", "node": NodeId("n"), "epoch": Revision(slot), "state": TaskState.DONE, "at": NOON}
+        return StreamTaskStatus(group=group, slot=slot, dropped=counts, **me)  # type: ignore[arg-type]
+
+    tasks = [says("a", 0, late=5, early=1), says("a", 1, late=7), says("b", 0, late=2), says("open", 0, late=99)]
+    assert dropped(["a", "b"], tasks) == {"late": 9, "early": 1}
 
 
 def test_a_stream_is_idle_when_nothing_came_and_nothing_is_left_for_long_enough() -> None:

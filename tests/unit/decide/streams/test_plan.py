@@ -3,11 +3,12 @@
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from rota.decide.streams.group import Member, reading_since
-from rota.decide.streams.plan import Aims, numbered, plan
+from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, hesitation, reading_since
+from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
 from rota.store.rules import MAX_WRITES
@@ -42,6 +43,7 @@ def planned(aims: Aims, *groups: Group, committed: dict[int, int]) -> list[Group
     return list(plan(aims, groups, {}, committed, NOON).groups.values())
 
 
+SECOND = timedelta(seconds=1)
 AIMS = Aims(stream="s", spec="1", tasks=2, partitions=range(4), tuning=TUNING)
 
 
@@ -81,6 +83,29 @@ def test_offsets_that_somebody_moved_give_up_what_reads_elsewhere() -> None:
     assert {group.number: group.starts for group in moved.groups.values()} == {0: {0: 3, 2: 10}, 1: {1: 10, 3: 10}}
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"is_made_anew": True}, id="the offsets are still those of the source before"),
+        pytest.param({"identity": "new"}, id="the offsets were set, and are the same by chance"),
+        pytest.param(
+            {"replaced": frozenset([0, 1]), "partitions": [2, 3]},
+            id="its topics were made anew, each under another number",
+        ),
+    ],
+)
+def test_what_was_read_of_a_source_before_is_given_up_and_not_published(changed: dict[str, Any]) -> None:
+    aims, committed = replace(AIMS, identity="old"), dict.fromkeys(range(4), 10)
+    groups = planned(aims, committed=committed)
+    assert {group.identity for group in groups} == {"old"}
+    ending = [
+        replace(group, phase=Phase.PUBLISHING, sequences=(dict.fromkeys(group.partitions, 20),)) for group in groups
+    ]
+    found = plan(replace(aims, generation=2, **changed), ending, {}, committed, NOON)
+    assert found.given_up == {group.id: MADE_ANEW for group in groups}
+    assert not found.groups.keys() & found.given_up.keys()
+
+
 def test_a_group_that_does_not_publish_takes_its_followers_along() -> None:
     [group] = planned(replace(AIMS, tasks=1, partitions=[0]), committed={0: 0})
     ended = replace(group, phase=Phase.PUBLISHING, sequences=({0: 50},), since=NOON, progressed=NOON)
@@ -105,6 +130,66 @@ def test_scaling_leaves_groups_alone_whose_partitions_stay() -> None:
 def test_a_stopping_stream_makes_nothing_new() -> None:
     assert planned(replace(AIMS, is_stopping=True), committed=dict.fromkeys(range(4), 0)) == []
     assert planned(replace(AIMS, is_idle=True), committed=dict.fromkeys(range(4), 0)) == []
+
+
+ONE = replace(AIMS, tasks=1, partitions=[0])
+
+
+def said(group: Group, state: TaskState, **more: Any) -> Member:
+    """The one task of a group, which has been there since noon and says this."""
+    me = {"stream": "s", "group": group.id, "slot": 0, "node": NodeId("n"), "epoch": Revision(1), "at": NOON}
+    status = StreamTaskStatus(state=state, **me, **more)  # type: ignore[arg-type]
+    return Member(slot=0, epoch=Revision(1), node=NodeId("n"), placed=NOON, status=status)
+
+
+def after(seconds: timedelta, group: Group, *members: Member) -> Group:
+    """What becomes of a group by then."""
+    return plan(ONE, [group], {group.id: members}, {0: 0}, NOON + seconds).groups[group.id]
+
+
+def test_what_a_task_reported_is_agreed_on_though_it_does_not_pause_in_time() -> None:
+    [group] = planned(ONE, committed={0: 0})
+    pausing = replace(group, phase=Phase.PAUSING, is_final=True)
+    reader = said(group, TaskState.READING, started=NOON, offsets={0: 500})
+    found = after(TUNING.pause_timeout + SECOND, pausing, reader)
+    assert (found.phase, found.sequences) == (Phase.PUBLISHING, ({0: 500},)), "a replacement reads up to there"
+    assert found.dismissed[0].why == NO_PAUSE
+
+
+def test_tasks_that_fail_one_after_the_other_make_room_ever_more_slowly_until_something_is_agreed_on() -> None:
+    [group] = planned(ONE, committed={0: 0})
+    waits = [hesitation(group)]
+    for epoch in range(1, 9):
+        failed = said(group, TaskState.FAILED, error="it does not fit")
+        status = replace(failed.status, epoch=Revision(epoch)) if failed.status else None
+        group = after(SECOND, group, replace(failed, epoch=Revision(epoch), status=status))
+        waits.append(hesitation(group))
+    assert [wait // SECOND for wait in waits] == [0, 1, 2, 4, 8, 16, 30, 30, 30]
+    paused = said(group, TaskState.PAUSED, started=NOON, offsets={0: 7})
+    paused = replace(paused, epoch=Revision(9))
+    agreed = after(SECOND, replace(group, phase=Phase.PAUSING), paused)
+    assert hesitation(agreed) == timedelta()
+
+
+@pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STANDBY])
+def test_a_task_that_does_not_begin_when_its_group_does_is_dismissed(state: TaskState) -> None:
+    [group] = planned(ONE, committed={0: 0})
+    assert after(TUNING.status_timeout, group, said(group, state)).dismissed == {}
+    found = after(TUNING.status_timeout + SECOND, group, said(group, state))
+    assert found.dismissed[0].why == NO_START_TIME
+
+
+def test_a_task_in_the_place_of_one_that_died_is_measured_by_its_own_progress() -> None:
+    [group] = planned(ONE, committed={0: 0})
+    ended = replace(group, phase=Phase.PUBLISHING, sequences=({0: 5000},), progressed=NOON)
+    dead = said(group, TaskState.PUBLISHING, life="a", progress=1200)
+    ended = after(SECOND, ended, dead)
+    assert ended.progressed == NOON + SECOND
+    assert after(2 * SECOND, ended, dead).progressed == NOON + SECOND
+    replacing = after(3 * SECOND, ended, said(group, TaskState.PUBLISHING, life="b", progress=20))
+    assert replacing.progressed == NOON + 3 * SECOND
+    stuck = after(4 * SECOND, replacing, said(group, TaskState.PUBLISHING, life="b", progress=20))
+    assert stuck.progressed == NOON + 3 * SECOND
 
 
 @pytest.mark.parametrize(
