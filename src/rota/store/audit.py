@@ -180,6 +180,9 @@ class AuditNotes:
                 log.warning("refusals not written down yet", extra={"refusals": len(waiting), "why": str(error)})
                 self._take_back(waiting)
                 return
+            except asyncio.CancelledError:  # it may be written, or not: written twice is better than not at all
+                self._take_back(waiting)
+                raise
             del waiting[:BATCH]
 
     def _take_back(self, waiting: Iterable[tuple[_Same, AuditEntry]]) -> None:

@@ -1,7 +1,8 @@
 """Changes that say who made them, and notes of refusals."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +12,7 @@ from rota.model.errors import Conflict, Unavailable
 from rota.model.ids import Key
 from rota.store import At, Delete, Put, Store, open_store
 from rota.store.audit import MOST_NOTES, SHOWN, AuditedStore, AuditNotes, unsealed
-from rota.store.port import Entry
+from rota.store.port import Entry, Write
 from rota.store.rules import MAX_VALUE_BYTES, MAX_WRITES
 from tests.unit.api.test_health import HandClock
 
@@ -154,3 +155,27 @@ async def test_what_the_store_does_not_take_is_kept_and_what_comes_meanwhile_too
     assert [entry.count for entry in await unsealed(store)] == [2]
     await notes.flush(store)
     assert sorted(entry.count for entry in await unsealed(store)) == [1, 2]
+
+
+class Stuck:
+    """A store whose commits never end."""
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+
+    async def commit(self, *writes: Write) -> None:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+
+
+async def test_notes_are_kept_when_their_writing_is_cancelled(store: Store) -> None:
+    """A session that ends must not take along what was refused in it; the next one writes it."""
+    notes, stuck = AuditNotes(CLOCK), Stuck()
+    note(notes)
+    writing = asyncio.create_task(notes.flush(cast(Store, stuck)))
+    await stuck.is_asked.wait()
+    writing.cancel()
+    await asyncio.wait([writing])
+    assert writing.cancelled()
+    await notes.flush(store)
+    assert len(await unsealed(store)) == 1
