@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -430,17 +430,13 @@ class StreamTask:
                 f"it cannot publish: {refused}; no single record is at fault, only several together are refused"
             )
             return True
-        draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
-        transform, most = self._transform.again(), self._limits.batch
-        show = partial(self._shown_again, progress.group)
+        self._trouble = str(refused)
         try:
-            letters = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, most)
-            self._drop(UNFIT, letters)  # on disk before anything without them is published
+            draft = await self._made_again(progress, sequence)
         except (RotaError, TooManyErrors, TooSlow) as error:
-            draft.discard()
+            self._trouble = str(error)
             if not isinstance(error, Unavailable | Unknown):
                 progress.fail(f"it cannot publish: {error}")
-            self._trouble = str(error)
             return bool(progress.error)
         self._remade.add(sequence.number)
         self._verified = min(self._verified, sequence.number)  # it was read once more: perhaps of another source
@@ -449,10 +445,24 @@ class StreamTask:
         before.discard()
         return False
 
-    def _shown_again(self, group: Group, batch: Read, end: int) -> Batch:
+    async def _made_again(self, progress: Progress, sequence: Closed) -> Draft:
+        """A draft with the rows of a sequence that its output takes; the records of the others are put aside."""
+        draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
+        transform, show = self._transform.again(), partial(self._shown_again, progress)
+        with ExitStack() as undo:
+            undo.callback(draft.discard)
+            letters = await remake(
+                sequence.ranges, self._source, show, transform, self._committer, draft, self._limits.batch
+            )
+            self._drop(UNFIT, letters)  # on disk before anything without them is published
+            undo.pop_all()
+        return draft
+
+    def _shown_again(self, progress: Progress, batch: Read, end: int) -> Batch:
         """What the function saw of a batch up to `end`; what was dropped then is counted already."""
         records = [each for each in batch.records if each.offset < end]
-        shown = taken(batch.partition, records, group, Counter(), self._clock.wall())
+        progress.moves += len(records)  # it is no standstill
+        shown = taken(batch.partition, records, progress.group, Counter(), self._clock.wall())
         return Batch(self._assigned.stream, shown, {batch.partition: min(end, batch.next)}, batch.topic)
 
     # Telling
