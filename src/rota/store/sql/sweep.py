@@ -58,9 +58,9 @@ class Observer:
         self._still: dict[LeaseId, tuple[int, Instant]] = {}
         self._looked: Instant | None = None
         self._written: Instant | None = None
-        """When somebody was last known to have written."""
+        """When writing was last known to work."""
         self.needs_proof = False
-        """Has nobody been seen to write for so long that writing must be tried?"""
+        """Must a write show that writing works, because no other was seen lately?"""
         self.interval = LONGEST_LOOK
         """Seconds until the next look is wanted: a twentieth of the shortest ttl, or a quarter if others look."""
 

@@ -45,7 +45,7 @@ async def test_output_goes_with_its_run(tmp_path: Path, monkeypatch: pytest.Monk
         clearing.cancel()
 
 
-async def test_output_goes_before_its_run_so_that_a_visit_that_failed_is_gone_on_with(tmp_path: Path) -> None:
+async def test_output_goes_before_its_run_so_that_a_visit_that_failed_is_resumed(tmp_path: Path) -> None:
     class Flaky(FolderLogs):
         is_away = True
 
