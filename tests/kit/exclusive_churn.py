@@ -89,7 +89,7 @@ async def robots(folder: Path, url: str, ttl: str = "5s") -> AsyncIterator[Fleet
 
 
 async def churn(fleet: Fleet, cycles: int, *, tasks: int = 3, seed: int = 0, whats: Iterable[str] = ()) -> Churn:
-    """Do so many random cycles, each until every task is at work again; `whats` says what to do, if not anything."""
+    """Do `cycles` random cycles, each until every task is at work again; `whats` limits what is done in them."""
     chosen, cycle = random.Random(seed), _Cycle(fleet, [str(number) for number in range(tasks)])
     possible = list(whats) or sorted(cycle.ways)
     done: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from heapq import nsmallest
 
 FEW = 200
-"""So few are all tried at once."""
+"""At most this many are all tried at once."""
 
 PORTION = 1_000
 
@@ -33,7 +33,7 @@ class Retries:
         return self._left > 0 and self._has_ticked
 
     def begin(self, waiting: int) -> None:
-        """Room may have come for so many."""
+        """Room may have come; `waiting` resources have not been tried since."""
         self._left = waiting
 
     def tick(self) -> None:

@@ -16,7 +16,7 @@ who will come: there it waits until no node has joined for a moment (`settle`).
 A resource that fails on a node rests from it, longer each time (`Rests`); a node that comes back again and again gets
 nothing for the sake of balance for a while (`Damping`).
 
-A plan of many resources takes seconds, and whoever renews the lease must not wait for it: it is made aside, in a thread
+A plan of many resources takes seconds, and renewing the lease must not wait for it: it is made aside, in a thread
 (`kit.aside`). Until it is done the view stands still; commits that come meanwhile are taken in afterwards, and what
 they make of the plan shows as conflicts or is planned next.
 """

@@ -48,7 +48,7 @@ def _compute(work: Callable[[], T], answer: "asyncio.Future[T]", loop: asyncio.A
         tell = partial(_answer, answer, work())
     except BaseException as error:  # whatever it is, it is the caller's, as if the call had been direct
         tell = partial(_fail, answer, error)
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed, and with it the caller is gone
         loop.call_soon_threadsafe(tell)
 
 

@@ -99,7 +99,7 @@ class Scale:
 
 
 def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100), *, slowness: float = 1.0) -> Scale:
-    """Place so many tasks on so many nodes, and let so many nodes die, one change after the other; then the leader.
+    """Place `tasks` on `nodes`, and let as many nodes die as `deaths` says, one change after another; then the leader.
 
     A second of this processor counts as `slowness` seconds of the fleet's time.
     """

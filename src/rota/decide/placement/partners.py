@@ -39,7 +39,7 @@ class _Order:
     def run(self) -> list[int]:
         for number in range(len(self._needs)):
             self._meet_all_ready()
-            if number not in self._found:  # a circle: somebody has to begin, unless its turn came with others'
+            if number not in self._found:  # it waits in a circle, and one of that has to begin
                 heappush(self._ready, number)
         self._meet_all_ready()
         return list(self._found)
