@@ -7,7 +7,7 @@ test. With CI=true a skip, whatever its reason, fails the run.
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         (backend,) = mark.args
         if why := obtain.missing(backend):
             pytest.skip(f"{NOT_HAD}{backend} ({why})")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Tests log file names that are no UTF-8, and a worker can send no report that has one."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -214,8 +214,10 @@ def etcd_cluster(base: Path, size: int, *, tls: Tls | None = None) -> Iterator[l
 class Database(Server):
     """A server with a folder of data: made at its first start, removed in the end."""
 
-    def __init__(self, argv: Sequence[object], base: Path, name: str, port: int) -> None:
-        super().__init__(argv, base, name, port, {**os.environ, "TZ": ZONE})
+    def __init__(
+        self, argv: Sequence[object], base: Path, name: str, port: int, environ: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(argv, base, name, port, {**os.environ, "TZ": ZONE, **(environ or {})})
         self.data = base / "data"
 
     def __exit__(self, *_: object) -> None:
@@ -323,7 +325,7 @@ class Postgres(Database):
 class MariaDB(Database):
     """A MariaDB; `test` may do everything, with the password."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, environ: Mapping[str, str] | None = None) -> None:
         port = free_port()
         self._users = base / "users.sql"
         # It minds no configuration of the machine, and runs as root only when told so.
@@ -334,7 +336,7 @@ class MariaDB(Database):
             *("--socket=socket", "--pid-file=pid", f"--init-file={self._users}"),  # relative: a socket's path is short
             *(f"--max-connections={CONNECTIONS}", "--innodb-buffer-pool-size=64M"),
         ]
-        super().__init__(argv, base, "mariadb", port)
+        super().__init__(argv, base, "mariadb", port, environ)
 
     def make_data(self) -> None:
         _run(["mariadb-install-db", *self._common, "--auth-root-authentication-method=normal", "--skip-test-db"])
