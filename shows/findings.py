@@ -1,0 +1,929 @@
+"""The findings of the hostile readings and acceptance tests at c43186e, and what became of each.
+
+Names are those of the readings: a part (core, flow, runtime, doors) with its number, or an acceptance report with its
+row. `make show-truth PARTS=findings` runs the tests.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+BEFORE = "c43186e"
+"""The commit that was read; the tests fail there, or name what was not there yet."""
+
+
+class State(StrEnum):
+    """What became of a finding."""
+
+    FIXED = "fixed"
+    PARTLY = "fixed in part"
+    JUDGED = "judged"
+    WRONG = "the account was wrong"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding."""
+
+    name: str
+    state: State
+    tests: tuple[str, ...] = ()
+    note: str = ""
+
+
+FINDINGS = (
+    Finding(
+        "flow D1",
+        State.FIXED,
+        (
+            "tests/unit/sinks/test_window.py::test_a_nacked_message_is_not_confirmed_by_a_later_multiple_ack",
+            "tests/unit/sinks/test_window.py::test_the_first_answer_to_a_message_counts",
+            "tests/unit/sinks/test_window.py::test_a_refusal_of_what_was_not_sent_is_an_error",
+            "tests/unit/sinks/test_window.py::test_a_refusal_of_what_has_left_is_nothing",
+            "tests/unit/sinks/test_window.py::test_copies_that_are_not_sent_yet_do_not_count_as_answered",
+            "tests/unit/sinks/test_window.py::test_a_copy_that_was_refused_goes_again_and_is_not_told_again",
+            "tests/contract/test_rabbitmq_only.py::test_what_is_confirmed_through_a_full_queue_that_is_drained_has_arrived",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D9",
+        State.FIXED,
+        (
+            "tests/contract/test_kafka_sink_only.py::test_a_message_too_large_for_the_topic_is_rejected_and_the_others_pass",
+            "tests/contract/test_kafka_sink_only.py::test_a_message_for_a_topic_that_is_not_there_is_rejected_and_the_others_pass",
+            "tests/contract/test_kafka_only.py::test_a_batch_that_is_too_large_rejects_none_of_its_messages",
+            "tests/unit/sinks/test_kafka_errors.py",
+            "tests/contract/test_kafka_sink_only.py::test_a_missing_topic_of_the_sinks_own_url_is_waited_for",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources S5",
+        State.FIXED,
+        (
+            "tests/unit/node/test_relay_shell.py::test_who_waits_for_a_message_that_the_sink_rejects_hears_of_it",
+            "tests/unit/node/test_emitting.py::test_a_message_that_was_refused_raises_where_its_confirmation_is_waited_for",
+            "tests/unit/workloads/test_relay.py::TestFates::test_a_rejection_is_reported_with_the_ack_to_all_who_handed_the_message_over",
+            "tests/unit/workloads/test_relay.py::TestFates::test_a_rejected_message_that_is_emitted_again_is_tried_again",
+            "tests/unit/workloads/test_relay.py::TestOtherRelays::test_what_a_peer_has_rejected_is_reported_to_whoever_handed_it_over",
+            "tests/unit/workloads/test_outbox.py::test_an_ack_says_which_messages_were_refused_by_their_numbers",
+            "tests/unit/node/test_relay_shell.py::test_an_exclusive_task_of_an_earlier_epoch_is_refused_and_counted",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D6",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_relay.py::TestWindow::test_equal_messages_without_a_key_are_not_swallowed_while_a_relay_is_absent",
+            "tests/unit/workloads/test_relay.py::TestWindow::test_late_copies_of_another_replica_are_known_however_late_they_are",
+            "tests/unit/workloads/test_relay.py::TestWindow::test_a_message_with_a_key_is_known_for_as_long_as_a_relay_is_absent",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D11",
+        State.FIXED,
+        (
+            "tests/unit/node/test_relay_shell.py::test_a_spool_that_cannot_be_read_holds_up_no_live_message_and_is_published_when_it_can",
+            "tests/unit/workloads/test_relay.py::TestSpool::test_a_spool_that_could_not_be_opened_holds_up_no_live_message",
+            "tests/unit/node/test_spool.py::test_an_unreadable_sector_costs_the_messages_in_it_and_its_file_is_kept",
+            "tests/unit/node/test_spool.py::test_an_unreadable_end_is_not_cut_off",
+            "tests/unit/node/test_spool.py::test_a_disk_that_cannot_be_read_at_all_loses_nothing",
+            "tests/unit/node/test_spool.py::test_a_segment_that_cannot_be_deleted_ends_nothing",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D12",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_relay.py::TestSpool::test_a_damaged_record_does_not_keep_a_move_from_finishing",
+            "tests/unit/workloads/test_relay.py::TestSpool::test_a_damaged_record_of_a_message_that_the_sink_has_under_way_costs_nothing",
+        ),
+        "",
+    ),
+    Finding(
+        "flow A6",
+        State.FIXED,
+        (
+            "tests/unit/sinks/amqp/test_connection.py::test_a_channel_that_both_sides_close_at_once_takes_no_other_channel_along",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D2",
+        State.FIXED,
+        (
+            "tests/unit/committers/test_parquet.py::test_a_publish_cancelled_while_its_commit_is_under_way_keeps_its_files",
+            "tests/unit/committers/test_parquet.py::test_a_publish_of_unknown_outcome_is_found_though_offsets_were_set_by_hand_since",
+            "tests/unit/committers/test_sqlite.py::test_who_is_cancelled_while_a_transaction_begins_leaves_none_open",
+            "tests/process/test_streams.py::test_reloads_of_a_stream_that_publishes_lose_and_double_nothing",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D5",
+        State.FIXED,
+        (
+            "tests/unit/committers/test_parquet.py::test_a_publish_is_handed_off_though_its_label_is_lost",
+            "tests/unit/committers/test_parquet.py::test_what_is_published_is_on_disk_with_the_folders_it_is_in",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D2's remark (verify --by)",
+        State.FIXED,
+        (
+            "tests/unit/control/streams/test_verify.py::test_every_file_that_is_gone_or_damaged_is_named_also_where_rows_are_looked_at",
+            "tests/unit/control/streams/test_verify.py::test_a_list_of_files_that_is_gone_is_named",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D8 / v-streams-jobs D5",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_stream_task.py::test_a_record_whose_row_does_not_fit_is_put_aside",
+            "tests/unit/workloads/test_stream_task.py::test_an_output_that_cannot_be_asked_whether_rows_fit_is_no_dead_letter",
+            "tests/unit/workloads/test_stream_task.py::test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the_rest_is_published",
+            "tests/unit/workloads/test_stream_task.py::test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so",
+            "tests/contract/test_committer.py::test_law_6_a_row_that_a_table_refuses_is_unfit_and_found_by_trying",
+            "tests/contract/test_committer.py::test_law_4_a_draft_takes_rows_that_were_found_to_fit",
+            "tests/unit/committers/test_parquet.py::test_rows_of_several_types_in_one_batch_are_kept_in_as_many_files",
+            "tests/unit/committers/test_parquet.py::test_what_are_no_rows",
+            "tests/unit/committers/test_parquet.py::test_times_finer_than_microseconds_find_their_folder",
+            "tests/unit/committers/test_parquet.py::test_a_row_without_a_time_is_refused",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D4 + flow A4",
+        State.FIXED,
+        (
+            "tests/contract/test_committer.py::test_law_5_a_publish_that_hangs_holds_up_neither_those_who_look_nor_other_partitions",
+            "tests/contract/test_committer.py::test_law_5_a_publish_that_hangs_is_ended_by_the_server",
+        ),
+        "",
+    ),
+    Finding(
+        "flow A1",
+        State.FIXED,
+        (
+            "tests/contract/test_committer.py::test_law_7_what_was_read_before_offsets_were_set_by_hand_is_never_published",
+            "tests/unit/workloads/test_stream_task.py::test_what_a_task_read_before_its_offsets_were_set_by_hand_is_not_published",
+            "tests/unit/committers/test_verdict.py::test_what_was_read_before_an_offset_was_set_by_hand_is_behind",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D9",
+        State.JUDGED,
+        (
+            "tests/unit/committers/test_parquet.py::test_the_documented_readers_see_every_row_though_types_and_fields_change",
+        ),
+        ("judged (documented at docs/explanation/committers.md#parquet and docs/howto/run-streams.md), readers tested"),
+    ),
+    Finding(
+        "flow A2",
+        State.FIXED,
+        (
+            "tests/unit/committers/test_catalogue.py",
+            "tests/unit/committers/test_catalogue.py::test_a_beginning_that_was_cut_short_has_not_begun",
+            "tests/contract/test_committer.py::test_law_1_many_partitions_begin_together",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D3",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_stream_window.py::test_a_record_whose_time_has_come_is_not_early_however_old_its_group_is",
+            "tests/unit/workloads/test_stream_task.py::test_records_that_came_while_nobody_read_the_group_are_not_early",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D4",
+        State.FIXED,
+        (
+            "tests/unit/control/streams/test_keep.py::test_records_of_a_source_made_anew_are_not_published_as_the_continuation_of_the_old_one",
+            "tests/unit/control/streams/test_keep.py::test_a_group_of_the_source_before_is_given_up_also_where_the_new_one_begins_at_its_start",
+            "tests/unit/workloads/test_stream_task.py::test_what_was_read_of_a_source_made_anew_is_not_published",
+            "tests/unit/workloads/test_stream_task.py::test_what_was_read_of_a_source_that_was_deleted_is_published",
+            "tests/unit/decide/streams/test_plan.py::test_what_was_read_of_a_source_before_is_given_up_and_not_published",
+            "tests/contract/test_kafka_source_only.py::test_a_topic_of_a_pattern_that_is_made_anew_is_another_one",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D7",
+        State.FIXED,
+        (
+            "tests/unit/decide/streams/test_plan.py::test_what_a_task_reported_is_agreed_on_though_it_does_not_pause_in_time",
+            "tests/unit/node/test_streaming.py::test_a_function_that_takes_long_keeps_its_task_from_nothing_but_reading",
+            "tests/unit/node/test_calls.py",
+            "tests/unit/workloads/test_stream_pace.py",
+            "tests/unit/workloads/test_stream_transform.py::test_a_function_that_does_not_return_in_time_ends_the_task_and_no_record_is_blamed",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D1",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_stream_transform.py::test_a_function_that_fails_on_every_record_ends_the_task_also_without_a_limit",
+            "tests/unit/node/test_letters.py::test_a_file_that_is_full_refuses_letters_and_keeps_those_it_has",
+            "tests/unit/node/test_letters.py::test_letters_are_on_disk_when_they_are_put_aside",
+            "tests/unit/node/test_letters.py::test_letters_that_cannot_be_written_leave_no_half_of_them",
+            "tests/unit/node/test_letters.py::test_half_a_line_that_a_killed_worker_left_spoils_no_other",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D2",
+        State.FIXED,
+        (
+            "tests/unit/node/test_posts.py::test_a_stream_worker_that_hangs_is_noticed_also_if_its_function_is_not_async",
+            "tests/unit/decide/streams/test_plan.py::test_a_task_that_does_not_begin_when_its_group_does_is_dismissed",
+            "tests/unit/workloads/test_stream_transform.py::test_a_function_that_does_not_return_in_time_ends_the_task_and_no_record_is_blamed",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D10, v-streams-jobs D12",
+        State.FIXED,
+        (
+            "tests/unit/control/streams/test_keep.py::test_a_worker_that_is_started_again_has_as_much_time_as_a_new_one",
+            "tests/unit/decide/streams/test_plan.py::test_a_task_in_the_place_of_one_that_died_is_measured_by_its_own_progress",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D3",
+        State.FIXED,
+        ("tests/unit/control/streams/test_keep.py::test_checkpoints_are_as_far_apart_as_the_stream_says",),
+        "",
+    ),
+    Finding(
+        "flow D8",
+        State.FIXED,
+        (
+            "tests/unit/node/test_streaming.py::test_a_task_of_a_group_whose_tasks_fail_alike_makes_room_for_the_next_one_later",
+            "tests/unit/decide/streams/test_plan.py::test_tasks_that_fail_one_after_the_other_make_room_ever_more_slowly_until_something_is_agreed_on",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D8",
+        State.FIXED,
+        (
+            "tests/unit/control/streams/test_keep.py::test_a_partition_whose_next_records_are_gone_waits_and_the_others_go_on",
+            "tests/unit/control/streams/test_keep.py::test_a_stream_that_cannot_publish_is_unhealthy_however_much_it_agrees_on",
+            "tests/unit/control/streams/test_keep.py::test_what_a_group_left_out_is_still_counted_when_it_is_gone",
+            "tests/unit/control/streams/test_keep.py::test_offsets_are_set_by_where_the_source_ends_now",
+            "tests/unit/decide/streams/test_health.py::test_agreements_prove_nothing_while_a_task_cannot_publish",
+            "tests/unit/decide/streams/test_health.py::test_trouble_counts_when_it_lasts_without_a_break",
+            "tests/unit/decide/streams/test_health.py::test_what_replicas_left_out_is_counted_once",
+            "tests/unit/api/test_streams.py::test_a_stream_is_shown_with_what_is_wanted_of_it",
+            "tests/unit/api/test_overview.py::test_each_thing_that_is_wrong_is_named",
+        ),
+        "",
+    ),
+    Finding(
+        "flow A3",
+        State.FIXED,
+        ("tests/unit/workloads/test_stream_task.py::test_offsets_do_not_move_past_a_gap_before_it_is_on_record",),
+        "",
+    ),
+    Finding(
+        "flow A5",
+        State.JUDGED,
+        (),
+        'judged (documented at docs/explanation/stream-groups.md, "A change of the declaration …")',
+    ),
+    Finding(
+        "runtime 1",
+        State.FIXED,
+        (
+            "tests/unit/node/test_tasks.py::test_more_orders_than_a_channel_holds_all_reach_a_host_that_reads",
+            "tests/unit/node/test_crew.py::test_workers_with_large_orders_are_asked_for_as_the_loader_reads",
+            "tests/process/test_runtime_corners.py::test_more_saved_states_than_a_channel_holds_outlive_reload_rollback_and_kill_9",
+            "tests/unit/node/test_pipes.py::test_a_sender_that_waits_for_room_loses_nothing_and_is_not_called_for_a_lost_peer",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 6",
+        State.FIXED,
+        (
+            "tests/unit/node/test_host.py::test_states_of_many_tasks_saved_in_one_turn_all_reach_the_agent",
+            "tests/unit/node/test_host.py::test_a_task_that_saves_without_pause_leaves_its_turns_to_others",
+            "tests/unit/node/test_host.py::test_what_tasks_save_last_reaches_the_agent_before_the_host_ends",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 2",
+        State.FIXED,
+        (
+            "tests/unit/node/test_host.py::test_however_a_task_fails_the_agent_hears_why_and_its_neighbour_notices_nothing",
+            "tests/unit/node/test_host.py::test_a_host_that_cannot_report_the_end_of_a_task_ends_itself",
+            "tests/unit/workloads/test_attempt.py::test_an_attempt_fails_with_a_reason",
+            "tests/unit/node/test_output.py::test_any_error_fits_into_an_answer_that_is_never_mixed_with_output",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 7",
+        State.FIXED,
+        (
+            "tests/unit/node/test_host.py::test_however_a_task_fails_the_agent_hears_why_and_its_neighbour_notices_nothing",
+            "tests/unit/workloads/test_attempt.py",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 3",
+        State.FIXED,
+        (
+            "tests/unit/node/test_tasks.py::test_a_task_alone_that_ends_again_and_again_is_given_back_with_the_reason",
+            "tests/unit/node/test_tasks.py::test_the_reason_a_task_alone_ended_for_is_its_workers_reason",
+            "tests/process/test_runtime_corners.py::test_tasks_alone_that_fail_at_once_or_die_are_given_back_with_the_reason",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 5",
+        State.FIXED,
+        (),
+        "",
+    ),
+    Finding(
+        "runtime 8",
+        State.FIXED,
+        (
+            "tests/unit/node/test_tasks.py::test_a_task_that_comes_back_to_a_node_where_it_failed_waits_longer_each_time",
+            "tests/unit/node/test_tasks.py::test_a_hosted_task_that_comes_back_waits_too",
+            "tests/unit/node/test_tasks.py::test_what_may_run_now_does_not_wait_for_what_failed",
+            "tests/unit/decide/test_setbacks.py",
+            "tests/unit/decide/test_trouble.py::test_troubles_in_a_row_know_when_the_first_was_and_the_last_placement",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources S2",
+        State.PARTLY,
+        (
+            "tests/unit/node/test_tasks.py::test_a_task_that_is_given_back_is_an_event_less_often_the_longer_it_fails",
+            "tests/unit/node/test_tasks.py::test_a_silent_task_that_is_given_back_is_an_event",
+            "tests/unit/api/test_operations.py::test_why_names_the_nodes_that_gave_a_resource_back_lately",
+        ),
+        (
+            "`resources ls` still says 1/1 (assigned), `overview` has no concern for it: "
+            "ResourceStatus/overview belong to the leader's helper; the Trouble records are in the store."
+        ),
+    ),
+    Finding(
+        "runtime 16",
+        State.FIXED,
+        ("tests/unit/workloads/test_stopping.py::test_a_signal_at_any_moment_of_a_wait_ends_it",),
+        "",
+    ),
+    Finding(
+        "runtime 17",
+        State.FIXED,
+        ("tests/unit/node/test_executor.py::test_an_order_is_run_or_left_whenever_the_executor_is_asked_to_end",),
+        "",
+    ),
+    Finding(
+        "runtime 20",
+        State.FIXED,
+        ("tests/unit/workloads/test_context.py::test_a_number_that_json_does_not_have_is_not_saved_as_nothing",),
+        "",
+    ),
+    Finding(
+        "runtime 4",
+        State.FIXED,
+        (
+            "tests/unit/node/test_reload.py::test_tasks_that_fail_for_reasons_of_their_own_do_not_make_a_reload_fail",
+            "tests/unit/node/test_reload.py::test_tasks_that_fail_for_reasons_of_their_own_do_not_make_a_rollback_fail",
+            "tests/unit/node/test_reload.py::test_a_task_that_fails_does_not_make_its_node_unready",
+            "tests/unit/node/test_reload.py::test_code_that_cannot_start_a_task_alone_makes_a_reload_fail",
+            "tests/unit/node/test_reload.py::test_a_reload_waits_until_the_tasks_alone_have_started_in_the_new_generation",
+            "tests/unit/node/test_reload.py::test_a_task_taken_back_during_a_reload_is_not_waited_for",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 13",
+        State.FIXED,
+        (
+            "tests/unit/node/test_reload.py::test_a_reload_asked_for_by_a_signal_during_another_one_comes_after_it",
+            "tests/unit/node/test_reload.py::test_a_reload_asked_for_by_a_signal_comes_after_the_one_that_a_caller_waits_for",
+            "tests/unit/node/test_reload.py::test_a_reload_asked_for_by_a_signal_during_a_failing_one_comes_after_it",
+            "tests/unit/node/test_reload.py::test_a_reload_asked_for_by_a_signal_during_the_first_import_comes_after_it",
+            "tests/unit/node/test_reload.py::test_a_reload_that_waits_for_its_turn_gives_way_to_a_stop",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 9",
+        State.FIXED,
+        (
+            "tests/system/test_up.py::test_it_ends_when_the_reader_of_its_lines_is_gone",
+            "tests/system/test_up.py::test_ctrl_c_ends_it_though_nobody_reads_its_lines",
+            "tests/unit/cli/test_screen.py",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 10",
+        State.FIXED,
+        (
+            "tests/unit/cli/test_up.py::test_a_fleet_is_looked_at_until_it_is_ready_however_long_that_takes",
+            "tests/unit/node/test_reload.py::test_a_worker_that_has_stood_long_enough_is_in_no_crash_loop_any_more",
+            "tests/unit/node/test_reload.py::test_the_falls_of_a_successor_are_not_forgotten_because_the_worker_before_it_stands",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources S3",
+        State.FIXED,
+        (
+            "tests/unit/decide/test_fleet.py",
+            "tests/unit/node/test_fleet.py::test_of_two_fleets_on_one_store_the_second_does_not_join",
+            "tests/unit/node/test_fleet.py::test_of_two_fleets_that_start_at_the_same_time_one_gets_the_store",
+            "tests/unit/node/test_fleet.py::test_a_name_that_a_reload_gives_the_app_is_put_on_record",
+            "tests/system/test_up.py::test_another_app_on_the_same_store_is_refused_and_says_which_fleet_is_there",
+            "tests/contract/test_etcd_only.py::test_a_namespace_inside_another_is_refused",
+            "tests/contract/test_etcd_only.py::test_a_namespace_around_another_is_refused",
+        ),
+        "",
+    ),
+    Finding(
+        "runtime 12",
+        State.FIXED,
+        ("tests/process/test_starting.py::test_a_node_starts_without_stdin_stdout_and_stderr",),
+        "",
+    ),
+    Finding(
+        "runtime 13b",
+        State.FIXED,
+        ("tests/unit/node/test_loaders.py::test_a_process_that_has_not_come_to_our_code_ends_with_its_agent",),
+        "",
+    ),
+    Finding(
+        "daemons (item 6), v-services S8",
+        State.PARTLY,
+        (
+            "tests/process/test_runtime_corners.py::test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends_when_the_node_starts_again",
+        ),
+        (
+            "no cgroups (here: cgroup v2 is mounted at /sys/fs/cgroup/unified and writable for root, kernel "
+            "6.18; not tried further). Between the kill and the next start a daemon lives; at a reload it "
+            "lives until the node stops. Not found: other environment, fork without exec (setproctitle "
+            "overwrites environ), other user, no /proc. Danger judged: a shell or tmux server started by the "
+            "app is such a daemon; the"
+        ),
+    ),
+    Finding(
+        "v-resources row 25",
+        State.JUDGED,
+        (
+            "tests/unit/cli/test_settings.py::test_settings_that_changed_since_they_were_read_are_named",
+            "tests/process/test_declared.py",
+        ),
+        "judged (reported, not applied)",
+    ),
+    Finding(
+        "argued 14, 15, 18, 19",
+        State.FIXED,
+        (
+            "tests/unit/node/test_reload.py::test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_with_its_number",
+            "tests/unit/node/test_reload.py::test_a_lost_loader_that_comes_back_after_a_reload_asks_for_no_other_one",
+            "tests/unit/node/test_guard.py::test_files_with_high_numbers_are_closed_too",
+            "tests/unit/decide/placement/test_rules.py::test_a_rule_that_calls_exit_or_cannot_say_what_it_raised_is_left_out_and_named",
+            "tests/unit/decide/placement/test_rules.py::test_a_score_that_is_no_number_is_left_out_and_named",
+        ),
+        "",
+    ),
+    Finding(
+        "core 1",
+        State.FIXED,
+        (
+            "tests/unit/decide/test_coverage.py::test_a_removed_exclusive_resource_keeps_its_task_until_the_node_confirms",
+            "tests/unit/decide/test_coverage.py::test_an_exclusive_resource_added_again_waits_for_the_task_it_had_before",
+            "tests/unit/decide/test_coverage.py::test_an_exclusive_task_too_many_must_confirm",
+            "tests/unit/decide/test_coverage.py::test_a_task_that_stops_is_not_counted_in_place_of_one_that_runs",
+            "tests/unit/decide/test_coverage.py::test_an_exclusive_task_stays_exclusive_while_no_node_declares_its_kind",
+            "tests/unit/control/test_plan.py::test_an_exclusive_resource_removed_and_added_again_begins_only_when_its_node_has_confirmed",
+            "tests/unit/control/test_plan.py::test_what_an_exclusive_task_saved_goes_with_its_resource_also_while_it_stops",
+            "tests/unit/sim/test_resources.py::test_resources_stay_covered_whatever_happens",
+            "tests/process/test_exclusive_churn.py::test_exclusive_work_never_overlaps_when_its_resource_is_removed_and_added_again",
+        ),
+        "",
+    ),
+    Finding(
+        "core 2",
+        State.FIXED,
+        (
+            "tests/unit/sim/test_scale.py::test_no_leader_loses_its_lease_to_a_plan_that_takes_longer_than_that",
+            "tests/unit/control/test_supervisor.py::test_the_loop_goes_on_while_many_resources_are_planned_and_what_changes_meanwhile_is_planned_next",
+            "tests/unit/kit/test_aside.py",
+            "tests/unit/control/test_plan.py::test_of_very_many_those_that_lack_tasks_are_planned_first_and_together",
+            "tests/process/test_multitude.py::test_one_leader_places_everything_though_nodes_are_killed_meanwhile",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources row 29",
+        State.JUDGED,
+        (),
+        "judged (documented at docs/adr/0019-exact-shares.md, Price)",
+    ),
+    Finding(
+        "runtime 11",
+        State.FIXED,
+        (
+            "tests/unit/decide/placement/test_affinity.py::test_a_chain_of_neighbours_is_placed_in_one_pass_whatever_its_links_are_called",
+            "tests/unit/decide/placement/test_affinity.py::test_neighbours_in_a_circle_wait_and_keep_nobody_else_waiting",
+        ),
+        "",
+    ),
+    Finding(
+        "core 16",
+        State.FIXED,
+        (
+            "tests/unit/control/test_supervisor.py::test_history_compacted_while_a_new_leader_reads_is_read_again",
+            "tests/unit/control/test_supervisor.py::test_history_compacted_while_sources_are_read_does_not_end_the_term",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources S1, row 26",
+        State.FIXED,
+        (
+            "tests/unit/decide/placement/test_affinity.py::test_a_preferred_zone_is_filled_before_others_get_anything",
+            "tests/unit/decide/placement/test_affinity.py::test_one_of_several_replicas_is_in_the_preferred_zone_and_the_others_are_apart",
+            "tests/unit/decide/placement/test_place.py::test_single_replicas_are_shared_out_by_the_policy_whatever_zones_there_are",
+            "tests/unit/decide/placement/test_place.py::test_several_replicas_are_levelled_over_zones_as_far_as_they_stay_apart",
+            "tests/unit/decide/placement/test_place.py::test_the_only_replica_may_stay_in_its_zone_when_it_leaves_its_node",
+        ),
+        "",
+    ),
+    Finding(
+        'core "Scaling shape": O(P) for each freed assignment',
+        State.FIXED,
+        (
+            "tests/unit/control/test_retries.py",
+            "tests/unit/control/test_view.py::test_room_for_one_has_no_more_than_a_portion_of_very_many_planned_again",
+            "tests/unit/control/test_view.py::test_those_that_seek_company_are_a_few_planned_at_a_time_too",
+            "tests/unit/control/test_supervisor.py::test_very_many_that_wait_are_all_placed_once_there_is_room",
+        ),
+        "",
+    ),
+    Finding(
+        "core 3",
+        State.FIXED,
+        (
+            "tests/contract/test_sql_only.py::test_the_clock_is_right_in_the_hour_that_comes_twice",
+            "tests/contract/test_committer.py::test_a_time_is_kept_as_the_instant_it_is_wherever_the_server_stands",
+        ),
+        "",
+    ),
+    Finding(
+        "core 4",
+        State.FIXED,
+        (
+            "tests/contract/test_logs.py::test_law_5_forgetting_takes_few_rows_at_a_time_and_goes_on_where_it_failed",
+            "tests/contract/test_logs.py::test_law_5_another_process_keeps_its_lease_and_writes_while_much_is_forgotten",
+            "tests/unit/control/jobs/test_retention.py::test_output_goes_before_its_run_so_that_a_visit_that_failed_is_resumed",
+        ),
+        "",
+    ),
+    Finding(
+        "core 22",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_retention.py::test_output_beyond_the_bound_goes_the_oldest_first_and_that_is_reported",
+            "tests/contract/test_logs.py::test_law_7_what_is_held_is_counted",
+        ),
+        "",
+    ),
+    Finding(
+        "core 25",
+        State.FIXED,
+        ("tests/contract/test_logs.py::test_law_5_old_logs_are_found_by_the_clock_of_their_place",),
+        "",
+    ),
+    Finding(
+        "core 6",
+        State.FIXED,
+        (
+            "tests/contract/test_sql_only.py::test_law_4_a_lease_whose_renewal_was_answered_is_not_ended_by_an_earlier_look",
+        ),
+        "",
+    ),
+    Finding(
+        "core 8",
+        State.FIXED,
+        (
+            "tests/unit/store/test_sweep.py::test_time_in_which_nobody_could_write_does_not_count",
+            "tests/unit/store/test_sweep.py::test_all_leases_get_a_whole_ttl_when_the_first_of_them_is_renewed_after_an_outage",
+            "tests/unit/store/test_sweep.py::test_a_dead_lease_beside_one_that_is_renewed_needs_no_proof",
+        ),
+        "",
+    ),
+    Finding(
+        "core 14",
+        State.FIXED,
+        ("tests/unit/control/test_audit.py::test_a_wrong_clock_of_a_node_erases_nothing",),
+        "",
+    ),
+    Finding(
+        "core 15",
+        State.FIXED,
+        (
+            "tests/unit/control/test_audit.py::test_what_a_newer_rota_wrote_is_left_to_it_and_the_rest_is_sealed",
+            "tests/unit/control/test_audit.py::test_a_chain_of_a_newer_rota_is_left_alone",
+        ),
+        "",
+    ),
+    Finding(
+        "core 12",
+        State.FIXED,
+        (
+            "tests/contract/test_sqlite_only.py::test_compaction_costs_as_much_as_there_is_in_the_log_whatever_was_ever_committed",
+        ),
+        "",
+    ),
+    Finding(
+        "core 20",
+        State.FIXED,
+        (
+            "tests/unit/store/etcd/test_clock.py::test_a_wrong_clock_is_outvoted_also_by_members_that_went_down_since",
+            "tests/unit/store/etcd/test_clock.py::test_of_two_clocks_that_differ_the_earlier_counts",
+        ),
+        "",
+    ),
+    Finding(
+        "core 23",
+        State.FIXED,
+        (
+            "tests/unit/store/test_transactions.py::test_law_3_a_large_commit_that_is_compacted_while_it_is_read_is_not_taken_for_whole",
+        ),
+        "",
+    ),
+    Finding(
+        "core 30",
+        State.FIXED,
+        ("tests/contract/test_sql_only.py::test_a_scan_without_a_limit_is_read_page_by_page_and_shows_one_revision",),
+        "",
+    ),
+    Finding(
+        "v-resources S4",
+        State.FIXED,
+        (
+            "tests/unit/store/test_keeper.py::test_a_holder_that_hears_no_answers_does_not_prolong_its_lease_again_and_again",
+            "tests/unit/store/test_keeper.py::test_a_holder_that_heard_no_answers_for_a_while_keeps_its_lease",
+            "tests/unit/store/test_keeper.py::test_a_lease_that_ended_meanwhile_is_lost",
+        ),
+        "",
+    ),
+    Finding(
+        "scaling: lease sweeps, MySQL polling",
+        State.FIXED,
+        (
+            "tests/unit/store/test_sweep.py::test_of_a_large_fleet_few_look_all_the_time",
+            "tests/unit/store/test_sweep.py::test_who_looks_rarely_looks_all_the_time_once_a_lease_seems_to_die",
+            "tests/unit/store/test_pace.py",
+        ),
+        "",
+    ),
+    Finding(
+        "core 5, 11, 18",
+        State.FIXED,
+        (
+            "tests/unit/decide/jobs/test_backfill_and_retention.py::test_what_may_have_run_and_was_cleared_is_refused_unless_forced",
+            "tests/unit/decide/jobs/test_backfill_and_retention.py::test_if_no_record_is_kept_all_that_was_decided_may_have_run",
+            "tests/unit/decide/jobs/test_backfill_and_retention.py::test_a_run_that_was_made_up_for_does_not_show_that_others_of_its_time_are_kept",
+            "tests/unit/decide/jobs/test_backfill_and_retention.py::test_a_missed_due_time_gets_a_run_also_the_one_whose_record_stands_for_all",
+            "tests/unit/control/jobs/test_verbs.py::TestRuns::test_backfill_makes_what_is_missing_once",
+            "tests/unit/control/jobs/test_verbs.py::TestRuns::test_of_two_backfills_at_once_the_later_leaves_the_result_of_the_earlier",
+            "tests/unit/control/jobs/test_verbs.py::TestRuns::test_the_run_of_a_missed_due_time_takes_the_place_of_its_record",
+            "tests/unit/api/test_jobs.py::test_due_times_that_had_no_run_are_filled_in",
+            "tests/unit/cli/test_jobs.py::test_a_backfill_of_what_may_have_run_is_made_with_force_only",
+        ),
+        "",
+    ),
+    Finding(
+        "core 7",
+        State.FIXED,
+        (
+            "tests/unit/compose/test_leader_chores.py::test_a_chore_writes_nothing_in_a_term_that_is_over",
+            "tests/unit/compose/test_leader_chores.py::test_every_chore_of_a_leader_has_a_row",
+        ),
+        "",
+    ),
+    Finding(
+        "core 10",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_part.py::test_runs_that_wait_for_their_jitter_keep_no_due_time_from_becoming_a_run",
+            "tests/unit/control/jobs/test_part.py::test_runs_started_by_hand_keep_no_due_time_from_becoming_a_run",
+            "tests/unit/control/jobs/test_view.py::test_only_runs_of_the_schedule_that_are_ready_are_its_backlog",
+        ),
+        "",
+    ),
+    Finding(
+        "core 13, 28",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_declared.py::test_a_node_that_lost_its_session_does_not_put_its_older_declarations_back",
+            "tests/unit/control/jobs/test_declared.py::test_a_job_of_a_file_that_was_refused_is_taken_over_when_its_name_is_free",
+        ),
+        "",
+    ),
+    Finding(
+        "core 19",
+        State.FIXED,
+        ("tests/unit/control/jobs/test_telling.py::test_a_run_that_may_have_begun_stays_whatever_is_answered_later",),
+        "",
+    ),
+    Finding(
+        "core 21",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_part.py::test_a_job_that_comes_after_others_follows_no_success_from_while_it_was_disabled",
+        ),
+        "",
+    ),
+    Finding(
+        "core 26",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_part.py::test_a_success_is_followed_also_if_its_node_did_not_know_of_the_follower_yet",
+        ),
+        "",
+    ),
+    Finding(
+        "core 27",
+        State.WRONG,
+        (),
+        "account wrong (not reachable)",
+    ),
+    Finding(
+        'core 29, scaling row "dispatch"',
+        State.FIXED,
+        (
+            "tests/unit/decide/jobs/test_dispatch.py::test_jobs_take_turns_by_how_many_of_their_runs_are_bound",
+            "tests/unit/decide/jobs/test_dispatch.py::test_of_jobs_with_as_many_bound_the_one_served_longest_ago_goes_first",
+            "tests/unit/decide/jobs/test_dispatch.py::test_the_work_does_not_grow_with_runs_times_nodes",
+            "tests/unit/control/jobs/test_part.py::test_many_runs_of_one_job_do_not_hold_up_another_job",
+        ),
+        "",
+    ),
+    Finding(
+        "core 9, 24",
+        State.FIXED,
+        (
+            "tests/unit/control/test_supervisor.py::test_a_drains_deadline_is_by_the_stores_clock_whatever_the_leaders_shows",
+            "tests/unit/control/test_supervisor.py::test_a_node_is_avoided_for_as_long_as_it_should_whatever_the_leaders_clock_shows",
+        ),
+        "",
+    ),
+    Finding(
+        "core 17 / v-streams-jobs D10",
+        State.FIXED,
+        ("tests/unit/api/test_jobs.py::test_one_call_looks_at_so_many_runs_and_the_next_goes_on_behind_them",),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D7",
+        State.FIXED,
+        (
+            "tests/unit/api/test_jobs.py::test_a_request_with_an_idempotency_key_starts_one_run_however_often_it_is_asked",
+            "tests/unit/api/test_jobs.py::test_jobs_and_runs_over_http",
+            "tests/unit/api/test_jobs.py::test_jobs_and_runs_over_grpc",
+        ),
+        "",
+    ),
+    Finding(
+        "v-streams-jobs D6",
+        State.FIXED,
+        (
+            "tests/unit/api/test_jobs.py::test_output_of_a_lost_attempt_is_never_called_whole",
+            "tests/unit/node/test_output.py::test_who_follows_sees_glimpses_of_what_is_held_back",
+            "tests/unit/node/test_output.py::test_a_glimpse_of_what_has_no_lines_is_its_newest_bytes",
+            "tests/unit/node/test_output.py::test_a_log_within_its_bound_has_no_glimpses",
+        ),
+        "",
+    ),
+    Finding(
+        "core 25",
+        State.FIXED,
+        (),
+        "",
+    ),
+    Finding(
+        "v-services S1",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_dispatch.py::test_what_a_client_sent_before_it_closed_still_runs",
+            "tests/unit/workloads/test_dispatch.py::test_what_is_routed_while_its_client_closes_still_runs",
+            "tests/process/test_services_clients.py::test_what_a_client_sent_before_it_closed_runs",
+            "tests/unit/client/test_clients.py::test_closing_with_unread_answers_resets_no_connection",
+        ),
+        "",
+    ),
+    Finding(
+        "v-services S2",
+        State.FIXED,
+        ("tests/process/test_services_reload.py::test_a_request_longer_than_drain_outlives_a_reload",),
+        "",
+    ),
+    Finding(
+        "v-services S3",
+        State.FIXED,
+        ("tests/process/test_services.py::test_an_answer_after_its_handler_returned_is_refused_with_a_reason",),
+        "",
+    ),
+    Finding(
+        "v-services S4",
+        State.FIXED,
+        ("tests/process/test_services.py::test_a_worker_killed_at_its_deadline_leaves_its_stacks_and_an_event",),
+        "",
+    ),
+    Finding(
+        "v-services S7",
+        State.FIXED,
+        (
+            "tests/unit/node/test_front.py::test_the_longest_silent_client_gives_way_when_all_places_are_taken",
+            "tests/unit/node/test_front.py::test_a_silent_client_that_waits_for_an_answer_keeps_its_place",
+        ),
+        "",
+    ),
+    Finding(
+        "v-services S9",
+        State.PARTLY,
+        (
+            "tests/unit/client/test_clients.py::test_an_address_that_is_no_text_is_invalid",
+            "tests/unit/sdk/test_app.py::test_an_option_of_another_kind_is_refused",
+        ),
+        (
+            '`--max-memory` without recycling leaves a worker that fails each request; "generation 1 serves '
+            'on" with 0 workers'
+        ),
+    ),
+    Finding(
+        "flow D13",
+        State.FIXED,
+        (
+            "tests/unit/node/test_front.py::test_a_client_that_closes_its_sending_side_is_answered_before_the_connection_ends",
+            "tests/process/test_services_clients.py::test_a_client_that_closes_its_sending_side_gets_its_answers",
+        ),
+        "",
+    ),
+    Finding(
+        "flow D14",
+        State.FIXED,
+        (
+            "tests/unit/workloads/test_dispatch.py::test_what_waits_is_bounded_in_bytes",
+            "tests/unit/node/test_front.py::test_answers_that_all_clients_leave_unread_are_bounded",
+        ),
+        "",
+    ),
+    Finding(
+        "v-services S5, S6",
+        State.OPEN,
+        (),
+        "",
+    ),
+    Finding(
+        "runtime 8",
+        State.FIXED,
+        (
+            "tests/unit/control/test_supervisor.py::test_what_fails_on_every_node_waits_longer_and_longer",
+            "tests/unit/control/test_rests.py::test_a_resource_rests_from_the_node_where_it_failed_and_is_due_after_that",
+            "tests/unit/decide/placement/test_place.py::test_a_node_that_a_resource_rests_from_does_not_get_it_though_no_other_will_do",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources S6",
+        State.FIXED,
+        ("tests/unit/control/test_supervisor.py::test_the_first_node_of_a_new_fleet_does_not_get_everything",),
+        "",
+    ),
+    Finding(
+        "v-resources S7",
+        State.FIXED,
+        (
+            "tests/unit/control/test_supervisor.py::test_a_node_that_comes_back_again_and_again_gets_no_tasks_for_balance_at_once",
+            "tests/unit/decide/test_flapping.py::test_each_return_waits_twice_as_long_up_to_a_limit",
+        ),
+        "",
+    ),
+)
