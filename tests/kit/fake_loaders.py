@@ -50,6 +50,7 @@ class FakeLoader:
 
     spawns = False
     is_alive = True
+    has_room = True
     why = "killed by SIGKILL"
 
     def __init__(
