@@ -1,6 +1,7 @@
 """Reloads: what a new generation has to show before it takes over, and what says nothing about it."""
 
 import asyncio
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -236,7 +237,7 @@ async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_w
 ) -> None:
     async with node(tmp_path, monkeypatch, lives) as found:
         await until(found, found.crew.is_settled)
-        process = await asyncio.create_subprocess_exec("sleep", "1000", process_group=0)
+        process = subprocess.Popen(["sleep", "1000"], process_group=0)  # noqa: ASYNC220  # nobody waits for it
         found.crew.reaped(Ended(process.pid, 0, 0.0, 0))  # a guard of that number, say
         found.order("camera", ["c0"])
         await until(found, lambda: bool(found.crew.of_pool("task:camera/c0#0")))
@@ -244,3 +245,4 @@ async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_w
         found.crew.forked(worker.id, process.pid)
         assert worker.id in found.crew.workers
         worker.kill("the test is over")
+        process.wait()
