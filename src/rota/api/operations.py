@@ -34,6 +34,7 @@ from rota.decide.access import Access
 from rota.decide.listing import ORIGIN, explain, is_failing
 from rota.decide.load import Candidate, NoneIdle, idlest
 from rota.decide.peers import GONE, shown
+from rota.decide.trouble import told
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -357,11 +358,11 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
     if view.origin == ORIGIN and is_failing(understood(Listing, await store.get(keys.listing(kind)))):
         hints = (f"its source: {(await why_source(store, kind)).says}",)
     hints += tuple(await _given_back(store, kind, id))
-    told = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
+    answer = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
     if not status.pending and not status.moving:
-        return told
+        return answer
     seen = await outlook(store, view.name)
-    return replace(told, refusals={**told.refusals, **seen.refusals}, remedies=seen.remedies)
+    return replace(answer, refusals={**answer.refusals, **seen.refusals}, remedies=seen.remedies)
 
 
 async def _given_back(store: Store, kind: str, id: str) -> list[str]:
@@ -371,10 +372,7 @@ async def _given_back(store: Store, kind: str, id: str) -> list[str]:
     now = await store.now()
     lately = [each for each in found if each is not None and now - each.at < LATELY]
     lately.sort(key=lambda each: each.at, reverse=True)
-    return [
-        f"node {each.node} gave it back at {each.at:%Y-%m-%d %H:%M:%S %Z}, time {each.strikes} in a row: {each.why}"
-        for each in lately[:SHOWN]
-    ]
+    return [told(each) for each in lately[:SHOWN]]
 
 
 @needs(Access.VIEW)

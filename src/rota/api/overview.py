@@ -13,13 +13,14 @@ from rota.api.operations import list_nodes, needs, scan_all
 from rota.api.relays import RelayList, list_relays
 from rota.api.schema import NodeView
 from rota.decide.access import Access
+from rota.decide.trouble import is_recent, told
 from rota.model import keys
 from rota.model.event import Severity
 from rota.model.ids import NodeId, TermNumber
 from rota.model.job import RunRecord
 from rota.model.node import Leader, NodeStatus
 from rota.model.peers import Standing
-from rota.model.resource import ResourceStatus
+from rota.model.resource import ResourceStatus, Trouble
 from rota.model.stream import KIND as STREAM
 from rota.model.stream import StreamState, StreamStatus
 from rota.store.port import Store
@@ -110,6 +111,9 @@ class Seen:
     pending: Mapping[str, str]
     """Resources that lack tasks, and why."""
 
+    given_back: Mapping[str, Trouble]
+    """Resources that a node gave back lately, and what happened last."""
+
     streams: Mapping[str, StreamStatus]
 
 
@@ -117,13 +121,14 @@ class Seen:
 async def overview(store: Store) -> Overview:
     """The fleet at a glance, with what is wrong."""
     listed = await list_nodes(store)
-    resources, pending = await _resources(store)
+    resources, pending, given_back = await _resources(store, listed.as_of)
     seen = Seen(
         leader=await _leader(store, listed.as_of),
         nodes=listed.nodes,
         work=await _work(store),
         relays=await list_relays(store),
         pending=pending,
+        given_back=given_back,
         streams=await _streams(store),
     )
     found = sorted(concerns(seen), key=lambda each: list(Severity).index(each.severity), reverse=True)
@@ -162,8 +167,10 @@ def concerns(seen: Seen) -> Iterator[Concern]:
         )
     for node in seen.nodes:
         yield from _of_node(node, seen.work.get(node.id))
-    for resource, why in seen.pending.items():
-        yield Concern(severity=Severity.WARNING, about="resource", subject=resource, text=why)
+    for resource in sorted(seen.pending.keys() | seen.given_back.keys()):
+        trouble = seen.given_back.get(resource)
+        text = "; ".join(filter(None, (seen.pending.get(resource), told(trouble) if trouble else "")))
+        yield Concern(severity=Severity.WARNING, about="resource", subject=resource, text=text)
     for name, stream in seen.streams.items():
         if stream.state in (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS):
             last = f": {stream.errors[-1].why}" if stream.errors else ""
@@ -222,9 +229,13 @@ async def _work(store: Store) -> dict[str, NodeStatus]:
     }
 
 
-async def _resources(store: Store) -> tuple[int, dict[str, str]]:
-    """How many there are, and which of them lack tasks, with the reason. Those that stand for streams are left out."""
+async def _resources(store: Store, now: datetime) -> tuple[int, dict[str, str], dict[str, Trouble]]:
+    """How many there are, which of them lack tasks and why, and which were given back lately.
+
+    Those that stand for streams are left out.
+    """
     waiting: dict[str, str] = {}
+    given_back: dict[str, Trouble] = {}
     async with aclosing(scan_all(store, keys.RESOURCES)) as records:
         async for entry in records:
             waiting[entry.key.removeprefix(keys.RESOURCES)] = "the leader has not looked at it yet"
@@ -234,8 +245,10 @@ async def _resources(store: Store) -> tuple[int, dict[str, str]]:
             if status is None or name not in waiting:
                 continue
             waiting[name] = status.pending if status.assigned < status.replicas else ""
+            if status.given_back and is_recent(status.given_back, now) and not name.startswith(STREAM):
+                given_back[name] = status.given_back
     own = {name: why for name, why in waiting.items() if not name.startswith(STREAM)}
-    return len(own), {name: why for name, why in own.items() if why}
+    return len(own), {name: why for name, why in own.items() if why}, given_back
 
 
 async def _streams(store: Store) -> dict[str, StreamStatus]:

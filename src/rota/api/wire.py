@@ -24,7 +24,7 @@ from rota.model.event import Event
 from rota.model.ids import Revision
 from rota.model.node import NodeLoad
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkStatus
-from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus
+from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus, Trouble
 from rota.store.events import Reading
 
 # Requests
@@ -339,7 +339,12 @@ def _status(status: ResourceStatus) -> pb.ResourceStatus:
         chosen=status.chosen,
         refusals=status.refusals,
         moving=status.moving,
+        given_back=_given_back(status.given_back) if status.given_back else None,
     )
+
+
+def _given_back(trouble: Trouble) -> pb.GivenBack:
+    return pb.GivenBack(node=trouble.node, at=_timestamp(trouble.at), why=trouble.why, strikes=trouble.strikes)
 
 
 def _kind(kind: KindRecord) -> pb.Kind:

@@ -6,7 +6,7 @@ It works on the fleet's store, as the API of a node does; no node needs to be as
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, BinaryIO, TypeVar
 
 import click
@@ -18,12 +18,13 @@ from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
 from rota.decide.listing import TIMEOUT
+from rota.decide.trouble import is_recent, told
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, RotaError, Unknown
 from rota.model.ids import Revision
-from rota.model.resource import KindRecord, Listing, SyncRequest
+from rota.model.resource import KindRecord, Listing, ResourceStatus, SyncRequest
 from rota.store import Absent, At, Put, Store
 from rota.store.follow import follow
 from rota.workloads.checks import did_you_mean
@@ -197,12 +198,12 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, store: str, ou
             raise click.UsageError("--pending is about one moment; leave it out to watch")
         on_store(store, lambda open: _watch(open, kind, prefix, output))
         return
-    found = on_store(store, lambda open: _all(open, kind, prefix, pending))
+    found, now = on_store(store, lambda open: _all(open, kind, prefix, pending))
     if output == "json":
         tables.show_json(found)
         return
     headings = "KIND", "ID", "TASKS", "PRIORITY", "NODES", "PENDING"
-    tables.show(headings, [_row(view) for view in found], "no such resources; add one with: rota resources add")
+    tables.show(headings, [_row(view, now) for view in found], "no such resources; add one with: rota resources add")
 
 
 @command.command()
@@ -286,8 +287,8 @@ async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta)
     )
 
 
-async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> list[ResourceView]:
-    """All pages; what a newer Rota wrote is told on the side."""
+async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
+    """All pages, and the store's clock; what a newer Rota wrote is told on the side."""
     found: list[ResourceView] = []
     token: str | None = None
     while True:
@@ -299,7 +300,7 @@ async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> li
             click.echo(f"rota: resource {name}: {why}", err=True)
         token = page.next
         if token is None:
-            return found
+            return found, await store.now()
 
 
 async def _watch(store: Store, kind: str | None, prefix: str, output: str) -> None:
@@ -374,11 +375,18 @@ def _where(view: ResourceView) -> str:
     return nodes + pending
 
 
-def _row(view: ResourceView) -> tuple[str, ...]:
+def _row(view: ResourceView, now: datetime) -> tuple[str, ...]:
     status = view.status
     tasks = f"{status.assigned}/{status.replicas}" if status else "?"
-    pending = status.pending if status else "not looked at yet"
-    return view.kind, view.id, tasks, str(view.priority), _nodes(view), pending
+    return view.kind, view.id, tasks, str(view.priority), _nodes(view), _remark(status, now)
+
+
+def _remark(status: ResourceStatus | None, now: datetime) -> str:
+    """Why it lacks tasks, and who gave it back lately."""
+    if status is None:
+        return "not looked at yet"
+    trouble = status.given_back if status.given_back and is_recent(status.given_back, now) else None
+    return "; ".join(filter(None, (status.pending, told(trouble) if trouble else "")))
 
 
 def _about(view: ResourceView) -> dict[str, str]:
@@ -401,6 +409,7 @@ def _about(view: ResourceView) -> dict[str, str]:
         "tasks": f"{status.assigned} of {status.replicas}" if status else "not looked at yet",
         "nodes": _nodes(view),
         "pending": status.pending if status else "",
+        "given back": told(status.given_back) if status and status.given_back else "",
     }
     return {name: value for name, value in shown.items() if value}
 

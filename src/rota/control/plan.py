@@ -15,7 +15,7 @@ from itertools import islice
 from rota.control.view import FleetView, tags_of
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot, is_exclusive
 from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
-from rota.decide.trouble import kept_until
+from rota.decide.trouble import kept_until, last
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
@@ -465,7 +465,8 @@ def _status(
     pending: Pending | None,
     move: _Move | None,
 ) -> ResourceStatus:
-    before = view.statuses.get(f"{record.kind}/{record.id}")
+    name = f"{record.kind}/{record.id}"
+    before = view.statuses.get(name)
     new = {bind.node: bind.why for bind in binds}
     if move is not None and move.to is not None and not move.hold.assignment.exclusive:
         new[move.to] = move.why
@@ -484,6 +485,7 @@ def _status(
         refusals=dict(sorted(pending.refusals.items())[:REASONS]) if pending else {},
         chosen=dict(sorted(chosen.items())),
         moving=_why_moving(coverage, move),
+        given_back=last(view.trouble.get(name, {}).values()),
     )
 
 

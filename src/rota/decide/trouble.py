@@ -4,9 +4,10 @@ There are two times, and each failure in a row doubles both. The resource *rests
 one that fails everywhere is not started again and again at full speed. After that the node is *avoided* for longer: it
 gets the resource only if no other node can take it. What happened long ago is forgotten bit by bit.
 
-Pure: `node.assignments` writes troubles down, the supervisor follows them.
+Pure: `node.assignments` writes troubles down, the supervisor follows them, and lists and the overview say the last one.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rota.model.ids import NodeId, Revision
@@ -19,6 +20,9 @@ LONGEST = timedelta(days=1)
 
 FIRST_REST = timedelta(seconds=5)
 LONGEST_REST = timedelta(minutes=5)
+RECENT = timedelta(minutes=10)
+"""How long a list says that a resource was given back: two of the longest rests."""
+
 MOST = 12
 """Strikes that are counted; by then it is long enough."""
 
@@ -40,3 +44,19 @@ def kept_until(trouble: Trouble, avoid_for: timedelta) -> datetime:
 def rest(trouble: Trouble) -> timedelta:
     """How long the node does not get the resource at all, counted from when the leader saw the trouble."""
     return min(LONGEST_REST, FIRST_REST * (1 << min(MOST, trouble.strikes) - 1))
+
+
+def last(troubles: Iterable[Trouble]) -> Trouble | None:
+    """The newest of them; of two at one moment that of the greater node."""
+    return max(troubles, key=lambda each: (each.at, each.node), default=None)
+
+
+def is_recent(trouble: Trouble, now: datetime) -> bool:
+    """Is it so new, by the store's clock, that somebody should look?"""
+    return now - trouble.at < RECENT
+
+
+def told(trouble: Trouble) -> str:
+    """What happened, as a sentence about the resource."""
+    when = f"{trouble.at:%Y-%m-%d %H:%M:%S %Z}"
+    return f"node {trouble.node} gave it back at {when}, time {trouble.strikes} in a row: {trouble.why}"

@@ -158,6 +158,23 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
+
+    node: NodeId
+    at: datetime
+    why: str
+    strikes: int = 1
+    """How often this has happened lately; it is kept from there the longer."""
+
+    since: datetime | None = None
+    """When the first of these was, by the node's clock; None: an older Rota wrote the record."""
+
+    epoch: Revision = NEVER
+    """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResourceStatus:
     """How a resource is covered. The first four fields are named as seed 001 named them."""
 
@@ -188,6 +205,9 @@ class ResourceStatus:
     moving: str = ""
     """Why one of its tasks is to leave its node and has not yet, if so."""
 
+    given_back: Trouble | None = None
+    """The last time a node could not keep a task of it alive; None: never, or an older Rota leads."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SavedState:
@@ -197,23 +217,6 @@ class SavedState:
     """Under which it was saved."""
 
     state: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
-
-    node: NodeId
-    at: datetime
-    why: str
-    strikes: int = 1
-    """How often this has happened lately; it is kept from there the longer."""
-
-    since: datetime | None = None
-    """When the first of these was, by the node's clock; None: an older Rota wrote the record."""
-
-    epoch: Revision = NEVER
-    """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from rota.decide.access import Access, Gate, known
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.relay import SinkStatus
+from rota.model.resource import Trouble
 from rota.rpc import open_link, serve_link
 from rota.rpc.port import Admit
 from rota.store import Store, open_store
@@ -320,13 +321,16 @@ async def test_a_list_comes_in_pages(ask: Caller, store: Store) -> None:
     for id in ("a1", "a2", "b1"):
         view = await operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
         if id == "a1":
-            await settle(store, view, "n1")
+            trouble = Trouble(node=NodeId("n2"), at=CLOCK.wall(), why="no camera", strikes=3)
+            await settle(store, view, "n1", given_back=trouble)
 
     async def listed(**how: Any) -> Any:
         return await ask.resources("List", pb.ListResourcesRequest(**how), pb.ResourcePage)
 
     first = await listed(limit=2)
     assert ([each.id for each in first.resources], first.revision > 0) == (["a1", "a2"], True)
+    back = first.resources[0].status.given_back
+    assert (back.node, back.why, back.strikes) == ("n2", "no camera", 3)
     second = await listed(limit=2, token=first.next)
     assert ([each.id for each in second.resources], second.next) == (["b1"], "")
     assert [each.id for each in (await listed(kind="room", prefix="a", pending=True)).resources] == ["a2"]

@@ -12,13 +12,21 @@ from rota.model.job import Cause, RunRecord, RunState
 from rota.model.node import Leader, NodeStatus, PoolStatus
 from rota.model.peers import Standing
 from rota.model.relay import RelayStatus, SinkState, SinkStatus
-from rota.model.resource import Cordon, Drain, ResourceStatus, WantedResource, record_of
+from rota.model.resource import Cordon, Drain, ResourceStatus, Trouble, WantedResource, record_of
 from rota.model.stream import StreamError, StreamState, StreamStatus
 from rota.store import Put, Store, open_store
 from tests.unit.api.test_operations import join
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CALM = Seen(leader=None, nodes=(), work={}, relays=RelayList(relays=(), map=None, as_of=NOW), pending={}, streams={})
+CALM = Seen(
+    leader=None,
+    nodes=(),
+    work={},
+    relays=RelayList(relays=(), map=None, as_of=NOW),
+    pending={},
+    given_back={},
+    streams={},
+)
 SINK = SinkStatus(sink="amqp://box", state=SinkState.DOWN, last_error="refused", spool_messages=7, confirmed=3)
 RELAY = RelayView(
     node=NodeId("a"), is_home=True, status=RelayStatus(address="x", since=NOW, sinks=(SINK,), unreached={"b": "cut"})
@@ -110,12 +118,35 @@ async def test_of_very_many_concerns_some_are_told_and_the_rest_counted() -> Non
     assert seen.concerns[0].about == "fleet"
 
 
-async def place(store: Store, id: str, *, assigned: int) -> None:
+async def test_a_resource_that_was_given_back_lately_is_a_concern_although_it_has_all_its_tasks() -> None:
+    async with open_store("memory://") as store:
+        now = await store.now()
+        for id, ago in {"new": 9, "old": 11}.items():
+            trouble = Trouble(node=NodeId("a"), at=now - timedelta(minutes=ago), why="no camera", strikes=4)
+            await place(store, id, assigned=1, given_back=trouble)
+        await place(store, "calm", assigned=1)
+        seen = await overview(store)
+    (found,) = [each for each in seen.concerns if each.about == "resource"]
+    assert (found.severity, found.subject, seen.pending) == ("warning", "room/new", 0)
+    assert found.text.startswith("node a gave it back at ")
+    assert found.text.endswith("time 4 in a row: no camera")
+
+
+async def test_of_a_resource_that_lacks_tasks_and_was_given_back_one_concern_says_both() -> None:
+    async with open_store("memory://") as store:
+        trouble = Trouble(node=NodeId("a"), at=await store.now(), why="no camera")
+        await place(store, "1", assigned=0, given_back=trouble)
+        seen = await overview(store)
+    (found,) = [each for each in seen.concerns if each.about == "resource"]
+    assert found.text.startswith("no free slots; node a gave it back at ")
+
+
+async def place(store: Store, id: str, *, assigned: int, given_back: Trouble | None = None) -> None:
     """A resource that wants one task."""
     record = record_of(WantedResource(kind="room", id=id), f"uid-{id}", NOW)
     status = ResourceStatus(
         ID=record.uid, Name=id, AssignedNode="", CreationTime=0, kind="room", replicas=1, assigned=assigned,
-        pending="" if assigned else "no free slots",
+        pending="" if assigned else "no free slots", given_back=given_back,
     )  # fmt: skip
     await store.commit(
         Put(keys.resource("room", id), codec.encode(record)),

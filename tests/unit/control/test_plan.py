@@ -301,6 +301,20 @@ def test_a_node_that_failed_often_is_avoided_for_longer() -> None:
     assert (told.nodes("room/1"), told.nodes("room/2")) == (["a"], ["b"])
 
 
+def test_a_status_says_which_node_gave_the_resource_back_last() -> None:
+    told = Told(a=10, b=10)
+    first, second = (
+        Trouble(node=NodeId(node), at=EPOCH - timedelta(minutes=ago), why="no camera", strikes=2)
+        for node, ago in (("a", 3), ("b", 1))
+    )
+    for each in (first, second):
+        told.see(keys.trouble("room", "1", each.node), each)
+    told.add("1", "2")
+    told.settle()
+    assert told.view.statuses["room/1"].assigned == 1
+    assert [told.view.statuses[name].given_back for name in ("room/1", "room/2")] == [second, None]
+
+
 def test_who_waits_for_a_partner_is_placed_when_it_comes() -> None:
     told = Told(a=10, b=10)
     told.add("web", affinity=Affinity(near={"app": "db"}))

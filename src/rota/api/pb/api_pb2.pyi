@@ -192,7 +192,7 @@ class Affinity(_message.Message):
     def __init__(self, prefer: _Optional[_Mapping[str, str]] = ..., near: _Optional[_Mapping[str, str]] = ..., apart: _Optional[_Mapping[str, str]] = ..., prefer_near: _Optional[_Mapping[str, str]] = ..., prefer_apart: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResourceStatus(_message.Message):
-    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals", "moving")
+    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals", "moving", "given_back")
     class ChosenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -214,6 +214,7 @@ class ResourceStatus(_message.Message):
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     MOVING_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
     replicas: int
     assigned: int
     places: _containers.RepeatedCompositeFieldContainer[Place]
@@ -221,7 +222,20 @@ class ResourceStatus(_message.Message):
     chosen: _containers.ScalarMap[str, str]
     refusals: _containers.ScalarMap[str, str]
     moving: str
-    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ...) -> None: ...
+    given_back: GivenBack
+    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ...) -> None: ...
+
+class GivenBack(_message.Message):
+    __slots__ = ("node", "at", "why", "strikes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    STRIKES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    at: _timestamp_pb2.Timestamp
+    why: str
+    strikes: int
+    def __init__(self, node: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., strikes: _Optional[int] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("node", "address")
