@@ -159,6 +159,23 @@ async def test_a_group_is_read_paused_and_published(world: World) -> None:
     assert (status.state, status.rows) == (TaskState.DONE, 8)
 
 
+async def test_a_group_that_a_newer_rota_wrote_is_waited_out_and_said(world: World) -> None:
+    world.grow(0, 5)
+    await world.say()
+    running = await world.start()
+    await world.until(TaskState.READING, p0=5)
+    await world.store.commit(Put(keys.stream_group("s", "g"), b'{"v":99}'))
+
+    async def is_said() -> bool:
+        status = await world.status()
+        return status is not None and status.trouble.startswith("its group is not understood here: ")
+
+    await eventually(is_said)
+    await world.say(phase=Phase.PUBLISHING, is_final=True, sequences=({0: 5, 1: 0},))
+    assert await running == ""
+    assert await world.output() == records(0, 5)
+
+
 async def test_replicas_publish_once_and_the_slower_one_catches_up(world: World) -> None:
     world.grow(0, 5)
     await world.say()

@@ -31,7 +31,7 @@ from rota.decide.streams.plan import Aims, Plan, plan
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Conflict, RotaError, TermOver, Unavailable, Unknown
+from rota.model.errors import Conflict, Invalid, RotaError, TermOver, Unavailable, Unknown
 from rota.model.ids import Instant, Key
 from rota.model.resource import ResourceRecord
 from rota.model.stream import (
@@ -91,6 +91,9 @@ class StreamKeeper:
         self._account = Account(name, self._outside)
         self._bell = placements.bell(origin(name))
         self._groups: dict[str, Group] = {}
+        self._strange = ""
+        """What is wrong with a group that a newer Rota wrote, if there is one."""
+
         self._placed_by: dict[str, int | None] = {}
         """Replicas of each group's resource, as they are written."""
 
@@ -146,7 +149,13 @@ class StreamKeeper:
                 await asyncio.sleep(RETRY)
         self._status = status
         self._account.read(understood(StreamStatus, status, log))
-        self._groups = {group.id: group for entry in groups if (group := codec.decode(Group, entry.value))}
+        self._groups, self._strange = {}, ""
+        for entry in groups:
+            try:
+                group = codec.decode(Group, entry.value)
+                self._groups[group.id] = group
+            except Invalid as error:
+                self._strange = f"group {entry.key.rpartition('/')[2]} is not understood here: {error}"
 
     async def _load_resources(self) -> None:
         entries = (await self._term.store.scan(f"{keys.RESOURCES}{kind_of(self._name)}/")).entries
@@ -197,6 +206,7 @@ class StreamKeeper:
     async def _turn(self, now: datetime) -> None:
         """Look, plan, write."""
         try:
+            await self._check_groups()
             spec = self._spec
             output = await self._outside.output(spec)
             self._account.committed = await output.committed()
@@ -218,6 +228,13 @@ class StreamKeeper:
             self._account.failed(str(error), now)
         if self._clock.monotonic() - self._told >= self._tick:
             await self._commit([], now)
+
+    async def _check_groups(self) -> None:
+        """Invalid while a group is a newer Rota's: its partitions are not known here, and it may still publish them."""
+        if self._strange:
+            await self._load()
+        if self._strange:
+            raise Invalid(f"{self._strange}; the stream is left to a leader of that version: update this node")
 
     async def _look(self, spec: StreamSpec, now: datetime) -> None:
         """See what the source has, every so often; what is not seen is taken to be as it was."""

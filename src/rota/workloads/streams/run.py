@@ -23,7 +23,7 @@ from rota.kit.backoff import delays
 from rota.kit.bell import Bell
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import NotFound, RotaError, Unavailable, Unknown
+from rota.model.errors import Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, LeaseId, NodeId, Revision
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, StreamTaskStatus
@@ -140,6 +140,9 @@ class StreamTask:
         self._trouble = ""
         """Why nothing can be opened or published, if so."""
 
+        self._strange = ""
+        """Why what the group is now is not understood, if so; it goes on by what the group was before."""
+
         self._unread = ""
         """Why nothing can be read, if so."""
 
@@ -183,13 +186,22 @@ class StreamTask:
         key = keys.stream_group(self._assigned.stream, self._assigned.group)
         async with aclosing(follow(self._store, key)) as entries:
             async for entry in entries:
-                group = codec.decode(Group, entry.value) if entry else None
-                if self._progress is not None:
-                    self._progress.heard(group)
-                    self._see_opened(self._progress)
-                elif group is not None:
-                    self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
+                try:
+                    group = codec.decode(Group, entry.value) if entry else None
+                except Invalid as error:
+                    self._strange = f"its group is not understood here: {error}"
+                    log.warning("stream group not understood", extra={"task": str(self._assigned), "why": str(error)})
+                else:
+                    self._strange = ""
+                    self._hear(group)
                 self._bell.ring()
+
+    def _hear(self, group: Group | None) -> None:
+        if self._progress is not None:
+            self._progress.heard(group)
+            self._see_opened(self._progress)
+        elif group is not None:
+            self._progress = Progress(slot=self._assigned.slot, epoch=self._assigned.epoch, group=group)
 
     async def _begin(self) -> Progress:
         """Wait until the group says where to begin, and begin."""
@@ -511,7 +523,7 @@ class StreamTask:
             rows=self._rows,
             dropped=dict(self._dropped),
             latest=dict(self._latest),
-            trouble=self._trouble or self._unread or self._slowness(),
+            trouble=self._strange or self._trouble or self._unread or self._slowness(),
             error=progress.error,
             at=self._clock.wall(),
         )

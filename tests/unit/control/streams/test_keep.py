@@ -16,7 +16,7 @@ from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState, TaskState
 from rota.sources.port import NewRecord
-from rota.store import Put, Store
+from rota.store import Delete, Put, Store
 from tests.unit.control.streams.trial import Node, Trial
 from tests.unit.control.test_leader import leader, play
 
@@ -94,6 +94,24 @@ def test_a_new_leader_goes_on_where_the_one_before_it_stopped() -> None:
             await asyncio.sleep(2.3)
             if (first := await leader(trial.store)) and len(nodes) > 1:
                 nodes.pop(first).cancel()
+        await asyncio.sleep(20)
+        assert await trial.rows() == trial.appended()
+
+    run(story, is_led=False)
+
+
+def test_a_stream_with_a_group_of_a_newer_rota_is_left_alone_until_that_is_gone() -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        newer, key = b'{"v":99}', keys.stream_group("clicks", "newer")
+        await trial.store.commit(Put(key, newer))
+        trial.grow(0, 3)
+        await trial.declare(duration="5s")
+        node("a", trial.lead)
+        await asyncio.sleep(10)
+        assert [entry.value for entry in (await trial.store.scan(keys.STREAM_GROUPS)).entries] == [newer]
+        (error,) = (await trial.status()).errors
+        assert error.why.startswith("group newer is not understood here: ")
+        await trial.store.commit(Delete(key))
         await asyncio.sleep(20)
         assert await trial.rows() == trial.appended()
 
