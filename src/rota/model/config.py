@@ -270,7 +270,7 @@ class JobsConfig(Section):
     """Runs that were due longer ago are deleted, with their output."""
 
     per_job: int = 1000
-    """At most this many runs that are over are kept of each job; the oldest go first."""
+    """This many runs that are over are kept of each job; the oldest go first, when there are a tenth more."""
 
     log_bytes: Size = Size(10 * 2**20)
     """How much of an attempt's output is kept: half from its beginning, half from its end; glimpses add a quarter."""

@@ -1,8 +1,10 @@
 """Clearing away old runs, a chore that one node does now and then.
 
-Each visit looks at some jobs and goes on where the last one stopped: at the oldest runs of a job, and at how many there
-are. Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that
-with the run is no loss.
+Each visit looks at some jobs and goes on where the last one stopped, in the middle of a job perhaps. The next visit
+comes soon while there is more to look at: at up to a tenth of a core it catches up with whatever that can read.
+
+Deleting expects nothing: a run that is over is only ever written again to keep what came in late, and losing that with
+the run is no loss.
 
 Output goes just before its run, so that a visit that fails or is killed half-way is resumed by the next one. Output
 of a run that was deleted by hand, or that was written after it was forgotten, goes when it is so old that its run
@@ -12,6 +14,7 @@ cannot be there any more; every node looks after that, for each may keep output 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import random
 
@@ -20,7 +23,7 @@ from rota.model import keys
 from rota.model.config import JobsConfig
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Key
-from rota.model.job import job_of
+from rota.model.job import job_of, run_id
 from rota.store.logs.port import Logs
 from rota.store.port import Delete, Store
 
@@ -33,6 +36,18 @@ PAGE = 1000
 BATCH = 100
 JOBS, RUNS = 1000, 50_000
 """Jobs that one visit looks at, and runs of them after which it is enough."""
+
+SHARE = 9.0
+"""While it is behind: it rests this many times as long as it worked."""
+
+LEAST = 1.0
+"""The shortest rest, in seconds."""
+
+SLACK = 10
+"""A job is cleared when it has a tenth too many: else all of its runs would be read for each new one."""
+
+RECOUNT = timedelta(hours=1)
+"""How long what was counted is relied on."""
 
 
 LEFT = timedelta(days=1)
@@ -52,14 +67,22 @@ Tell = Callable[..., None]
 async def keep_runs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
     """Clear old runs and their output away again and again, until stopped; also output that is too much."""
     old = OldRuns(store, most=config.per_job, keep=config.keep, forget=logs.forget)
+    rest, clock = EVERY, asyncio.get_running_loop().time
     while True:
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(rest)
+        begun, rest = clock(), EVERY
         try:
             await old.visit(await store.now())
+            rest = pause(clock() - begun, old.is_behind)
             if logs.is_shared:
                 await trim(store, logs, config.kept_bytes, tell)
         except (Unavailable, Unknown) as error:
             log.debug("old runs not cleared", extra={"why": str(error)})
+
+
+def pause(took: float, is_behind: bool) -> float:
+    """How long to rest after a visit, in seconds: while there is more to look at, in proportion to what it cost."""
+    return min(EVERY, max(LEAST, took * SHARE)) if is_behind else EVERY
 
 
 async def keep_logs(store: Store, logs: Logs, config: JobsConfig, tell: Tell) -> None:
@@ -114,8 +137,32 @@ async def _no_output(runs: Sequence[str]) -> None:
     """Where no output is kept."""
 
 
+@dataclass
+class _Walk:
+    """How far one job was looked at, from its newest run to the oldest."""
+
+    job: str
+    newest: Key
+    since: datetime
+    """When its runs were counted."""
+
+    count: int = 0
+    """How many of its runs stay: of those that were looked at, if all are counted, or else of all."""
+
+    is_counting: bool = True
+    """Are all looked at? Else only those that are past keeping."""
+
+    after: Key | None = None
+    """Where to go on; None: at the newest."""
+
+
 class OldRuns:
-    """Where the last visit stopped."""
+    """Where the last visit stopped, and how many runs the jobs had that it saw.
+
+    What a visit reads is bounded, also of a job with very many runs. A job that cannot have too many, by what was
+    counted and what is newer than that, is not counted again: only what is past keeping is read of it. Runs that came
+    in among the older ones, or that others deleted, are seen when all are counted again: every `RECOUNT`.
+    """
 
     def __init__(
         self,
@@ -126,40 +173,89 @@ class OldRuns:
         forget: Callable[[Sequence[str]], Awaitable[None]] = _no_output,
     ) -> None:
         self._store, self._most, self._keep, self._forget = store, most, keep, forget
+        self._room = most + most // SLACK
         self._after: Key | None = None
+        self._walk: _Walk | None = None
+        self._before: dict[str, _Walk] = {}
+        """Each job as the last round left it."""
+
+        self._known: dict[str, _Walk] = {}
+        """Each job as this round left it."""
+
         self._seen = 0
+        self.is_behind = False
+        """Did the last visit end before the round did?"""
 
     async def visit(self, now: datetime) -> list[str]:
         """Look at the next jobs; the ids of the runs that went."""
         gone: list[str] = []
-        self._seen = 0
+        self._seen, self.is_behind = 0, True
         for _ in range(JOBS):
             if self._seen >= RUNS:
                 break
-            listing = await self._store.scan(keys.RUNS, after=self._after, limit=1)
-            if not listing.entries:
-                self._after = None
+            self._walk = self._walk or await self._next(now)
+            if self._walk is None:
+                self._after, self.is_behind = None, False
+                self._before, self._known = self._known, {}
                 break
-            job = job_of(listing.entries[0].key.removeprefix(keys.RUNS))
-            gone += await self._visit(job, now)
-            self._after = keys.runs(job) + "~"  # behind everything of this job
+            gone += await self._go_on(self._walk, now)
         return gone
 
-    async def _visit(self, job: str, now: datetime) -> list[str]:
-        found: list[Key] = []
-        after: Key | None = None
-        while True:
-            listing = await self._store.scan(keys.runs(job), after=after, limit=PAGE)
-            found += [entry.key for entry in listing.entries]
-            if not listing.more:
+    async def _next(self, now: datetime) -> _Walk | None:
+        """The next job, and where to begin there; None: there are no more."""
+        listing = await self._store.scan(keys.RUNS, after=self._after, limit=1)
+        if not listing.entries:
+            return None
+        newest = listing.entries[0].key
+        job = job_of(newest.removeprefix(keys.RUNS))
+        known = self._before.get(job)
+        if known is not None and now - known.since < RECOUNT:
+            count = known.count + await self._newer(job, newest, known)
+            if count <= self._room:
+                old = keys.run(run_id(job, now - self._keep))
+                return _Walk(job, newest, known.since, count, is_counting=False, after=old)
+        return _Walk(job, newest, now)
+
+    async def _newer(self, job: str, newest: Key, known: _Walk) -> int:
+        """How many runs are newer than the newest that is known; more than there is room for are not counted."""
+        if newest >= known.newest:
+            return 0
+        newer, after = 0, None
+        while newer <= self._room - known.count:
+            listing = await self._store.scan(keys.runs(job), after=after, limit=BATCH)
+            self._seen += len(listing.entries)
+            found = sum(entry.key < known.newest for entry in listing.entries)
+            newer += found
+            if found < BATCH:
                 break
-            after = found[-1]
-        self._seen += len(found)
-        going = doomed(found, now, most=self._most, keep=self._keep)
+            after = listing.entries[-1].key
+        return newer
+
+    async def _go_on(self, walk: _Walk, now: datetime) -> list[str]:
+        """Clear away what is old or too much in the rest of a job, or in as much of it as this visit may read."""
+        gone: list[str] = []
+        while True:
+            listing = await self._store.scan(keys.runs(walk.job), after=walk.after, limit=PAGE)
+            found = [entry.key for entry in listing.entries]
+            self._seen += len(found)
+            gone += await self._clear(walk, found, now)
+            if not listing.more:
+                self._known[walk.job], self._walk = walk, None
+                self._after = keys.runs(walk.job) + "~"  # behind everything of this job
+                return gone
+            if self._seen >= RUNS:
+                return gone
+
+    async def _clear(self, walk: _Walk, found: Sequence[Key], now: datetime) -> list[str]:
+        """Clear away those of the next runs that are old or too much, and note that they were looked at."""
+        left = self._most - walk.count if walk.is_counting else len(found)
+        going = doomed(found, now, most=left, keep=self._keep)
         for start in range(0, len(going), BATCH):
             batch = going[start : start + BATCH]
             await self._forget([keys.run_of(key) for key in batch])
             await self._store.commit(*map(Delete, batch))
         if going:
-            log.debug("runs cleared", extra={"job": job, "runs": len(going)})
+            log.debug("runs cleared", extra={"job": walk.job, "runs": len(going)})
+        walk.count += len(found) - len(going) if walk.is_counting else -len(going)
+        walk.after = found[-1] if found else walk.after
         return [keys.run_of(key) for key in going]

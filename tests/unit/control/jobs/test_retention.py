@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,11 @@ from rota.model import event, keys
 from rota.model.config import JobsConfig
 from rota.model.errors import Unavailable
 from rota.model.job import run_id
-from rota.store import Put, open_store
+from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.open import open_logs
 from rota.store.logs.port import LogChunk
+from rota.store.port import Listing
 from tests.kit.waiting import eventually
 
 NOW = datetime.now(UTC)
@@ -120,3 +122,82 @@ async def test_a_visit_looks_at_many_jobs_but_not_at_too_many_runs(monkeypatch: 
         old = OldRuns(store, most=2, keep=timedelta(days=1))
         assert await old.visit(NOW) == [runs[2], runs[5]], "four runs were seen, so the third job has to wait"
         assert await old.visit(NOW) == [runs[8]]
+
+
+class Counted:
+    """A store that counts the entries that were read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.read = store, 0
+        self.commit = store.commit
+
+    async def scan(self, *args: Any, **more: Any) -> Listing:
+        listing = await self._store.scan(*args, **more)
+        self.read += len(listing.entries)
+        return listing
+
+
+async def test_a_job_with_very_many_runs_is_cleared_in_visits_that_read_a_bounded_number_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "RUNS", 4)
+    monkeypatch.setattr(retention, "PAGE", 2)
+    async with open_store("memory://long-job") as store:
+        runs = [run_id("a", NOW - timedelta(minutes=number)) for number in range(13)]
+        await store.commit(*(Put(keys.run(run), b"{}") for run in runs))
+        counted = Counted(store)
+        old = OldRuns(counted, most=3, keep=timedelta(days=1))  # type: ignore[arg-type]  # it scans and commits
+        gone: list[str] = []
+        while True:
+            before = counted.read
+            gone += await old.visit(NOW)
+            assert counted.read - before <= 6, "four runs, and one that names the job"
+            if not old.is_behind:
+                break
+        assert gone == runs[3:]
+
+
+async def test_a_job_that_cannot_have_too_many_runs_is_not_read_again_but_for_what_is_past_keeping() -> None:
+    async with open_store("memory://calm-job") as store:
+        runs = [run_id("a", NOW - timedelta(minutes=number)) for number in range(500)]
+        for start in range(0, len(runs), 100):
+            await store.commit(*(Put(keys.run(run), b"{}") for run in runs[start : start + 100]))
+        counted = Counted(store)
+        old = OldRuns(counted, most=1000, keep=timedelta(minutes=499.5))  # type: ignore[arg-type]  # it scans and commits
+        assert await old.visit(NOW) == []
+        await store.commit(Put(keys.run(run_id("a", NOW + timedelta(seconds=1))), b"{}"))
+        counted.read = 0
+        assert await old.visit(NOW + timedelta(minutes=2)) == runs[498:]
+        assert counted.read <= 110, "the newest hundred and the two that go"
+        counted.read = 0
+        assert await old.visit(NOW + timedelta(minutes=2)) == []
+        assert counted.read <= 3
+
+
+async def test_runs_that_somebody_deleted_are_not_counted_when_others_are_too_many() -> None:
+    async with open_store("memory://deleted-by-hand") as store:
+        runs = [run_id("a", NOW - timedelta(minutes=number)) for number in range(20)]
+        await store.commit(*(Put(keys.run(run), b"{}") for run in runs))
+        old = OldRuns(store, most=20, keep=timedelta(days=1))
+        assert await old.visit(NOW) == []
+        await store.commit(*(Delete(keys.run(run)) for run in runs[:10]))
+        new = [run_id("a", NOW + timedelta(minutes=number)) for number in range(5)]
+        await store.commit(*(Put(keys.run(run), b"{}") for run in new))
+        assert await old.visit(NOW) == []
+
+
+async def test_runs_that_came_in_among_the_older_ones_are_counted_within_the_hour() -> None:
+    async with open_store("memory://backfilled") as store:
+        runs = [run_id("a", NOW - timedelta(minutes=number)) for number in range(8)]
+        await store.commit(Put(keys.run(runs[0]), b"{}"))
+        old = OldRuns(store, most=5, keep=timedelta(days=1))
+        assert await old.visit(NOW) == []
+        await store.commit(*(Put(keys.run(run), b"{}") for run in runs[1:]))
+        assert await old.visit(NOW + retention.RECOUNT) == runs[5:]
+
+
+def test_a_visit_follows_soon_while_there_is_more_to_look_at() -> None:
+    assert retention.pause(2.0, is_behind=False) == retention.EVERY
+    assert retention.pause(2.0, is_behind=True) == 18.0
+    assert retention.pause(0.0, is_behind=True) == 1.0
+    assert retention.pause(100.0, is_behind=True) == retention.EVERY
