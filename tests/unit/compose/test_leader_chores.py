@@ -134,7 +134,7 @@ async def job_chores(term: Term) -> None:
     async def forget(_: object) -> None:
         """There is no output."""
 
-    state = Mock(logs=Mock(forget=forget), journal=Mock(tell=nobody))
+    state = Mock(logs=Mock(forget=forget, is_shared=False), journal=Mock(tell=nobody))
     async with asyncio.TaskGroup() as duties:
         compose_jobs.chores(duties, state, term, JobsConfig(per_job=1))
 
@@ -156,7 +156,7 @@ CHORES: dict[str, tuple[Callable[[Store], Awaitable[None]], Chore]] = {
     "roster": (a_node, lambda term: keep_roster(term, nobody)),
     "retention": (anything, lambda term: clear_away(term, RetentionConfig())),
     "events": (events, lambda term: keep_events(term, EventsConfig(entries=1))),
-    "audit": (an_entry, lambda term: keep_audit(term, DAY, CLOCK)),
+    "audit": (an_entry, lambda term: keep_audit(term, DAY)),
     "old runs": (old_runs, job_chores),
     "undeclared jobs": (a_job_that_its_app_lost, job_chores),
 }
