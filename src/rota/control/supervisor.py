@@ -26,11 +26,12 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
+from functools import partial
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan, portion
-from rota.control.rests import Rests
+from rota.control.rests import Rests, Version
 from rota.control.term import Term
 from rota.control.view import FleetView, read_fleet
 from rota.decide.pace import Pace
@@ -272,11 +273,11 @@ class Supervisor:
         is_due, self._is_due = self._is_due, False
         if is_due:
             dirty |= self._waiting | self._overdue()
-        self._note_rests(dirty)
 
         def work() -> tuple[set[str], Plan]:
-            better = self._shifts(ramp) if is_due else {}
             dirty.update(view.retried())
+            self._note_rests(dirty)
+            better = self._shifts(ramp) if is_due else {}
             first = portion(view, dirty)
             view.dirty |= dirty - first
             return first, plan(view, first, self._how, now, evicted, better, ramp)
@@ -295,10 +296,16 @@ class Supervisor:
         """See which nodes the resources rest from that are about to be planned."""
         view, now = self._view, self._clock.monotonic()
         for name in dirty:
-            if resting := self._rests.resting(name, view.trouble.get(name, {}), now):
+            troubles = view.trouble.get(name, {})
+            if resting := self._rests.resting(name, troubles, now, partial(self._version, name)):
                 view.resting[name] = resting
             else:
                 view.resting.pop(name, None)
+
+    def _version(self, name: str, node: NodeId) -> Version:
+        """What a resource runs with on a node; a node counts its generations anew each time it is started."""
+        record, there, work = self._view.resources.get(name), self._view.nodes.get(node), self._view.work.get(node)
+        return record and record.spec, there and there.session, work and work.generation
 
     def _shifts(self, ramp: dict[NodeId, int]) -> dict[str, Shift]:
         """Tasks to move now so that the nodes are balanced."""

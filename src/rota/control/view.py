@@ -305,7 +305,7 @@ class FleetView:
         node_id, work = NodeId(name), understood(NodeStatus, entry, log)
         before = self.work.get(node_id)
         _put(self.work, node_id, work)
-        if work is not None and (before is None or before.kinds != work.kinds):
+        if work is not None and (before is None or (before.kinds, before.generation) != (work.kinds, work.generation)):
             self._room_may_have_come()
 
     def _see_assignment(self, of: str, entry: Entry | None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -177,6 +178,36 @@ def test_what_fails_on_every_node_waits_longer_and_longer() -> None:
             assert await _placed(store) == 0, "the other node rests for 160 s"
         await asyncio.sleep(30)
         assert await _placed(store) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("what", ["another spec", "a reload", "a restart"])
+def test_what_was_mended_does_not_rest_for_what_failed_before(what: str) -> None:
+    async def mend(store: Store) -> None:
+        if what == "another spec":
+            record = ResourceRecord(uid="0", kind="room", id="0", created=EPOCH, spec={"port": 2})
+            await store.commit(Put(keys.resource("room", "0"), codec.encode(record)))
+        elif what == "a reload":
+            entry = await store.get(keys.status(B))
+            assert entry is not None
+            reloaded = replace(codec.decode(NodeStatus, entry.value), generation=2)
+            await store.commit(Put(keys.status(B), codec.encode(reloaded)))
+        else:
+            await member(store, B, "another session")
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        await add(store, "0")
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0, settle=timedelta())))
+        await asyncio.sleep(3)
+        await fail(store, "room/0", 7)
+        await asyncio.sleep(60)
+        assert await tasks_on(store, B) == 0, "it rests for five minutes"
+        await mend(store)
+        await asyncio.sleep(3)
+        assert await tasks_on(store, B) == 1
 
     play(story)
 
