@@ -58,6 +58,26 @@ async def test_a_request_longer_than_drain_outlives_a_reload(tmp_path: Path) -> 
             assert client.receive().body == b"1"
 
 
+HANGS = """
+import time
+
+@logic.stop_worker
+def hang():
+    time.sleep(1000)
+"""
+
+
+async def test_a_worker_whose_last_hook_hangs_is_ended_though_its_requests_have_no_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--drain", "1s", options="groups={1: 1}", extra=HANGS) as node:
+        for version in (2, 3):
+            await asyncio.to_thread(node.reload, version=version)
+
+        async def is_nobody_left() -> bool:
+            return not workers(await node.status(), "service:", "draining")
+
+        await eventually(is_nobody_left)
+
+
 async def test_groups_and_routes_change_on_a_reload(tmp_path: Path) -> None:
     async with serving(tmp_path, options="groups={1: 1}") as node:
         with crowd(node.port) as asking, node.client() as client:

@@ -226,12 +226,15 @@ class Crew:
         return worker.id
 
     def dismiss(self, number: int, *, is_limited: bool = False) -> None:
-        """A worker will end by itself; that is no fall. It has `drain` for that at most if it `is_limited`."""
+        """A worker will end by itself; that is no fall. If it `is_limited`, it has `drain` for that from now on."""
         worker = self.workers.get(number)
-        if worker is not None and worker.phase != Phase.DRAINING:
+        if worker is None:
+            return
+        is_new_limit = is_limited and worker.drain is None
+        if is_new_limit:
+            worker.drain = self._config.drain
+        if worker.phase != Phase.DRAINING or is_new_limit:
             worker.enter(Phase.DRAINING, self._clock.monotonic())
-        if worker is not None and is_limited:
-            worker.drain = worker.drain or self._config.drain
 
     def kill_all(self, why: str) -> None:
         """End every process now."""

@@ -360,7 +360,7 @@ class Told(Message, frozen=True):
 
 
 class Unseated(Message, frozen=True):
-    """From a proxy: the worker to dismiss is not here."""
+    """From a proxy: the worker to dismiss is not here, or has answered all it had and was told to end."""
 
     worker: int
 

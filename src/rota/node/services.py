@@ -268,6 +268,7 @@ class Services:
             case Unseated(worker=number):
                 if seated := self._crew.workers.get(number):
                     seated.send(Finish())
+                    self._crew.dismiss(number, is_limited=True)  # its requests took their time; its hooks may not
         self._crew.wake()
 
     def _proxy_ended(self, proxy: Proxy) -> None:

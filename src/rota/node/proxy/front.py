@@ -32,7 +32,13 @@ SILENT = 60.0
 class Front:
     """One service, as one proxy serves it."""
 
-    def __init__(self, loop: Loop, table: Table, overdue: Callable[[int, bool], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        table: Table,
+        overdue: Callable[[int, bool], None],
+        finished: Callable[[int], None] = lambda worker: None,
+    ) -> None:
         self.loop, self.table, self.wire = loop, table, wire(table.layout)
         self.dispatch = Dispatch(table)
         self.now = 0.0
@@ -50,7 +56,7 @@ class Front:
         self.paused: list[TcpDoor] = []
         self._doors: list[TcpDoor | UdpDoor] = []
         self._is_withdrawn = False
-        self._overdue = overdue
+        self._overdue, self._finished = overdue, finished
 
     def serve(self, table: Table) -> None:
         """Serve by this table from now on."""
@@ -170,6 +176,10 @@ class Front:
             for seat in dispatch.overdue:
                 self._overdue(seat.worker, any(not ticket.is_answered for ticket in seat.held.values()))
             dispatch.overdue.clear()
+        if dispatch.finished:
+            for seat in dispatch.finished:
+                self._finished(seat.worker)
+            dispatch.finished.clear()
         while dispatch.touched_seats:
             seats, dispatch.touched_seats = dispatch.touched_seats, []
             for line in cast("list[Line]", seats):

@@ -118,7 +118,9 @@ class Proxy:
                 if front := self._fronts.get(table.service):
                     front.serve(table)
                 else:
-                    front = self._fronts[table.service] = Front(self._loop, table, self._tell_overdue)
+                    front = self._fronts[table.service] = Front(
+                        self._loop, table, self._tell_overdue, self._tell_unseated
+                    )
                     front.now = self._clock()
             case Listen(service=service, tcp=tcp, udp=udp):
                 socks = [socket.socket(fileno=self._pipe.fds.popleft()) for _ in range(tcp + udp)]
@@ -137,7 +139,7 @@ class Proxy:
                 self._take_seat(message, socket.socket(fileno=self._pipe.fds.popleft()))
             case Dismiss(worker=worker):
                 if not any(front.dismiss(worker) for front in self._fronts.values()):
-                    self._pipe.send(Unseated(worker))
+                    self._tell_unseated(worker)
             case Gone(worker=worker):
                 for front in self._fronts.values():
                     front.bury(worker)
@@ -169,6 +171,9 @@ class Proxy:
 
     def _tell_overdue(self, worker: int, holds_others: bool) -> None:
         self._pipe.send(Overdue(worker, holds_others))
+
+    def _tell_unseated(self, worker: int) -> None:
+        self._pipe.send(Unseated(worker))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -152,6 +152,9 @@ class Dispatch:
         self.overdue: list[Seat] = []
         """Workers that did not end a request in time; somebody should end them."""
 
+        self.finished: list[Seat] = []
+        """Workers that were told to end, having done all that they held."""
+
         self._deadlines: dict[float, OrderedDict[int, Ticket]] = {}
         self._graces: dict[int, tuple[float, Seat]] = {}
         """Requests that are late, until when their workers may still have them."""
@@ -511,6 +514,7 @@ class Dispatch:
             if not seat.held:
                 seat.outbox.append(FINISH)
                 self._touch(seat)
+                self.finished.append(seat)
             return
         if seat.generation != group.active or seat.late:
             return
