@@ -259,7 +259,8 @@ class Supervisor:
         async def work() -> None:
             nonlocal reached
             for batch in waiting:
-                reached = max(reached, await self._commit(batch))
+                written = await self._commit(batch)  # first: another lane may move `reached` meanwhile
+                reached = max(reached, written)
 
         async with asyncio.TaskGroup() as lanes:
             for _ in found[:AT_ONCE]:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from rota.api import operations
+from rota.control.plan import WRITES, Change, Plan
 from rota.control.sources import query_sources
-from rota.control.supervisor import FEW, supervise
+from rota.control.supervisor import FEW, Supervisor, supervise
 from rota.control.term import Term
+from rota.control.view import FleetView
 from rota.decide.placement import Place, Rule
 from rota.kit.aside import at_once
 from rota.kit.clock import SYSTEM
@@ -25,7 +27,7 @@ from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
 from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord, ResourceStatus, Trouble
 from rota.sim.world import EPOCH
-from rota.store import At, Delete, Put, Store
+from rota.store import Absent, At, Delete, Put, Store
 from rota.store.keeper import Keeper
 from rota.store.memory import MemoryStore, Universe
 from rota.store.port import Commit, Listing
@@ -362,6 +364,35 @@ class CompactedOnce(Around):
             self.is_done = True
             raise Compacted(options["at"], Revision(options["at"] + 1))
         return await self._store.scan(prefix, **options)  # type: ignore[no-any-return]
+
+
+async def test_nothing_is_planned_before_the_newest_of_several_commits_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    universe = Universe(SYSTEM)
+    store, keeper = MemoryStore(universe, SYSTEM), None
+    term = Term(TermNumber(1), store, keeper, At(Key("/incarnation"), Revision(1)))  # type: ignore[arg-type]
+    supervisor = Supervisor(term, FleetView(), SupervisorConfig(), SYSTEM, lambda *_, **__: None)
+    changes = [
+        Change(str(number), (Delete(Key(f"/{number}")),) * WRITES, (), Absent(Key("/")), Put(Key("/"), b""))
+        for number in range(2)
+    ]
+    answers = {"0": (Revision(8), 0.0), "1": (Revision(7), 0.01)}
+    seen: list[Revision] = []
+
+    async def planned(_: set[str]) -> Plan:
+        return Plan(changes, {})
+
+    async def commit(batch: list[Change]) -> Revision:
+        revision, takes = answers[batch[0].name]
+        await asyncio.sleep(takes)
+        return revision
+
+    async def until_seen(revision: Revision) -> None:
+        seen.append(revision)
+
+    for name, stub in (("_planned", planned), ("_commit", commit), ("_until_seen", until_seen)):
+        monkeypatch.setattr(supervisor, name, stub)
+    await supervisor._plan_and_commit()
+    assert seen == [8], "the lane that was answered last wrote first"
 
 
 async def test_history_compacted_while_a_new_leader_reads_is_read_again() -> None:
