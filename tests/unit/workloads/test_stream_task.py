@@ -23,6 +23,7 @@ from rota.sources.open import open_source
 from rota.sources.port import NewRecord, Vanished
 from rota.store import Delete, Put, Store, open_store
 from rota.workloads.context import Batch
+from rota.workloads.streams.pace import FIRST, Pace
 from rota.workloads.streams.run import Assigned, Limits, StreamTask
 from rota.workloads.streams.transform import DeadLetter, Transform
 from tests.kit.committers import move
@@ -390,6 +391,50 @@ async def test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the
     assert (status.rows, status.dropped) == (6, {"not readable": 1, "does not fit": 1})
 
 
+async def test_a_record_that_fails_only_while_its_sequence_is_made_again_is_put_aside(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
+    seen = 0
+
+    def shaky(batch: Batch) -> list[dict[str, Any]]:
+        nonlocal seen
+        if any(record.offset == 1 for record in batch):
+            seen += 1
+            if seen > 1:
+                raise OSError("what it asks is away")
+        return list(parsed(batch))
+
+    world.grow(0, 2)
+    world.grow(0, 1, value=b'{"odd": 1}')
+    world.grow(0, 2)
+    await world.say(sequences=({0: 5, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(function=shaky)) == ""
+    assert await world.output() == [(0, 0), (0, 3), (0, 4)]
+    assert [letter.record.offset for letter in world.letters] == [1, 2]
+    status = await world.status()
+    assert status is not None
+    assert status.dropped == {"not readable": 1, "does not fit": 1}
+
+
+async def test_a_sequence_is_made_again_at_the_pace_that_its_function_has(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
+    monkeypatch.setattr(Pace, "took", lambda *_: None)  # it is as slow as it may be
+    sizes: list[int] = []
+
+    def slow(batch: Batch) -> list[dict[str, Any]]:
+        sizes.append(len(batch.records))
+        return list(parsed(batch))
+
+    world.grow(0, 1, value=b'{"odd": 1}')
+    world.grow(0, 299)
+    await world.say(sequences=({0: 300, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(function=slow)) == ""
+    assert max(sizes) == FIRST
+
+
 async def test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -550,6 +595,32 @@ async def test_rows_made_while_a_pause_was_asked_for_are_read_again(world: World
     await world.say(phase=Phase.PUBLISHING, sequences=({0: 6, 1: 0},))
     assert await running == ""
     assert await world.output() == records(0, 6)
+
+
+async def test_records_that_are_read_again_after_a_pause_are_errors_once(world: World) -> None:
+    gate = asyncio.Event()
+    whole = 0
+
+    async def slow(batch: Batch) -> list[dict[str, Any]]:
+        nonlocal whole
+        if [record.offset for record in batch] == [4, 5, 6, 7]:
+            whole += 1
+            await gate.wait()
+        return list(parsed(batch))
+
+    world.grow(0, 4)
+    await world.say()
+    await world.start(function=slow, most_errors=3)
+    await world.until(TaskState.READING, p0=4)
+    world.topic.append(0, [NewRecord(value=each) for each in (b"poison", b"poison", b"{}", b"{}")], 0)
+    await eventually(lambda: whole == 1)
+    await world.say(phase=Phase.PAUSING)
+    await world.until(TaskState.PAUSED)
+    gate.set()
+    await asyncio.sleep(0.1)
+    await world.say(phase=Phase.READING, sequences=({0: 4, 1: 0},))
+    status = await world.until(TaskState.READING, p0=8)
+    assert (whole, status.dropped) == (2, {"not readable": 2})
 
 
 async def _equals(coming: Any, wanted: object) -> bool:

@@ -3,7 +3,7 @@
 What a table refuses, a NOT NULL or a CHECK for instance, is known only when its rows are published, and by then nobody
 knows which record a row came from. So the records of the sequence are read again, and the rows of each batch are tried
 on the output, which takes none of them. Batches that are refused are halved like those that a function fails on, until
-the record is found.
+the record is found. The function may fail on other records than before: those are among what was found, too.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from rota.model.manifest import Range
 from rota.sources.port import Batch as Read
 from rota.sources.port import Source
 from rota.workloads.context import Batch
-from rota.workloads.streams.transform import DeadLetter, Transform
+from rota.workloads.streams.transform import Made, Transform
 
 
 async def remake(
@@ -25,12 +25,12 @@ async def remake(
     committer: Committer,
     draft: Draft,
     most: int,
-) -> list[DeadLetter]:
-    """Put the rows of these ranges into a draft; the records whose rows the output refuses.
+) -> Made:
+    """Put the rows of these ranges into a draft; the records that made none, and those whose rows the output refuses.
 
     `shown` is what the function gets to see of a batch up to an offset, `most` how many records are read at a time.
     """
-    letters: list[DeadLetter] = []
+    found = Made()
     tried = partial(committer.fitted, is_tried=True)
     ends = {each.partition: each.end for each in ranges}
     left = {each.partition: each.start for each in ranges if each.start < each.end}
@@ -43,9 +43,10 @@ async def remake(
                 made = await transform.make(shown(batch, ends[batch.partition]), tried)
                 for rows in made.rows:
                     draft.append(rows)
-                letters += made.unfit
+                found.letters += made.letters
+                found.unfit += made.unfit
                 left[batch.partition] = batch.next
             left = {partition: at for partition, at in left.items() if at < ends[partition]}
     finally:
         await reader.close()
-    return letters
+    return found

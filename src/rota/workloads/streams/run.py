@@ -35,7 +35,7 @@ from rota.workloads.context import Batch
 from rota.workloads.streams.pace import Pace
 from rota.workloads.streams.progress import Closed, Next, Progress
 from rota.workloads.streams.remake import remake
-from rota.workloads.streams.transform import DeadLetter, TooManyErrors, TooSlow, Transform
+from rota.workloads.streams.transform import DeadLetter, Made, TooManyErrors, TooSlow, Transform
 from rota.workloads.streams.window import taken
 
 log = logging.getLogger(__name__)
@@ -123,6 +123,9 @@ class StreamTask:
         self._drafts: dict[int, Draft] = {}
         self._remade: set[int] = set()
         """Sequences that were made again, without records that the output refuses."""
+
+        self._aside: dict[int, set[tuple[int, int]]] = {}
+        """Sequence → its records that were put aside, by partition and offset."""
 
         self._verified = 0
         """Sequences before this one were read from one source."""
@@ -308,22 +311,25 @@ class StreamTask:
         made = await self._transform.make(shown_batch, self._committer.fitted)
         agreed = progress.ends
         if progress.next is not Next.READ or progress.number != number or (agreed and end > agreed[partition]):
+            self._transform.forget(made)
             return  # something was asked or agreed while the rows were made: they are read again, as it says
         for rows in made.rows:
             draft = self._draft(number, progress.starts)
             before = draft.rows
             draft.append(rows)
             self._rows += draft.rows - before
-        self._drop(UNREADABLE, made.letters)
-        self._drop(UNFIT, made.unfit)
+        self._drop(number, made)
         self._dropped += dropped
         self._move(progress, partition, end, len(records))
 
-    def _drop(self, why: str, letters: Sequence[DeadLetter]) -> None:
-        """Put records aside, and count them."""
-        if letters:
-            self._dropped[why] += len(letters)
-            self._put_aside(letters)
+    def _drop(self, number: int, made: Made) -> None:
+        """Put records of a sequence aside, and count them; those that are aside already stay as they are."""
+        known = self._aside.setdefault(number, set())
+        for why, letters in ((UNREADABLE, made.letters), (UNFIT, made.unfit)):
+            if fresh := [each for each in letters if _place(each) not in known]:
+                self._put_aside(fresh)
+                self._dropped[why] += len(fresh)
+                known.update(map(_place, fresh))
 
     async def _go_past(self, progress: Progress, error: Vanished) -> None:
         """Go on behind what is gone, if that is what the stream wants, or end."""
@@ -433,6 +439,7 @@ class StreamTask:
         if verdict.turn is Turn.AHEAD:
             return False
         self._drafts.pop(sequence.number).discard()
+        self._aside.pop(sequence.number, None)
         return True
 
     async def _publish_the_rest(self, progress: Progress, sequence: Closed, refused: Unfit) -> bool:
@@ -463,10 +470,8 @@ class StreamTask:
         transform, show = self._transform.again(), partial(self._shown_again, progress)
         with ExitStack() as undo:
             undo.callback(draft.discard)
-            letters = await remake(
-                sequence.ranges, self._source, show, transform, self._committer, draft, self._limits.batch
-            )
-            self._drop(UNFIT, letters)  # on disk before anything without them is published
+            made = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, self._pace.size)
+            self._drop(sequence.number, made)  # on disk before anything without them is published
             undo.pop_all()
         return draft
 
@@ -548,6 +553,10 @@ async def _closed(opening: asyncio.Future[Reader]) -> None:
     opening.cancel()
     with suppress(asyncio.CancelledError, RotaError):
         await (await opening).close()
+
+
+def _place(letter: DeadLetter) -> tuple[int, int]:
+    return letter.record.partition, letter.record.offset
 
 
 def _first(limit: int | None, offset: int) -> int:

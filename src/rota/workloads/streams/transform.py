@@ -115,6 +115,12 @@ class Transform:
             await self._take(batch, fits, made)
         return made
 
+    def forget(self, made: Made) -> None:
+        """What was made is not used, and its records are read again: what it failed on does not count yet."""
+        failed = len(made.letters) + len(made.unfit)
+        self.errors -= failed
+        self._surplus = max(0, self._surplus - failed)
+
     async def _take(self, batch: Batch, fits: Fits, made: Made) -> None:
         try:
             rows = await self._rows(batch)
