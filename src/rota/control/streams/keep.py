@@ -7,6 +7,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from random import random
 
+from rota.control.jobs.clock import StoreClock
 from rota.control.streams.placed import Placements
 from rota.control.streams.stream import TICK, StreamKeeper
 from rota.control.term import Term
@@ -26,16 +27,29 @@ AGAIN = timedelta(seconds=1), timedelta(seconds=30)
 
 
 async def keep_streams(term: Term, clock: Clock, tell: Callable[..., None], *, tick: float = TICK) -> None:
-    """Keep the declared streams going until the term ends; each is looked at every `tick` seconds, and at news."""
+    """Keep the declared streams going until the term ends; each is looked at every `tick` seconds, and at news.
+
+    Times in their records are the store's: an earlier leader has written them, on a machine with another clock.
+    """
     async with asyncio.TaskGroup() as parts:
-        await _Streams(term, clock, tell, parts, tick).run()
+        store_clock = StoreClock(term.store, clock)
+        parts.create_task(store_clock.run(), name="the store's clock")
+        await store_clock.is_known.wait()
+        await _Streams(term, clock, store_clock, tell, parts, tick).run()
 
 
 class _Streams:
     def __init__(
-        self, term: Term, clock: Clock, tell: Callable[..., None], parts: asyncio.TaskGroup, tick: float
+        self,
+        term: Term,
+        clock: Clock,
+        store_clock: StoreClock,
+        tell: Callable[..., None],
+        parts: asyncio.TaskGroup,
+        tick: float,
     ) -> None:
-        self._term, self._clock, self._tell, self._parts, self._tick = term, clock, tell, parts, tick
+        self._term, self._clock, self._store_clock = term, clock, store_clock
+        self._tell, self._parts, self._tick = tell, parts, tick
         self._records: dict[str, StreamRecord] = {}
         self._loops: dict[str, asyncio.Task[None]] = {}
         self._placements: Placements | None = None
@@ -65,7 +79,14 @@ class _Streams:
         waits = delays(*AGAIN, random)
         while True:
             keeper = StreamKeeper(
-                self._term, name, lambda: self._records[name], self._placed(), self._clock, self._tell, self._tick
+                self._term,
+                name,
+                lambda: self._records[name],
+                self._placed(),
+                self._clock,
+                self._store_clock,
+                self._tell,
+                self._tick,
             )
             try:
                 await keeper.run()
@@ -78,6 +99,6 @@ class _Streams:
     def _placed(self) -> Placements:
         """The placed tasks; followed from when there is a stream."""
         if self._placements is None:
-            self._placements = Placements(self._clock)
+            self._placements = Placements(self._store_clock)
             self._parts.create_task(self._placements.follow(self._term.store), name="placed stream tasks")
         return self._placements

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 
+from rota.control.jobs.clock import StoreClock
 from rota.kit.bell import Bell
-from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
@@ -29,13 +29,13 @@ class Placed:
     epoch: Revision
     node: NodeId
     since: datetime
-    """When this leader first saw it."""
+    """When this leader first saw it, by the store's clock."""
 
 
 class Placements:
     """The placed tasks, by stream."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: StoreClock) -> None:
         self.is_known = asyncio.Event()
         """Were they all read once?"""
 
@@ -77,5 +77,5 @@ class Placements:
         if entry is None or assignment is None or assignment.stopping:
             placed.pop(key, None)
         elif key not in placed or placed[key].epoch != entry.modified:
-            placed[key] = Placed(assignment.resource, assignment.slot, entry.modified, NodeId(node), self._clock.wall())
+            placed[key] = Placed(assignment.resource, assignment.slot, entry.modified, NodeId(node), self._clock.now())
         self._bells[stream].ring()

@@ -18,6 +18,7 @@ from datetime import datetime
 from itertools import chain
 
 from rota.committers.port import Committer
+from rota.control.jobs.clock import StoreClock
 from rota.control.streams import moving
 from rota.control.streams.account import Account, dismissals
 from rota.control.streams.outside import Outside
@@ -82,11 +83,13 @@ class StreamKeeper:
         record: Callable[[], StreamRecord],
         placements: Placements,
         clock: Clock,
+        store_clock: StoreClock,
         tell: Tell,
         tick: float = TICK,
     ) -> None:
+        """`store_clock` is for what is written down: another leader compares it with its own time."""
         self._term, self._name, self._record, self._placements = term, name, record, placements
-        self._clock, self._tell, self._tick = clock, tell, tick
+        self._clock, self._store_clock, self._tell, self._tick = clock, store_clock, tell, tick
         self._outside = Outside(term.store)
         self._account = Account(name, self._outside)
         self._bell = placements.bell(origin(name))
@@ -127,7 +130,7 @@ class StreamKeeper:
                     await known.wait()  # or those would be taken for silent that were not heard yet
                 while True:
                     heard = self._bell.count
-                    await self._turn(self._clock.wall())
+                    await self._turn(self._store_clock.now())
                     is_paused = any(group.phase is Phase.PAUSING for group in self._groups.values())
                     await asyncio.sleep(HURRY if is_paused else SPACING)
                     await self._bell.wait(heard, self._tick)
@@ -182,7 +185,7 @@ class StreamKeeper:
             return
         self._tasks[key] = status
         if key not in self._lives or self._lives[key][0] != status.life:
-            self._lives[key] = status.life, self._clock.wall()
+            self._lives[key] = status.life, self._store_clock.now()
 
     async def _follow_wishes(self) -> None:
         async with aclosing(follow(self._term.store, keys.STREAM_WISHES + self._name)) as coming:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -15,8 +17,10 @@ from rota.decide.streams.plan import MADE_ANEW
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState, TaskState
+from rota.sim.world import EPOCH
 from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store
+from tests.kit.virtual_trials import LoopClock
 from tests.unit.control.streams.trial import Node, Trial
 from tests.unit.control.test_leader import leader, play
 
@@ -114,6 +118,35 @@ def test_a_stream_with_a_group_of_a_newer_rota_is_left_alone_until_that_is_gone(
         await trial.store.commit(Delete(key))
         await asyncio.sleep(20)
         assert await trial.rows() == trial.appended()
+
+    run(story, is_led=False)
+
+
+class Wrong(LoopClock):
+    """The clock of a machine that is wrong by some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._by = timedelta(seconds=seconds)
+
+    def wall(self) -> datetime:
+        return super().wall() + self._by
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 300), (300, 0), (-300, 0)])
+def test_groups_last_as_long_as_declared_though_leaders_have_different_clocks(first: float, second: float) -> None:
+    async def story(trial: Trial, node: Node) -> None:
+        leading = node("a", partial(trial.lead, clock=Wrong(first)))
+        await trial.declare(duration="60s")
+        await asyncio.sleep(20)
+        (before,) = await trial.groups()
+        leading.cancel()
+        node("b", partial(trial.lead, clock=Wrong(second)))
+        await asyncio.sleep(20)
+        assert [(group.id, group.phase) for group in await trial.groups()] == [(before.id, Phase.READING)]
+        await asyncio.sleep(30)
+        assert before.id not in [group.id for group in await trial.groups()]
+        status = await trial.status()
+        assert status.since - EPOCH < timedelta(seconds=60)
 
     run(story, is_led=False)
 

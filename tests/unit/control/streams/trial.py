@@ -14,6 +14,7 @@ from uuid import uuid4
 from rota.committers.memory import MemoryCommitter
 from rota.control.streams.keep import keep_streams
 from rota.control.term import Term
+from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import RotaError
@@ -62,9 +63,9 @@ class Trial:
         await self.store.commit(Put(keys.STREAMS + self.name, codec.encode(declared("shop", self.spec))))
         return self.spec
 
-    async def lead(self, term: Term) -> None:
+    async def lead(self, term: Term, clock: Clock = CLOCK) -> None:
         """Be the leader."""
-        await keep_streams(term, CLOCK, self.tell)
+        await keep_streams(term, clock, self.tell)
 
     def tell(self, kind: str, subject: str, **fields: Any) -> None:
         self.told.append((kind, subject, fields))
