@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
@@ -244,6 +245,8 @@ async def test_law_4_a_draft_takes_rows_that_were_found_to_fit(
         pytest.param({"part": 2**70, "number": 2}, id="overflow"),
         pytest.param({"part": 0, "number": 2, "word": object()}, id="type"),
         pytest.param({"part": 0, "number": 2, "word": "\ud800"}, id="text"),
+        pytest.param({"part": 0, "number": 2, "day": "no day"}, id="time"),
+        pytest.param({"part": 0, "number": 2, "note": secrets.token_hex(20_000)}, id="index"),
     ],
 )
 async def test_law_6_a_row_that_a_table_refuses_is_unfit_and_found_by_trying(

@@ -25,7 +25,7 @@ from tests.kit.servers import Server
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 
 
-PICKY = "CREATE TABLE picky (part INT NOT NULL, number INT UNIQUE CHECK (number < 1000), word VARCHAR(9)"
+PICKY = "CREATE TABLE picky (part INT NOT NULL, number INT UNIQUE CHECK (number < 1000), word VARCHAR(9), day DATE"
 """A table with constraints, as far as all databases say it alike."""
 
 
@@ -124,7 +124,11 @@ class SqliteOutput(CommitterHarness):
     async def prepare(self) -> None:
         with closing(sqlite3.connect(self._path)) as connection:
             connection.execute("CREATE TABLE clicks (part INTEGER, number INTEGER UNIQUE, word TEXT, extra TEXT)")
-            connection.execute(f"{PICKY}, CHECK (length(word) <= 9))")  # or it would keep words of any length
+            # Or it would keep words of any length, and anything for a day.
+            checks = (
+                "CHECK (length(word) <= 9), CHECK (day IS NULL OR date(day) IS NOT NULL), CHECK (length(note) < 100)"
+            )
+            connection.execute(f"{PICKY}, note TEXT, {checks})")
 
     def url(self, table: str = "clicks") -> str:
         return f"sqlite:///{self._path}?table={table}"
@@ -151,7 +155,7 @@ class PostgresOutput(CommitterHarness):
         await self.place.rows(
             "CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra JSONB, at TIMESTAMPTZ)"
         )
-        await self.place.rows(f"{PICKY})")
+        await self.place.rows(f"{PICKY}, note TEXT UNIQUE)")
 
     def url(self, table: str = "clicks") -> str:
         assert self.place is not None
@@ -173,7 +177,7 @@ class MysqlOutput(CommitterHarness):
         assert isinstance(self.place, MysqlHarness)
         self.place.url()
         await self.place.rows("CREATE TABLE clicks (part INT, number INT UNIQUE, word TEXT, extra TEXT) ENGINE=InnoDB")
-        await self.place.rows(f"{PICKY}) ENGINE=InnoDB")
+        await self.place.rows(f"{PICKY}, note VARCHAR(100) UNIQUE) ENGINE=InnoDB")
 
     def url(self, table: str = "clicks") -> str:
         assert self.place is not None

@@ -33,6 +33,9 @@ UNFIT_NUMBERS = frozenset({1054, 1364, 1526, 1644, 3819, 4025})
 """Those that the driver takes for trouble of the server: no such column any more, no default, no partition for it, what
 a trigger refuses, and a CHECK, as MySQL and as MariaDB say it."""
 
+UNFIT_STATES = ("22", "23")
+"""How the SQLSTATE of what the server has against a value or a row begins, whatever the driver takes it for."""
+
 UNKNOWN_VARIABLE = 1193
 ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
@@ -130,7 +133,8 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         said = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
-        if isinstance(error, UNFIT) or number in UNFIT_NUMBERS:
+        state = getattr(error, "sqlstate", None) or ""
+        if isinstance(error, UNFIT) or number in UNFIT_NUMBERS or state.startswith(UNFIT_STATES):
             return Unfit(f"output {self._url}: a row does not fit: {said}")
         if number in ACCESS_DENIED:
             return Denied(f"output {self._url}: {said}; see password_file= and the user's rights")

@@ -34,7 +34,9 @@ UNFIT = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.UndefinedColumnError,
-    asyncpg.RaiseError,  # a trigger
+    asyncpg.PLPGSQLError,  # a trigger
+    asyncpg.ProgramLimitExceededError,  # a value too long for an index
+    asyncpg.WithCheckOptionViolationError,
 )
 
 
@@ -135,7 +137,10 @@ class PostgresWork:
         left = iter(rows)
         while batch := list(islice(left, BATCH)):
             async with within(self._limit):
-                await self._connection.copy_records_to_table(table, records=batch, columns=columns)
+                try:
+                    await self._connection.copy_records_to_table(table, records=batch, columns=columns)
+                except AttributeError as error:  # it asks a text for its day, where a column is of days
+                    raise TypeError(f"a value has another type than its column: {error}") from error
 
 
 def _numbered(query: str) -> str:
