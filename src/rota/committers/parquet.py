@@ -15,9 +15,10 @@ Options: `by=day|hour|month|none` with `time=FIELD` sorts rows into folders by t
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pyarrow as pa
@@ -35,6 +36,8 @@ from rota.model.manifest import Manifest, Offsets, Range, Segment
 from rota.model.stream import MoveRecord
 from rota.model.url import Options
 from rota.store.port import Store
+
+T = TypeVar("T")
 
 DRAFTS, MANIFESTS, LABEL = "_drafts", "_manifests", "draft.json"
 PIECE = 10_000
@@ -171,7 +174,7 @@ class ParquetCommitter:
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(ParquetDraft, draft)
-        manifest = self._manifest(own, ranges)
+        manifest = await _beside(partial(self._manifest, own, ranges))
         was_unsure = own.may_be_published
         own.may_be_published = True
         try:
@@ -182,7 +185,7 @@ class ParquetCommitter:
         if verdict.turn is not Turn.PUBLISHED and was_unsure and await self._catalogue.published(own.id):
             verdict = PUBLISHED  # the answer to an earlier attempt was lost
         if verdict.turn is Turn.PUBLISHED:
-            self._hand_off(own.folder)
+            await _beside(partial(self._hand_off, own.folder))
         own.may_be_published = False
         return verdict
 
@@ -199,7 +202,7 @@ class ParquetCommitter:
         for folder in _folders(self._drafts):
             # The label comes last: a power failure may take it, and the files are published all the same.
             if await self._catalogue.published(folder.name):
-                moved += self._hand_off(folder)
+                moved += await _beside(partial(self._hand_off, folder))
             elif (label := self._label(folder)) is not None and can_never_publish(committed, label.starts):
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += 1
@@ -323,6 +326,23 @@ class ParquetOutput:
             return manifest.segments
         with _found(self._root / manifest.file):
             return msgspec.json.decode((self._root / manifest.file).read_bytes(), type=tuple[Segment, ...])
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """What `work` returns, done in a thread: a disk takes its time for each of many files, and holds up nobody.
+
+    Who is cancelled waits for it: nobody else may touch its files before.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # nobody else asks for it
+        raise
 
 
 def _folders(place: Path) -> Iterator[Path]:

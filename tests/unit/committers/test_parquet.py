@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import os
+import threading
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -18,10 +20,11 @@ import pytest
 
 from rota.committers import parquet, rowfiles
 from rota.committers.open import open_committer, open_output, preload
-from rota.committers.parquet import ParquetCommitter
+from rota.committers.parquet import ParquetCommitter, ParquetDraft
 from rota.committers.port import Lost, Spoiled, Swept
 from rota.committers.verdict import Turn
 from rota.model.errors import Denied, Invalid, NotFound, Unknown
+from rota.model.manifest import Segment
 from rota.store import Store, open_store
 from tests.kit.committers import move
 from tests.kit.pages import blocks
@@ -367,6 +370,53 @@ async def test_a_publish_cancelled_while_its_commit_is_under_way_keeps_its_files
     assert await committer.committed() == {0: 10}
     assert await committer.sweep() == Swept(handed_off=1)
     assert [pq.read_metadata(path).num_rows for path in published(root)] == [10]
+
+
+async def test_a_disk_that_takes_its_time_does_not_hold_up_the_loop(
+    committer: ParquetCommitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def slow(file: int) -> None:
+        time.sleep(0.2)
+        sync(file)
+
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+    monkeypatch.setattr(os, "fsync", slow)
+    publishing = asyncio.create_task(committer.publish(draft, ranges((0, 0, 10))))
+    longest, before = 0.0, time.monotonic()
+    while not publishing.done():
+        await asyncio.sleep(0)
+        longest, before = max(longest, time.monotonic() - before), time.monotonic()
+    assert (await publishing).turn is Turn.PUBLISHED
+    assert longest < 0.2
+
+
+async def test_a_publish_that_is_cancelled_while_files_are_written_lets_go_of_them_first(
+    committer: ParquetCommitter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, done = asyncio.Event(), threading.Event()
+    loop, close = asyncio.get_running_loop(), ParquetDraft.close
+
+    def slow(draft: ParquetDraft) -> tuple[Segment, ...]:
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.2)
+        found = close(draft)
+        done.set()
+        return found
+
+    monkeypatch.setattr(ParquetDraft, "close", slow)
+    draft = committer.draft("t", {0: 0})
+    draft.append(rows(0, 0, 10))
+    publishing = asyncio.create_task(committer.publish(draft, ranges((0, 0, 10))))
+    await begun.wait()
+    publishing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await publishing
+    assert done.is_set()
+    draft.discard()
+    assert list((root / "_drafts").iterdir()) == []
 
 
 async def test_a_publish_that_was_never_sent_leaves_nothing(committer: ParquetCommitter, root: Path) -> None:
