@@ -94,6 +94,23 @@ async def test_a_function_that_does_not_return_in_time_ends_the_task_and_no_reco
         await Transform(never, timeout=timedelta(milliseconds=10)).make(batch(b"x", b"y"))
 
 
+async def test_a_function_is_called_once_at_a_time_and_has_its_time_from_then_on() -> None:
+    busy = 0
+
+    async def slow(_: Batch) -> list[dict[str, object]]:
+        nonlocal busy
+        busy += 1
+        assert busy == 1
+        await asyncio.sleep(0.2)
+        busy -= 1
+        return [{"n": 1}]
+
+    first = Transform(slow, timeout=timedelta(seconds=0.5))
+    several = [first, *(first.again() for _ in range(3))]
+    found = await asyncio.gather(*(each.make(batch(b"x")) for each in several))
+    assert [made.rows for made in found] == [[[{"n": 1}]]] * 4
+
+
 async def test_a_time_out_of_the_function_itself_is_an_error_like_others() -> None:
     def times_out(_: Batch) -> list[dict[str, object]]:
         raise TimeoutError("the lookup took too long")

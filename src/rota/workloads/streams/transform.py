@@ -95,6 +95,9 @@ class Transform:
         self._function, self._most, self._call = function, most_errors, call
         self._limit = timeout
         self._timeout = None if timeout is None else timeout.total_seconds()
+        self._turn = asyncio.Lock()
+        """Held during a call: there is one at a time, also while a sequence is made again, and each has its time."""
+
         self.errors = 0
         """Records that it could not read."""
 
@@ -103,7 +106,9 @@ class Transform:
 
     def again(self) -> "Transform":
         """The same function, with nothing failed yet."""
-        return Transform(self._function, self._most, call=self._call, timeout=self._limit)
+        found = Transform(self._function, self._most, call=self._call, timeout=self._limit)
+        found._turn = self._turn
+        return found
 
     async def make(self, batch: Batch, fits: Fits = as_they_are) -> Made:
         """The rows of a batch.
@@ -150,7 +155,7 @@ class Transform:
     async def _rows(self, batch: Batch) -> Rows:
         """What the function makes of a batch, checked."""
         try:
-            async with asyncio.timeout(self._timeout) as limit:
+            async with self._turn, asyncio.timeout(self._timeout) as limit:
                 return await _awaited(await self._call(partial(_called, self._function, batch)))
         except TimeoutError:
             if not limit.expired():
