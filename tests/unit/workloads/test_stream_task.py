@@ -435,6 +435,27 @@ async def test_a_sequence_is_made_again_at_the_pace_that_its_function_has(
     assert max(sizes) == FIRST
 
 
+async def test_a_task_that_is_dismissed_does_not_make_the_rest_of_a_sequence_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
+    seen: list[int] = []
+
+    async def noted(batch: Batch) -> list[dict[str, Any]]:
+        first = batch.records[0].offset
+        if first == 0 and 0 in seen:
+            await world.say(dismissed={0: Dismissal(epoch=Revision(1), why="too slow")})
+            await asyncio.sleep(0.2)
+        seen.append(first)
+        return list(parsed(batch))
+
+    world.grow(0, 5)
+    world.grow(0, 1, value=b'{"odd": 1}')
+    await world.say(sequences=({0: 6, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(function=noted, limits=Limits(batch=1))) == "too slow"
+    assert (seen, world.letters) == ([0, 1, 2, 3, 4, 5, 0], [])
+
+
 async def test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

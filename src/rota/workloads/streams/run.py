@@ -57,6 +57,10 @@ SLOW = 10.0
 UNREADABLE, UNFIT, VANISHED = "not readable", "does not fit", "vanished"
 
 
+class Over(RotaError):
+    """The task has failed, or was dismissed: what it is about to do is of no use."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """How much of a sequence a task has in its hands before it asks for a checkpoint, and how long it is silent."""
@@ -477,6 +481,8 @@ class StreamTask:
 
     def _shown_again(self, progress: Progress, batch: Read, end: int) -> Batch:
         """What the function saw of a batch up to `end`; what was dropped then is counted already."""
+        if progress.error:
+            raise Over(progress.error)
         records = [each for each in batch.records if each.offset < end]
         progress.moves += len(records)  # it is no standstill
         shown = taken(batch.partition, records, progress.group, Counter(), self._clock.wall())
