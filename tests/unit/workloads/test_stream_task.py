@@ -456,6 +456,16 @@ async def test_a_task_that_is_dismissed_does_not_make_the_rest_of_a_sequence_aga
     assert (seen, world.letters) == ([0, 1, 2, 3, 4, 5, 0], [])
 
 
+async def test_an_output_that_refuses_all_records_ends_the_task_however_few_each_sequence_has(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, bool)
+    world.grow(0, 120)
+    await world.say(sequences=({0: 60, 1: 0}, {0: 120, 1: 0}), phase=Phase.PUBLISHING)
+    assert "more records than not cannot be read" in await (await world.start())
+    assert (await world.committer.committed(), len(world.letters)) == ({0: 60, 1: 0}, 60)
+
+
 async def test_rows_that_are_refused_only_together_fail_the_task_and_it_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,9 @@ class StreamTask:
         self._remade: set[int] = set()
         """Sequences that were made again, without records that the output refuses."""
 
+        self._remaking = transform.again()
+        """What the function failed on, and the output refused, in sequences that were made again."""
+
         self._aside: dict[int, set[tuple[int, int]]] = {}
         """Sequence → its records that were put aside, by partition and offset."""
 
@@ -471,11 +474,12 @@ class StreamTask:
     async def _made_again(self, progress: Progress, sequence: Closed) -> Draft:
         """A draft with the rows of a sequence that its output takes; the records of the others are put aside."""
         draft = self._committer.draft(str(self._assigned), {each.partition: each.start for each in sequence.ranges})
-        transform, show = self._transform.again(), partial(self._shown_again, progress)
+        transform, show = self._remaking.copied(), partial(self._shown_again, progress)
         with ExitStack() as undo:
             undo.callback(draft.discard)
             made = await remake(sequence.ranges, self._source, show, transform, self._committer, draft, self._pace.size)
             self._drop(sequence.number, made)  # on disk before anything without them is published
+            self._remaking = transform
             undo.pop_all()
         return draft
 

@@ -110,6 +110,12 @@ class Transform:
         found._turn = self._turn
         return found
 
+    def copied(self) -> "Transform":
+        """The same function, with all that it has failed on."""
+        found = self.again()
+        found.errors, found._surplus = self.errors, self._surplus
+        return found
+
     async def make(self, batch: Batch, fits: Fits = as_they_are) -> Made:
         """The rows of a batch.
 
