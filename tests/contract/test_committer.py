@@ -20,8 +20,8 @@ from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
 from tests.conftest import ServerPool
-from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, move, numbers, params
-from tests.kit.harness import MysqlHarness
+from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, PostgresOutput, move, numbers, params
+from tests.kit.harness import MysqlHarness, PostgresHarness
 from tests.kit.publisher import LAST
 from tests.kit.rows import STREAM, ranges, rows
 from tests.kit.servers import ZONE
@@ -268,6 +268,32 @@ async def test_law_6_a_row_that_a_table_refuses_is_unfit_and_found_by_trying(
         assert (await committer.publish(draft, ranges((0, 2, 5)))).turn is Turn.PUBLISHED
         async with open_output(tabled.url("picky"), STREAM, store) as seen:
             assert await seen.total() == 4
+
+
+@pytest.mark.needs("postgresql")
+async def test_law_6_a_row_that_only_the_commit_refuses_is_found_by_trying(
+    servers: ServerPool, tmp_path: Path, store: Store
+) -> None:
+    output = await _prepared(PostgresOutput, servers, tmp_path)
+    assert output.place is not None
+    assert isinstance(output.place, PostgresHarness)
+    await output.place.rows("CREATE TABLE parents (number INT PRIMARY KEY)")
+    await output.place.rows("INSERT INTO parents VALUES (0), (1)")
+    await output.place.rows(
+        "CREATE TABLE children (part INT, word TEXT,"
+        " number INT REFERENCES parents (number) DEFERRABLE INITIALLY DEFERRED)"
+    )
+    async with open_committer(output.url("children"), STREAM, store) as committer:
+        await committer.begin({0: 0})
+        draft = committer.draft("t1", {0: 0})
+        draft.append(rows(0, 0, 3))
+        with pytest.raises(Unfit, match="a row does not fit"):
+            await committer.publish(draft, ranges((0, 0, 3)))
+        with pytest.raises(Unfit, match="a row does not fit"):
+            await committer.fitted(rows(0, 2, 3), is_tried=True)
+        draft = committer.draft("t1", {0: 0})
+        draft.append(await committer.fitted(rows(0, 0, 2), is_tried=True))
+        assert (await committer.publish(draft, ranges((0, 0, 3)))).turn is Turn.PUBLISHED
 
 
 # Law 5: of concurrent publishes of one range one wins, and other partitions are not disturbed

@@ -78,6 +78,9 @@ class Database(Protocol):
     columns_query: str
     """What finds the columns of a table."""
 
+    check_now: str
+    """What looks at constraints that would else be looked at by the commit; nothing where there are none."""
+
     def work(self) -> AbstractAsyncContextManager[Work]:
         """A transaction, committed at the end unless something was raised.
 
@@ -183,6 +186,8 @@ class SqlCommitter:
         if is_tried:
             async with self._database.work() as work:
                 await self._insert(work, found.columns, found.content)
+                if self._database.check_now:
+                    await work.execute(self._database.check_now)
                 await work.execute("ROLLBACK")
         return found
 

@@ -69,6 +69,7 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
     failures = FAILURES
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
     quote = '"'
+    check_now = "SET CONSTRAINTS ALL IMMEDIATE"
     columns_query = (
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_name = ? AND table_schema = current_schema() ORDER BY ordinal_position"

@@ -54,6 +54,7 @@ class SqliteDatabase:
     insert_new = "INSERT {} ON CONFLICT DO NOTHING"
     quote = '"'
     columns_query = "SELECT name FROM pragma_table_info(?)"
+    check_now = ""
 
     def __init__(self, url: CommitterUrl, path: Path) -> None:
         self._url = url
