@@ -410,7 +410,7 @@ async def test_output_of_a_lost_attempt_is_never_called_whole(
             *((Delete(entry.key), Put(keys.run(run), codec.encode(lost))) if lost.is_over else
               (Put(entry.key, codec.encode(lost)),))
         )  # fmt: skip
-        await logs.append([LogChunk(run, 1, 0, b"one\n", NOON)])
+        await logs.append([LogChunk(run, 1, 0, b"one\n")])
         part = await job_operations.read_log(store, logs, run, attempt=1)
         assert (part.data, part.is_whole) == (b"one\n", False)
         told = [each.data async for each in job_operations.follow_log(store, logs, run, attempt=1)]
