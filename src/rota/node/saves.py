@@ -54,9 +54,10 @@ class Saves:
 
     async def flush(self, store: Store, node: NodeId) -> None:
         """Write what is there now."""
-        for task in sorted(self._unwritten):  # what is here stays until it was tried: `forget_all_but` sees to it
-            save = self._newest[task]
-            self._unwritten.discard(task)
+        for task in sorted(self._unwritten):
+            save = self._newest.get(task)
+            if save is None:  # another flush was faster
+                continue
             try:
                 await store.commit(_put(save), expect=[At(keys.assignment(node, task), Revision(save.epoch))])
             except Invalid as error:
@@ -64,9 +65,11 @@ class Saves:
             except Conflict:
                 log.info("not saved", extra={"task": task, "epoch": save.epoch, "why": "it was placed elsewhere"})
             except (Unavailable, Unknown) as error:
-                self._unwritten.add(task)
                 log.debug("not saved yet", extra={"task": task, "why": str(error)})
                 return
+            # Only now: meanwhile the assignment must not be given back, nor the state forgotten.
+            if self._newest.get(task) is save:
+                self._unwritten.discard(task)
 
     # A Witness of the crew
 

@@ -1,6 +1,7 @@
 """What tasks save is written under their epoch, and cannot hurt the node."""
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
@@ -8,13 +9,14 @@ from rota.kit import virtual
 from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
-from rota.model.errors import Invalid
-from rota.model.ids import NodeId
+from rota.model.errors import Invalid, Unavailable
+from rota.model.ids import NodeId, Revision
 from rota.model.resource import SavedState
 from rota.node.emitting import Emitter
 from rota.node.pipes import Emitting, Order, Save
 from rota.node.saves import Saves
 from rota.store import Put, open_store
+from rota.store.port import Expect, Write
 from rota.workloads.resources.run import LARGEST, Life, Offer, WorkerDoor
 
 NODE = NodeId("a")
@@ -42,6 +44,36 @@ def test_only_the_present_epoch_is_written_and_nothing_breaks_when_tasks_leave()
             assert saves.newest("room/1#0", epoch) == b'{"n":1}'
             saves.forget_all_but(set())
             assert saves.newest("room/1#0", epoch) is None
+
+    virtual.run(story())
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_what_is_being_written_is_unwritten_until_the_store_has_answered(is_answered: bool) -> None:
+    async def story() -> None:
+        saves, asked, answer = Saves(), asyncio.Event(), asyncio.Event()
+        async with open_store("memory://") as store:
+            commit = store.commit
+
+            async def slowly(*writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+                asked.set()
+                await answer.wait()
+                if not is_answered:
+                    raise Unavailable("away")
+                return await commit(*writes, expect=expect)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(store, "commit", slowly)
+                said(saves, "room/1#0", 7, b'{"n":1}')
+                writing = asyncio.create_task(saves.flush(store, NODE))
+                await asked.wait()
+                assert saves.has_unwritten("room/1#0"), "else its assignment is given back, and the write refused"
+                saves.forget_all_but(set())
+                answer.set()
+                await writing
+            assert saves.has_unwritten("room/1#0") is not is_answered
+            await saves.flush(store, NODE)
+            assert not saves.has_unwritten("room/1#0")
 
     virtual.run(story())
 
