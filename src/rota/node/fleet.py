@@ -12,6 +12,7 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import NodeId
+from rota.model.job import JobRecord
 from rota.model.node import FleetRecord, NodeStatus
 from rota.model.resource import KindRecord
 from rota.store.port import Absent, At, Put, Store
@@ -71,6 +72,7 @@ async def _surroundings(store: Store, node: NodeId) -> Surroundings:
     """Who is here, and which apps were before fleets had a record."""
     nodes = (entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries)
     kinds = [understood(KindRecord, entry) for entry in (await store.scan(keys.KINDS)).entries]
+    jobs = [understood(JobRecord, entry) for entry in (await store.scan(keys.JOBS)).entries]
     statuses = [understood(NodeStatus, entry) for entry in (await store.scan(keys.STATUS)).entries]
-    apps = frozenset(each.app for each in (*kinds, *statuses) if each is not None and each.app)
+    apps = frozenset(each.app for each in (*kinds, *jobs, *statuses) if each is not None and each.app)
     return Surroundings(apps, tuple(sorted(set(nodes) - {node})))

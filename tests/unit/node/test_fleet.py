@@ -11,10 +11,12 @@ from rota.kit.clock import SYSTEM
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
+from rota.model.job import JobRecord, Origin, WantedJob
 from rota.model.node import FleetRecord, Node, Role
 from rota.node.fleet import check_belonging, keep_app_known
 from rota.node.session import Identity, join
-from rota.store import Store, open_store
+from rota.sim.world import EPOCH
+from rota.store import Put, Store, open_store
 from tests.kit.waiting import eventually
 
 A, B = NodeId("a"), NodeId("b")
@@ -46,6 +48,14 @@ async def test_of_two_fleets_that_start_at_the_same_time_one_gets_the_store() ->
         loser = B if found.name == A else A
         with pytest.raises(Invalid, match=f'this node runs the app "{loser}"'):
             await check_belonging(store, loser, Claim(app=loser), SYSTEM)
+
+
+async def test_an_app_of_an_older_fleet_that_has_only_jobs_is_locked_out_by_no_upgrade() -> None:
+    job = JobRecord(spec=WantedJob(name="bill"), origin=Origin.APP, app="office", since=EPOCH, at=EPOCH)
+    async with open_store("memory://") as store:
+        await store.commit(Put(keys.job("bill"), codec.encode(job)))  # all of its nodes were stopped
+        await check_belonging(store, A, Claim(app="shop"), SYSTEM)
+        await check_belonging(store, B, Claim(app="office"), SYSTEM)
 
 
 async def test_a_name_that_a_reload_gives_the_app_is_put_on_record() -> None:
