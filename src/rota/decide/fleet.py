@@ -105,7 +105,7 @@ def _other_app(app: str | None, found: FleetRecord) -> str:
     return (
         f'the store holds the fleet "{found.name}" with the app {_listed(found.apps)}, and this node runs the app '
         f'"{app}"; give it a store or a namespace of its own, or, if the app has a new name, start the node once with '
-        f"--fleet {found.name}"
+        f"--fleet {found.name} (rota up: ROTA_FLEET={found.name})"
     )
 
 

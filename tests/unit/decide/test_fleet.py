@@ -73,7 +73,11 @@ def test_a_node_of_the_fleet_joins(
     ("claim", "found", "around", "why"),
     [
         pytest.param(
-            Claim(app="blog"), fleet("shop", "shop"), ALONE, "start the node once with --fleet shop", id="app"
+            Claim(app="blog"),
+            fleet("shop", "shop"),
+            ALONE,
+            "start the node once with --fleet shop (rota up: ROTA_FLEET=shop)",
+            id="app",
         ),
         pytest.param(
             Claim("staging", "shop"), fleet("prod", "shop", named=True), ALONE, "or correct fleet", id="another name"
