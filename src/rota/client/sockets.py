@@ -48,16 +48,21 @@ def close_gently(sock: socket.socket) -> None:
     """Close a connection, and lose nothing that was written to it.
 
     Closing with answers unread resets the connection, and what the other machine has not acknowledged is discarded. So
-    say first that nothing more comes, read what has come, and wait until all is acknowledged, `LINGER` at most.
+    say first that nothing more comes, and read what comes until all is acknowledged, `LINGER` at most: a service whose
+    answers are not read does not read either.
     """
     ends = time.monotonic() + LINGER
     with contextlib.suppress(OSError), sock:
         sock.shutdown(socket.SHUT_WR)
         sock.settimeout(0)
-        while _unacknowledged(sock) and time.monotonic() < ends:
-            time.sleep(0.001)
-        while sock.recv(READ):
-            pass
+        while time.monotonic() < ends:
+            try:
+                if not sock.recv(READ):
+                    return
+            except BlockingIOError:
+                if not _unacknowledged(sock):
+                    return
+                time.sleep(0.001)
 
 
 def _unacknowledged(sock: socket.socket) -> int:

@@ -1,8 +1,10 @@
 """Both clients keep the same promises, against a real server in this process."""
 
 import asyncio
+import contextlib
 import functools
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -12,6 +14,7 @@ import pytest
 
 from rota import MAPLE_TASK
 from rota.client import Answer, AsyncServiceClient, Refused, ServiceClient, TimedOut
+from rota.client.sockets import close_gently
 from rota.model.errors import Invalid, Unavailable, Unknown
 from tests.kit.box_server import BoxServer, Cmd
 from tests.kit.listening import listening
@@ -278,6 +281,30 @@ def test_closing_with_unread_answers_resets_no_connection() -> None:
             connection.sendall(bytes(50_000))  # answers to `send` are read by no call
             client.close()
             assert sum(map(len, iter(lambda: connection.recv(65_536), b""))) == 20_000
+
+
+def test_closing_reads_answers_without_which_the_service_would_read_nothing_more() -> None:
+    arrived = []
+
+    def echo(connection: socket.socket) -> None:
+        with connection:
+            while data := connection.recv(65_536):
+                arrived.append(len(data))
+                connection.sendall(data)  # it reads nothing before this is taken
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        connection, _ = server.accept()
+        echoing = threading.Thread(target=echo, args=[connection])
+        echoing.start()
+        client.settimeout(0.2)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while True:
+                sent += client.send(bytes(65_536))
+        close_gently(client)
+        echoing.join(30)
+    assert sum(arrived) == sent
 
 
 @pytest.mark.parametrize("address", [["a:1", "b:1"], None, 7])
