@@ -49,7 +49,6 @@ class FakeLoader:
     """A loader that needs no process; what its workers do, `fate` says of their pool and generation."""
 
     spawns = False
-    has_room = True
     is_alive = True
     has_room = True
     why = "killed by SIGKILL"

@@ -168,7 +168,7 @@ KINDS: Mapping[str, Kind] = {
     "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
     "reload.failed": Kind(
         Severity.ERROR,
-        "{subject} failed; the old generation serves on",
+        "{subject} failed; the old generation stays",
         "A new generation could not be loaded or would not run, or the previous one could not be gone back to.",
         _WHY,
     ),

@@ -208,13 +208,22 @@ class Reloads:
     def _failed(self, number: int | None, old: int, error: Exception) -> ReloadFailed:
         timed_out = f"not done within {self._config.reload_timeout.total_seconds():g} s (stage: {self.stage})"
         why = timed_out if isinstance(error, TimeoutError) else str(error)
+        left = self._left(old)
         self._undo(number, old)
         self._count("failed")
         self._tell("reload.failed", f"generation {number}" if number else "rollback", why=why)
-        text = f"generation {old} serves on: {why}"
+        text = f"generation {old} {left}: {why}"
         if isinstance(error, LoadError) and error.details:
             text += "\n" + error.details.rstrip()
         return ReloadFailed(text)
+
+    def _left(self, old: int) -> str:
+        """What there is of the old generation; once work was given to the new one, the old is started again."""
+        workers = self._crew.workers.values()
+        is_ready = any(each.phase == Phase.READY and each.brief.generation == old for each in workers)
+        if self.stage == "flip" or is_ready or not self._crew.posts:
+            return "serves on"
+        return "stays, and none of its workers is ready"
 
     def _undo(self, number: int | None, old: int) -> None:
         """Back to the old generation; what the new one had started drains or dies."""

@@ -246,3 +246,11 @@ async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_w
         assert worker.id in found.crew.workers
         worker.kill("the test is over")
         process.wait()
+
+
+async def test_a_failed_reload_does_not_say_that_a_generation_serves_on_that_has_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node(tmp_path, monkeypatch, lambda pool, generation: CANNOT_START) as found:
+        with pytest.raises(ReloadFailed, match="generation 1 stays, and none of its workers is ready: "):
+            await found.reloads.reload()
