@@ -17,6 +17,8 @@ from rota.api.schema import CHANGEABLE, ResourceView
 from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
+from rota.decide.declared import ORIGIN as DECLARED
+from rota.decide.listing import ORIGIN as LISTED
 from rota.decide.listing import TIMEOUT
 from rota.decide.trouble import is_recent, told
 from rota.kit import durations
@@ -37,6 +39,12 @@ version_option = click.option(
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it is still at this version."
 )
 
+
+COMES_BACK = {
+    DECLARED: "; rota.toml of the leader declares it and brings it back: take it out there",
+    LISTED: "; its source lists it and brings it back: take it out there",
+}
+"""What to say of a resource that is deleted, by its origin."""
 
 TIES = {
     "tag": "What others can name it by; may be repeated.",
@@ -157,8 +165,8 @@ def rm(kind: str, id: str, version: int | None, store: str) -> None:
 
     Example: rota resources rm room 21452505
     """
-    on_store(store, lambda open: operations.delete_resource(open, kind, id, version=version))
-    click.echo(f"deleted {kind}/{id}")
+    deleted = on_store(store, lambda open: operations.delete_resource(open, kind, id, version=version))
+    click.echo(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
 
 
 @command.command()

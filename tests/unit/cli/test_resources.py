@@ -7,9 +7,11 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rota.cli.resources import command
+from rota.decide.declared import ORIGIN
+from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.resource import Trouble
-from rota.store import open_store
+from rota.model.resource import Trouble, WantedResource, record_of
+from rota.store import Put, open_store
 from tests.unit.api.test_operations import create, declare, settle
 
 
@@ -29,3 +31,20 @@ def test_a_list_says_who_gave_a_resource_back_lately(tmp_path: Path) -> None:
     assert "node a gave it back at" in listed.stdout.splitlines()[1]
     assert listed.stdout.splitlines()[1].endswith("time 4 in a row: no camera")
     assert listed.stdout.splitlines()[2].split() == ["room", "2", "1/1", "0", "b"]
+
+
+def test_whoever_deletes_what_the_settings_declare_is_told_that_it_comes_back(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            for id, origin in {"1": ORIGIN, "2": "api"}.items():
+                record = record_of(WantedResource(kind="room", id=id), id, await store.now(), origin)
+                await store.commit(Put(keys.resource("room", id), codec.encode(record)))
+
+    asyncio.run(fill())
+    first, second = (
+        CliRunner(catch_exceptions=False).invoke(command, ["rm", "room", id, "--store", url]).stdout for id in "12"
+    )
+    assert first == "deleted room/1; rota.toml of the leader declares it and brings it back: take it out there\n"
+    assert second == "deleted room/2\n"
