@@ -212,10 +212,13 @@ class Supervisor:
         if expected is None:
             return
         began = self._clock.monotonic()
+        said: set[NodeId] = set()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.warm_up.total_seconds()):
                 while missing := self._not_back(expected, timedelta(seconds=self._clock.monotonic() - began)):
-                    log.info("warming up", extra={"missing": ", ".join(sorted(missing))})
+                    if missing != said:
+                        log.info("warming up", extra={"missing": ", ".join(sorted(missing))})
+                        said = missing
                     await self._wait(timedelta(seconds=1))
         took = round(self._clock.monotonic() - began, 1)
         log.info("warmed up", extra={"nodes": len(self._view.nodes), "took_s": took, "term": self._term.number})

@@ -71,6 +71,9 @@ class Works:
         self._published = self._confirmed = 0
         self._rejected: Counter[str] = Counter()
         self._last_error = ""
+        self._is_refused = False
+        """Did the spool take nothing the last time? It is logged once."""
+
         self._is_position_old = False
         self._open_spool()
 
@@ -237,12 +240,14 @@ class Works:
         except SpoolRefused as error:
             self._refused(error)
         else:
+            self._is_refused = False
             self._core.spooled(self._outlet, first)
 
     def _refused(self, error: RotaError) -> None:
         """Messages wait in memory until the disk may be tried again."""
-        if str(error) != self._last_error:
-            self._last_error = str(error)
+        self._last_error = str(error)
+        if not self._is_refused:  # the reason may have other figures each time
+            self._is_refused = True
             log.warning("spool refuses", extra={"sink": str(self._url), "why": self._last_error})
         self._core.spool_refused(self._outlet)
         asyncio.get_running_loop().call_later(DISK_RETRY, self._try_disk)
