@@ -432,3 +432,24 @@ async def _term() -> Term:
 async def _are_placed(store: Store, ids: set[str]) -> bool:
     entries = (await store.scan(keys.assignments(B))).entries
     return {codec.decode(Assignment, entry.value).resource for entry in entries} == ids
+
+
+def test_a_warm_up_names_the_missing_nodes_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+
+    async def lead(term: Term) -> None:
+        last = Roster(nodes={B: SessionId("before")})
+        config = SupervisorConfig(warm_up=timedelta(seconds=6))
+        await supervise(term, SessionId("new"), last, config, CLOCK, lambda *_, **__: None, aside=at_once)
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        node("a", lead)
+        for number in range(10):  # whatever happens wakes it
+            await add(store, str(number))
+            await asyncio.sleep(1)
+
+    play(story)
+    said = [record.message for record in caplog.records if record.name == "rota.control.supervisor"]
+    assert said.count("warming up") == 1
+    assert said.count("warmed up") == 1
