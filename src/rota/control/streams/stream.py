@@ -23,7 +23,7 @@ from rota.control.streams import moving
 from rota.control.streams.account import Account, dismissals
 from rota.control.streams.outside import Outside
 from rota.control.streams.placed import Placements
-from rota.control.streams.writing import changes
+from rota.control.streams.writing import WRITES, changes
 from rota.control.term import Term
 from rota.decide.streams.gone import gone, reached
 from rota.decide.streams.group import Member, Tuning
@@ -300,7 +300,11 @@ class StreamKeeper:
         moved = {partition for each in made for partition in each.after}
         if reset.source == outside.identity and moved >= outside.bounds.keys() & account.committed.keys():
             account.adopt_source(now)
-        writes += [Put(keys.stream_move(self._name, each.id), codec.encode(each)) for each in made]
+        # First, and some at a time: a pattern of many topics makes more moves than one commit takes.
+        noted: list[Write] = [Put(keys.stream_move(self._name, each.id), codec.encode(each)) for each in made]
+        for start in range(0, len(noted), WRITES):
+            if not await self._commit(noted[start : start + WRITES], now):
+                return  # they are asked for again
         if await self._commit(writes, now):
             cause = {"by": reset.by} if reset.by else {"policy": spec.vanished}
             self._tell("stream.moved", self._name, why=reset.why, **cause)

@@ -11,12 +11,12 @@ import pytest
 from rota.committers.memory import MemoryCommitter
 from rota.committers.port import Swept
 from rota.committers.verdict import Verdict
-from rota.control.streams import verbs
+from rota.control.streams import moving, verbs
 from rota.decide.streams.group import NO_START_TIME
 from rota.decide.streams.plan import MADE_ANEW
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
-from rota.model.stream import MoveRecord, Phase, StreamRecord, StreamState, TaskState
+from rota.model.stream import MoveRecord, Phase, Reset, StreamRecord, StreamState, TaskState
 from rota.sim.world import EPOCH
 from rota.sources.port import NewRecord
 from rota.store import Delete, Put, Store
@@ -515,6 +515,21 @@ def test_what_a_group_left_out_is_still_counted_when_it_is_gone() -> None:
 
     told = run(story).told
     assert [(fields["count"], fields["why"]) for kind, _, fields in told if kind == "stream.dropped"] == [(7, "7 late")]
+
+
+def test_offsets_of_very_many_partitions_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "TOGETHER", 1)  # as few as of a topic that a pattern found
+
+    async def story(trial: Trial, node: Node) -> None:
+        trial.topic.make_anew(120)
+        await trial.declare()
+        await asyncio.sleep(3)
+        await trial.wish(reset=Reset(to="0", by="me", at=EPOCH))
+        await asyncio.sleep(5)
+        assert (await trial.wishes()).reset is None
+        assert len((await trial.store.scan(keys.stream_moves("clicks"))).entries) == 120
+
+    run(story)
 
 
 def test_offsets_are_set_by_where_the_source_ends_now() -> None:
