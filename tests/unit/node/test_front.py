@@ -92,6 +92,17 @@ def test_a_silent_client_that_waits_for_an_answer_keeps_its_place(bench):
     assert it.front.make_room_for_client()
 
 
+def test_a_client_that_still_reads_a_large_answer_keeps_its_place(bench):
+    it = seated(bench)
+    client, end = it.client()
+    end.sendall(FRAME)
+    client.ready(READ)
+    it.answer(FRAME + bytes(5_000_000))
+    it.front.now = 10 * SILENT
+    assert client.unread
+    assert not it.front.make_room_for_client()
+
+
 def test_a_client_that_closes_its_sending_side_is_answered_before_the_connection_ends(bench):
     it = seated(bench)
     client, end = it.client()

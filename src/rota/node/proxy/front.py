@@ -129,7 +129,7 @@ class Front:
         for client, heard in self.clients.items():
             if self.now - heard < SILENT:
                 return False
-            if not client.unanswered:
+            if not (client.unanswered or client.unread):
                 self.hang_up(client, "silent, and made room for another")
                 return True
         return False
