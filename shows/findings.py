@@ -926,4 +926,95 @@ FINDINGS = (
         ),
         "",
     ),
+    Finding(
+        "v-resources S2 (leader's part)",
+        State.FIXED,
+        (
+            "tests/unit/control/test_plan.py::test_a_status_says_which_node_gave_the_resource_back_last",
+            "tests/unit/api/test_overview.py::test_a_resource_that_was_given_back_lately_is_a_concern_although_it_has_all_its_tasks",
+            "tests/unit/api/test_overview.py::test_of_a_resource_that_lacks_tasks_and_was_given_back_one_concern_says_both",
+            "tests/unit/cli/test_resources.py::test_a_list_says_who_gave_a_resource_back_lately",
+            "tests/unit/api/test_grpc.py::test_a_list_comes_in_pages",
+        ),
+        "",
+    ),
+    Finding(
+        "core 15, brother (Group of a newer Rota)",
+        State.FIXED,
+        (
+            "tests/unit/control/streams/test_keep.py::test_a_stream_with_a_group_of_a_newer_rota_is_left_alone_until_that_is_gone",
+            "tests/unit/workloads/test_stream_task.py::test_a_group_that_a_newer_rota_wrote_is_waited_out_and_said",
+        ),
+        "",
+    ),
+    Finding(
+        "core, Scaling shape: finished runs retention",
+        State.FIXED,
+        (
+            "tests/unit/control/jobs/test_retention.py::test_a_job_with_very_many_runs_is_cleared_in_visits_that_read_a_bounded_number_of_them",
+            "tests/unit/control/jobs/test_retention.py::test_a_job_that_cannot_have_too_many_runs_is_not_read_again_but_for_what_is_past_keeping",
+            "tests/unit/control/jobs/test_retention.py::test_runs_that_came_in_among_the_older_ones_are_counted_within_the_hour",
+            "tests/unit/control/jobs/test_retention.py::test_a_visit_follows_soon_while_there_is_more_to_look_at",
+            "tests/unit/control/jobs/test_retention.py::test_runs_that_somebody_deleted_are_not_counted_when_others_are_too_many",
+        ),
+        "",
+    ),
+    Finding(
+        "v-services S9 (leftovers)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_wear.py::test_a_worker_that_has_used_up_its_memory_is_replaced",
+            "tests/unit/node/test_reload.py::test_a_failed_reload_does_not_say_that_a_generation_serves_on_that_has_no_worker",
+        ),
+        "",
+    ),
+    Finding(
+        "v-resources row 25 ([supervisor] at HUP)",
+        State.OPEN,
+        (),
+        (
+            "needs the re-read SupervisorConfig handed from the settings to the running term "
+            "(Settings.changed only names it), the supervisor begun again on its view, and `_say_how` again"
+        ),
+    ),
+    Finding(
+        'v-resources "Awkward"',
+        State.PARTLY,
+        (
+            "tests/unit/cli/test_resources.py::test_whoever_deletes_what_the_settings_declare_is_told_that_it_comes_back",
+            "tests/unit/control/test_supervisor.py::test_a_warm_up_names_the_missing_nodes_once",
+        ),
+        (
+            "gRPC's own log lines; no tests for the spool's log line and the readiness sentence; \"not all "
+            'workers are ready" is still said beside it'
+        ),
+    ),
+    Finding(
+        "readers: more tasks than slots",
+        State.FIXED,
+        (
+            "tests/unit/control/test_supervisor.py::test_nothing_is_planned_before_the_newest_of_several_commits_is_seen",
+        ),
+        "",
+    ),
+    Finding(
+        "readers: last saved state",
+        State.FIXED,
+        ("tests/unit/node/test_saves.py::test_what_is_being_written_is_unwritten_until_the_store_has_answered",),
+        "",
+    ),
+    Finding(
+        "readers: workers that hang after their last request",
+        State.FIXED,
+        (
+            "tests/process/test_services_reload.py::test_a_worker_whose_last_hook_hangs_is_ended_though_its_requests_have_no_limit",
+        ),
+        "",
+    ),
+    Finding(
+        "readers: what was fixed does not rest",
+        State.FIXED,
+        ("tests/unit/control/test_supervisor.py::test_what_was_mended_does_not_rest_for_what_failed_before",),
+        "",
+    ),
 )
