@@ -433,9 +433,9 @@ class StreamKeeper:
 
     async def _commit(self, writes: list[Write], now: datetime) -> bool:
         """Write as leader, with the status; if that was not to be, False, and everything is read again."""
+        self._told = self._clock.monotonic()
         status, said = self._account.status(self._wished, self._groups.values(), now), self._account.said
         if not writes and status == said:
-            self._told = self._clock.monotonic()
             return True
         key, value = keys.STREAM_STATUS + self._name, codec.encode(status)
         expect: list[Expect] = [At(key, self._status.modified) if self._status else Absent(key)]
@@ -448,8 +448,6 @@ class StreamKeeper:
             await asyncio.sleep(RETRY)
             await self._load()
             return False
-        # Not before: what is refused each time must not keep the reason from being told.
-        self._told = self._clock.monotonic()
         self._status, self._account.said = Entry(key, value, revision, revision), status
         for write in wishes:  # they are followed too, but not before the next turn perhaps
             self._wishes = Entry(write.key, write.value, revision, revision)

@@ -532,23 +532,6 @@ def test_offsets_of_very_many_partitions_are_set(monkeypatch: pytest.MonkeyPatch
     run(story)
 
 
-def test_what_the_store_refuses_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "TOGETHER", 1)
-    monkeypatch.setattr("rota.control.streams.stream.WRITES", 1000)  # more than a store takes
-
-    async def story(trial: Trial, node: Node) -> None:
-        trial.topic.make_anew(120)
-        await trial.declare()
-        await asyncio.sleep(3)
-        await trial.wish(reset=Reset(to="0", by="me", at=EPOCH))
-        await asyncio.sleep(5)
-        status = await trial.status()
-        assert status.state is StreamState.UNHEALTHY_SUPERVISOR
-        assert "writes" in status.detail
-
-    run(story)
-
-
 def test_offsets_are_set_by_where_the_source_ends_now() -> None:
     async def story(trial: Trial, node: Node) -> None:
         await trial.declare(duration="10m")
