@@ -11,14 +11,14 @@ Revisions are counted by each store for itself. A restored store may come to hav
 a term of the store it was copied from; the incarnation, whose key is named at random, tells them apart.
 """
 
-from collections.abc import AsyncGenerator, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable
 
 from rota.model import keys
 from rota.model.errors import Conflict, TermOver
-from rota.model.ids import Instant, Key, LeaseId, Revision, TermNumber
+from rota.model.ids import Revision, TermNumber
+from rota.store.around import StoreAround
 from rota.store.keeper import Keeper
-from rota.store.port import At, Commit, Entry, Expect, Lease, Listing, Store, Write
+from rota.store.port import At, Expect, Store, Write
 
 
 class Term:
@@ -51,43 +51,12 @@ class Term:
             raise
 
 
-class _Fenced:
+class _Fenced(StoreAround):
     """A store that is read as it is, and written through the fence of a term."""
 
     def __init__(self, store: Store, term: Term) -> None:
-        self._store, self._term = store, term
-
-    async def get(self, key: Key) -> Entry | None:
-        return await self._store.get(key)
-
-    async def scan(
-        self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
-        return await self._store.scan(prefix, after=after, limit=limit, at=at)
+        super().__init__(store)
+        self._term = term
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
         return await self._term.commit(*writes, expect=expect)
-
-    def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
-        return self._store.watch(prefix, after)
-
-    async def grant(self, ttl: timedelta) -> Lease:
-        return await self._store.grant(ttl)
-
-    async def renew(self, lease: Lease) -> Instant:
-        return await self._store.renew(lease)
-
-    async def revoke(self, lease: LeaseId) -> None:
-        await self._store.revoke(lease)
-
-    async def now(self) -> datetime:
-        return await self._store.now()
-
-    async def revision(self) -> Revision:
-        return await self._store.revision()
-
-    async def compact(self, before: Revision) -> None:
-        await self._store.compact(before)
-
-    async def close(self) -> None:
-        await self._store.close()

@@ -17,16 +17,17 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from rota.kit.clock import Clock
 from rota.model import codec, event, keys
 from rota.model.audit import AuditEntry, AuditHead, AuditLink, Changed
 from rota.model.errors import Conflict, Denied, Unavailable, Unknown
-from rota.model.ids import Instant, Key, LeaseId, Revision
+from rota.model.ids import Key, Revision
 from rota.model.url import without_passwords
-from rota.store.port import Absent, At, Commit, Entry, Expect, Lease, Listing, Put, Store, Write
+from rota.store.around import StoreAround
+from rota.store.port import Absent, At, Entry, Expect, Put, Store, Write
 from rota.store.records import understood
 from rota.store.rules import MAX_EXPECTATIONS, MAX_VALUE_BYTES, MAX_WRITES
 
@@ -57,11 +58,12 @@ _Same: TypeAlias = tuple[str, str, str, str]
 """What makes two refusals the same: by whom, from where, what, and why."""
 
 
-class AuditedStore:
+class AuditedStore(StoreAround):
     """A store whose commits say who made them, from where, and by which operation."""
 
     def __init__(self, store: Store, clock: Clock, *, by: str, origin: str, what: str) -> None:
-        self._store, self._clock = store, clock
+        super().__init__(store)
+        self._clock = clock
         self._by, self._origin, self._what = by, origin, what
 
     async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
@@ -96,38 +98,6 @@ class AuditedStore:
             old = was.value if was else None
             changes.append(Changed(key=write.key, before=_shown(old, room), after=_shown(now, room)))
         return make(self._clock.wall(), by=self._by, origin=self._origin, what=self._what, changes=changes)
-
-    async def get(self, key: Key) -> Entry | None:
-        return await self._store.get(key)
-
-    async def scan(
-        self, prefix: Key, *, after: Key | None = None, limit: int | None = None, at: Revision | None = None
-    ) -> Listing:
-        return await self._store.scan(prefix, after=after, limit=limit, at=at)
-
-    def watch(self, prefix: Key, after: Revision) -> AsyncGenerator[Commit, None]:
-        return self._store.watch(prefix, after)
-
-    async def grant(self, ttl: timedelta) -> Lease:
-        return await self._store.grant(ttl)
-
-    async def renew(self, lease: Lease) -> Instant:
-        return await self._store.renew(lease)
-
-    async def revoke(self, lease: LeaseId) -> None:
-        await self._store.revoke(lease)
-
-    async def now(self) -> datetime:
-        return await self._store.now()
-
-    async def revision(self) -> Revision:
-        return await self._store.revision()
-
-    async def compact(self, before: Revision) -> None:
-        await self._store.compact(before)
-
-    async def close(self) -> None:
-        await self._store.close()
 
 
 class Note(Protocol):
