@@ -87,8 +87,9 @@ class SimWork:
         self._world, self._machine, self._is_trusting, self._pace = world, machine, is_trusting, pace
         self._orders: dict[str, Order] = {}
         self.running: dict[str, Order] = {}
-        self._ends_at: dict[str, float] = {}
-        """When each exclusive task that was asked to stop will have."""
+        self._grace = GRACE * pace
+        self._asked: dict[str, tuple[float, float]] = {}
+        """Exclusive tasks that were asked to stop: when that was, and how much of the grace each takes."""
 
         self._stop_at = float("-inf")
 
@@ -137,17 +138,22 @@ class SimWork:
                 is_unwanted = wanted is None or wanted.epoch != order.epoch
                 if (order.is_exclusive and not self.may_act) or (is_unwanted and self._has_stopped(task, order)):
                     del self.running[task]
-                    self._ends_at.pop(task, None)
+                    self._asked.pop(task, None)
             for task, order in self._orders.items():
                 if task not in self.running and (self.may_act or not order.is_exclusive):
                     self.running[task] = order
 
     def _has_stopped(self, task: str, order: Order) -> bool:
-        """Has a task that was asked to stop done so? Exclusive ones take up to `GRACE`."""
+        """Has a task that was asked to stop done so? Exclusive ones take up to `GRACE`, at this pace."""
         if not order.is_exclusive:
             return True
-        now, grace = self._machine.clock.monotonic(), self._world.random.uniform(0.0, GRACE)
-        return now >= self._ends_at.setdefault(task, now + grace * self._pace)
+        now = self._machine.clock.monotonic()
+        since, share = self._asked.setdefault(task, (now, self._world.random.random()))
+        return now >= since + share * self._grace
+
+    def hurry(self) -> None:
+        """Take no longer than `GRACE` to stop from now on, whatever the pace: a fleet is to recover from its faults."""
+        self._grace = min(self._grace, GRACE)
 
     def status(self) -> NodeStatus:
         """As a node tells it."""
@@ -191,6 +197,8 @@ class Resources:
         """The faults are over: everything is covered soon, and then nothing moves, whoever leads."""
         cordons = self._world.universe.scan(keys.CORDONS, None, None, None).entries
         self._world.universe.commit([Delete(entry.key) for entry in cordons], ())
+        for work in self._work.values():
+            work.hurry()
         await asyncio.sleep(RECOVERY)
         self._check_settled("after the faults")
         await self._stay_quiet("settled")
@@ -329,20 +337,23 @@ class Resources:
         return entry is not None and "slots" in codec.decode(ResourceStatus, entry.value).pending
 
     def _check_running(self, when: str) -> None:
-        assigned = {
-            (node, task): entry.modified
-            for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries
-            for node, _, task in [entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")]
-            if _kind_of(task) in REPLICAS and not codec.decode(Assignment, entry.value).stopping
-        }
+        assigned, stopping = {}, set()
+        for entry in self._world.universe.scan(keys.ASSIGNMENTS, None, None, None).entries:
+            node, _, task = entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")
+            if _kind_of(task) in REPLICAS:
+                assigned[node, task] = entry.modified
+                if codec.decode(Assignment, entry.value).stopping:
+                    stopping.add((node, task))
         running = {
             (machine.name, task): order.epoch
             for machine in self._world.nodes
             for task, order in self._work[machine.process].running.items()
         }
         for key in assigned.keys() | running.keys():
-            if assigned.get(key) != running.get(key):
-                told, does = assigned.get(key), running.get(key)
+            told, does = assigned.get(key), running.get(key)
+            if key in stopping:
+                self._world.violate(f"{when}: {key[1]} on {key[0]} is still to stop and runs under {does}")
+            elif told != does:
                 self._world.violate(f"{when}: {key[1]} on {key[0]} is assigned under {told} and runs under {does}")
 
     async def _stay_quiet(self, when: str) -> None:

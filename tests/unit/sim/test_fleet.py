@@ -68,6 +68,10 @@ def test_seed_74_tries_a_run_again_though_the_clock_was_set_back_before_its_owne
     assert run_seed(74, "fleet").violations == ()
 
 
+def test_seed_72_settles_though_an_exclusive_task_moves_when_the_faults_are_over() -> None:
+    assert run_seed(72, "fleet").violations == ()
+
+
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
     found = (violation for seed in range(20) for violation in run_seed(seed, "fleet", mistake).violations)
