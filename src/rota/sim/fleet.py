@@ -163,6 +163,7 @@ class FleetScenario:
 
     async def _recover(self, client: SimStore) -> None:
         """Each part shows that it is well again; resources at last, for a stream at work would disturb their peace."""
+        self._resources.calm_down()
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._election.recover())
             parts.create_task(self._jobs.recover(client))

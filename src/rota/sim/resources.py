@@ -16,7 +16,7 @@ and some come back at once. Faults rage, then stop. What must hold:
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
-from rota.model.ids import Instant, NodeId, Revision
+from rota.model.ids import Instant, Key, NodeId, Revision
 from rota.model.node import NodeStatus, Role
 from rota.model.resource import Cordon, KindRecord, ResourceRecord, ResourceStatus
 from rota.node.assignments import follow_assignments
@@ -189,16 +189,20 @@ class Resources:
         watching = asyncio.create_task(self.watch())
         await rage(world, until=FAULTS_END, pause=(0.5, 12.0), length=(0.5, 35.0))
         client.cancel()
+        self.calm_down()
         await self.recover()
         watching.cancel()
         await asyncio.gather(client, watching, return_exceptions=True)
 
-    async def recover(self) -> None:
-        """The faults are over: everything is covered soon, and then nothing moves, whoever leads."""
+    def calm_down(self) -> None:
+        """The faults are over, and nobody asks for anything: no node is cordoned, and tasks stop in time."""
         cordons = self._world.universe.scan(keys.CORDONS, None, None, None).entries
         self._world.universe.commit([Delete(entry.key) for entry in cordons], ())
         for work in self._work.values():
             work.hurry()
+
+    async def recover(self) -> None:
+        """Everything is covered soon, and then nothing moves, whoever leads."""
         await asyncio.sleep(RECOVERY)
         self._check_settled("after the faults")
         await self._stay_quiet("settled")
@@ -267,11 +271,20 @@ class Resources:
         cordons = {keys.cordon(NodeId(node)): Cordon(node=NodeId(node), since=EPOCH) for node in self._placed()[name]}
         if not cordons or random.random() < 0.5:
             return
-        await store.commit(*(Put(key, codec.encode(cordon)) for key, cordon in cordons.items()))
-        await asyncio.sleep(random.uniform(0.0, 1.0) * self._pace)
-        await store.commit(Put(keys.RESOURCES + name, codec.encode(record)))
-        await asyncio.sleep(random.uniform(0.0, GRACE) * self._pace)
-        await store.commit(*map(Delete, cordons))
+        with suppress(Conflict, Unavailable, Unknown):
+            await store.commit(*(Put(key, codec.encode(cordon)) for key, cordon in cordons.items()))
+            await asyncio.sleep(random.uniform(0.0, 1.0) * self._pace)
+            await store.commit(Put(keys.RESOURCES + name, codec.encode(record)))
+            await asyncio.sleep(random.uniform(0.0, GRACE) * self._pace)
+        await self._uncordon(store, cordons)
+
+    async def _uncordon(self, store: SimStore, cordons: Collection[Key]) -> None:
+        """Insist on it: nodes that stay cordoned get no work of any kind, and nothing more would be tried."""
+        while True:
+            with suppress(Conflict, Unavailable, Unknown):
+                await store.commit(*map(Delete, cordons))
+                return
+            await asyncio.sleep(self._pace)
 
     def _record(self, kind: str, id: str) -> ResourceRecord:
         spec = {"version": self._world.random.randrange(3)}

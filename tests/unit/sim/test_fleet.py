@@ -68,8 +68,8 @@ def test_seed_74_tries_a_run_again_though_the_clock_was_set_back_before_its_owne
     assert run_seed(74, "fleet").violations == ()
 
 
-def test_seed_72_settles_though_an_exclusive_task_moves_when_the_faults_are_over() -> None:
-    assert run_seed(72, "fleet").violations == ()
+def test_seed_89_works_on_though_the_store_was_away_when_nodes_were_to_be_uncordoned() -> None:
+    assert run_seed(89, "fleet").violations == ()
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
