@@ -55,7 +55,7 @@ HARMLESS = frozenset(
         "completion_timeout", "concurrency", "cron", "cwd", "duration", "early", "every", "exclusive", "frame",
         "function", "groups", "host", "idle_after", "jitter", "labels", "late", "late_start", "max_clients",
         "max_errors", "max_frame", "misfire", "name", "on_lost", "pause_timeout", "port", "process", "proxies",
-        "queue", "replicas", "retries", "route", "scale_in_lag", "scale_out_lag", "scale_over", "self",
+        "queue", "queue_bytes", "replicas", "retries", "route", "scale_in_lag", "scale_out_lag", "scale_over", "self",
         "silent_after", "start", "start_delay", "start_within", "tasks", "tasks_most", "tcp", "timeout", "tz",
         "udp", "upto", "vanished",
     }

@@ -98,25 +98,21 @@ class Scale:
     """How often a leader was elected: more than twice, and one lost its lease by computing."""
 
 
-def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100), *, slowness: float = 1.0) -> Scale:
-    """Place `tasks` on `nodes`, and let as many nodes die as `deaths` says, one change after another; then the leader.
-
-    A second of this processor counts as `slowness` seconds of the fleet's time.
-    """
+def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100)) -> Scale:
+    """Place `tasks` on `nodes`, and let as many nodes die as `deaths` says, one change after another; then the leader."""
 
     async def trial() -> Scale:
         return await Trial(nodes, tasks).run(list(deaths))
 
-    with asyncio.Runner(loop_factory=lambda: ChargedLoop(slowness)) as runner:
+    with asyncio.Runner(loop_factory=ChargedLoop) as runner:
         return runner.run(trial())
 
 
 class ChargedLoop(virtual.VirtualLoop):
     """A virtual loop on which whatever runs takes the processor time that it takes."""
 
-    def __init__(self, slowness: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._slowness = slowness
         self._spared = 0.0
         self.asides = 0
         """Computations that pass beside it now."""
@@ -133,7 +129,7 @@ class ChargedLoop(virtual.VirtualLoop):
         self.spare(spent)
         self.asides += 1
         try:
-            await asyncio.sleep(spent * self._slowness)
+            await asyncio.sleep(spent)
         finally:
             self.asides -= 1
         return result
@@ -159,7 +155,7 @@ class ChargedLoop(virtual.VirtualLoop):
         try:
             callback(*args)
         finally:
-            self.now += max(0.0, time.process_time() - began - self._spared) * self._slowness
+            self.now += max(0.0, time.process_time() - began - self._spared)
 
 
 def _charged_loop() -> ChargedLoop:
