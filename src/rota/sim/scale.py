@@ -99,7 +99,10 @@ class Scale:
 
 
 def measure(nodes: int, tasks: int, deaths: Iterable[int] = (1, 100)) -> Scale:
-    """Place `tasks` on `nodes`, and let as many nodes die as `deaths` says, one change after another; then the leader."""
+    """Place `tasks` on `nodes`, and let as many nodes die as `deaths` says, one change after another, then the leader.
+
+    What the leader computes takes as much of the fleet's time as it takes this processor.
+    """
 
     async def trial() -> Scale:
         return await Trial(nodes, tasks).run(list(deaths))
