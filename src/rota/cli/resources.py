@@ -296,7 +296,7 @@ async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta)
 
 
 async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
-    """All pages, and the store's clock; what a newer Rota wrote is told on the side."""
+    """All pages, and the store's clock; what a newer Rota wrote is reported on stderr."""
     found: list[ResourceView] = []
     token: str | None = None
     while True:

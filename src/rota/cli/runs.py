@@ -58,7 +58,7 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, 
 
 
 async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
-    """A page that is full, or the last one: a single call looks only at so many runs for those in a state."""
+    """A page that is full, or the last one: a single call looks at a bounded number of runs for those in a state."""
     runs: list[RunView] = []
     while True:
         page = await operations.list_runs(store, job=job, states=states, limit=limit - len(runs), token=token)

@@ -262,12 +262,12 @@ class _Pool:
         """End all connections, those at work too."""
         with self._changed:
             self._is_closed = True
-            for connection in self._idle:
-                connection.close()
-            self._idle.clear()
+            idle, self._idle = self._idle, []
             for connection in self._lent:
                 connection.is_sound = False
             self._changed.notify_all()
+        for connection in idle:  # without the lock: each may wait for what it sent to be acknowledged
+            connection.close()
 
     def _idle_or_permit(self, deadline: _Deadline) -> _Connection | None:
         """An idle connection; None is leave to open one."""

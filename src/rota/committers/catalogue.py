@@ -53,7 +53,7 @@ class Catalogue:
             for partition, offset in offsets.items()
         }
         puts = [Put(key, codec.encode(value)) for key, value in values.items()]
-        with suppress(Conflict):  # somebody else began them
+        with suppress(Conflict):  # another leader began them
             await self._store.commit(*puts, expect=[Absent(key) for key in values])
 
     async def _finish(self, unfinished: Sequence[Entry]) -> None:

@@ -4,7 +4,7 @@ One writer, so the chain has one order and nobody waits for it: who changes some
 change. Links, the head and the removal of the entries go in one commit, which expects the head as it was.
 
 What is too old is cleared away from the beginning of the chain; the head says from where on it is whole. How old a link
-is, is told by the store's clock alone: those of nodes may be wrong, and what is erased does not come back.
+is, is measured by the store's clock alone: those of nodes may be wrong, and what is erased does not come back.
 
 Entries that a newer Rota wrote wait for a leader that understands them. A head or a link of a newer Rota stops the
 sealing, or the clearing, and not the leader.

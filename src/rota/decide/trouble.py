@@ -52,7 +52,7 @@ def last(troubles: Iterable[Trouble]) -> Trouble | None:
 
 
 def is_recent(trouble: Trouble, now: datetime) -> bool:
-    """Is it so new, by the store's clock, that somebody should look?"""
+    """Is it so new, by the store's clock, that an operator should look?"""
     return now - trouble.at < RECENT
 
 

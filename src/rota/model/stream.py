@@ -151,7 +151,7 @@ class StreamStatus:
     """What is special about it now, in words."""
 
     waits: str = ""
-    """What waits until somebody says where to go on, if anything does; the stream is not healthy then."""
+    """What waits until an operator says where to go on, if anything does; the stream is not healthy then."""
 
     since: datetime
     generation: int = 0

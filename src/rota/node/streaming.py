@@ -228,7 +228,7 @@ class Streaming:
             yield source, committer
 
     async def _go_on(self, policy: str, lost: Vanished) -> int | None:
-        """Where to go on behind records that are gone, put on record; None if the stream waits for somebody.
+        """Where to go on behind records that are gone, put on record; None if the stream waits for an operator.
 
         The record is there before the offsets move: whatever becomes of this worker, no gap is without a trace.
         """

@@ -18,7 +18,7 @@ PATIENCE = 10.0
 """Seconds to connect."""
 
 LOCK = 10.0
-"""Seconds to wait for a lock that somebody else has."""
+"""Seconds to wait for a lock that another transaction has."""
 
 TIMEOUT = timedelta(seconds=60)
 """How long a statement may take, and how long the server waits for the next one of a transaction."""

@@ -117,7 +117,7 @@ class Prepared:
 
 
 async def prepare_run(store: Store, name: str, by: str, payload: Any = None, dice: Dice = random) -> Prepared:
-    """A run of a job that somebody starts by hand; nothing is written."""
+    """A run of a job that is started by hand; nothing is written."""
     entry = await _need_job(store, name)
     spec, now = codec.decode(JobRecord, entry.value).spec, await store.now()
     return Prepared(_by_hand(spec, now, by, payload, dice), At(entry.key, entry.modified))

@@ -26,8 +26,8 @@ LARGEST = 65_507
 """Bytes of the largest datagram."""
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-"""Seconds of silence after which the system asks whether a client's machine is there, between such questions, and how
-many may stay unanswered: a machine that is gone is noticed within two minutes."""
+"""Seconds of silence until the first probe, seconds between probes, and how many may stay unanswered: a machine that is
+gone is noticed within two minutes."""
 
 
 def keep_alive(sock: socket.socket) -> None:

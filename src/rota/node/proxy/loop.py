@@ -12,7 +12,7 @@ from rota.node import kernel
 READ = select.POLLIN
 WRITE = select.POLLOUT
 NOTHING = 0
-"""Only that a connection has ended in both directions, or broke: of that one is always told."""
+"""No events but the end of a connection in both directions, or its failure: poll reports these always."""
 
 Ready = Callable[[int], None]
 

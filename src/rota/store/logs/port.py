@@ -55,7 +55,7 @@ class Logs(Protocol):
     async def older(self, age: timedelta, limit: int) -> list[str]:
         """Runs with a log whose first chunk is older than `age`, the oldest first.
 
-        Its age is told by one clock, that of the place which keeps it.
+        Its age is measured by one clock, that of the place which keeps it.
         """
 
     async def held(self, run: str | None = None) -> int:

@@ -81,7 +81,7 @@ def _row(chunk: LogChunk, at_ms: int) -> Row:
 
 
 def _append(chunks: Sequence[LogChunk]) -> Steps[None]:
-    """Keep chunks under the database's time: their age is told by that clock, and the clocks of nodes may be wrong."""
+    """Keep chunks under the database's time: their age is measured by that clock; those of nodes may be wrong."""
     ((now_ms,),) = yield Query("now")
     yield Batch("keep_output", [_row(chunk, int(now_ms)) for chunk in chunks])
 

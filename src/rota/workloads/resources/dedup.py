@@ -154,7 +154,7 @@ class Window(Generic[R]):
         self._span, self._width, self._most = span, span / BUCKETS, most
         self._settled = 0
         self._old = now - span
-        """Memories that were settled before then last only for copies that somebody may hold."""
+        """Memories that were settled before then last only for copies that a host may hold."""
 
         self._newest = _Bucket(now + self._width)
         self._buckets: deque[_Bucket] = deque([self._newest])
