@@ -88,7 +88,7 @@ def _node_id(classname: str, name: str, files: list[str]) -> str:
 
 
 def _matches(test: str, names: set[str]) -> bool:
-    return test in names or any(name.startswith(f"{test}[") for name in names)
+    return test in names or any(name.startswith((f"{test}[", f"{test}::")) for name in names)
 
 
 def _is_ok(finding: Finding, passed: set[str]) -> bool:

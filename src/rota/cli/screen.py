@@ -5,7 +5,8 @@ cannot be written it is dropped: the disk is full, the terminal is closed, or th
 reported once by `on_reader_gone`. After `stop_waiting` nothing waits any more.
 
 The thread writes to the descriptors themselves: one that hangs in Python's own buffer would make the interpreter abort
-at its end.
+at its end. It wakes the loop once for many lines: signals come to the loop by the same small pipe as such calls, and a
+signal that finds the pipe full is lost.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import os
 import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TextIO
 
@@ -40,6 +42,10 @@ class Screen:
         self._has_room.set()
         self._waits = True
         self._is_reader_gone = False
+        self._reports: deque[tuple[int, OSError | None]] = deque()
+        self._is_called = False
+        """Will the loop look at the reports?"""
+
         threading.Thread(target=self._write_all, name="screen", daemon=True).start()
 
     @property
@@ -89,8 +95,16 @@ class Screen:
                 _write(fd, data)
             except OSError as failed:
                 error = failed
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._written, len(data), error)
+            self._reports.append((len(data), error))
+            if not self._is_called:
+                self._is_called = True
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    self._loop.call_soon_threadsafe(self._take_reports)
+
+    def _take_reports(self) -> None:
+        self._is_called = False  # first: what is reported from now on calls again
+        while self._reports:
+            self._written(*self._reports.popleft())
 
     def _written(self, size: int, error: OSError | None) -> None:
         self._waiting -= size

@@ -4,8 +4,10 @@ import asyncio
 import io
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,28 @@ async def test_lines_are_written_in_their_order(monkeypatch: pytest.MonkeyPatch)
         assert os.read(reader, 100) == b"0\n1\n2\n"
         assert screen.dropped == 0
     os.close(reader)
+
+
+def _until_written(file: Path, size: int) -> None:
+    """Wait, and let no loop of this thread turn."""
+    while file.stat().st_size < size:
+        time.sleep(0.001)
+
+
+async def test_the_loop_is_called_once_for_all_lines_that_were_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call takes room in the pipe by which signals come to the loop: 300 of them, and Ctrl-C was lost."""
+    calls, loop, file = [], asyncio.get_running_loop(), tmp_path / "out"
+    plain = loop.call_soon_threadsafe
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *what: (calls.append(what), plain(*what)))
+    with stdout(os.open(file, os.O_WRONLY | os.O_CREAT), monkeypatch):
+        screen = Screen()
+        for _ in range(2000):
+            await screen.show("a line")
+        _until_written(file, 2000 * len("a line\n"))
+        assert len(calls) == 1
+        await eventually(lambda: not screen.is_busy)
 
 
 async def test_what_a_full_disk_refuses_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
