@@ -165,8 +165,9 @@ class MemoryHarness(SinkHarness):
 
 
 def read_lines(path: Path) -> list[Message]:
-    """The messages in a file of lines."""
-    lines = [msgspec.json.decode(line, type=Line) for line in path.read_bytes().splitlines()]
+    """The messages in a file of lines; a last line without its end is still being written, or its writer was killed."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    lines = [msgspec.json.decode(line, type=Line) for line in whole.splitlines()]
     return [
         Message(
             id=bytes.fromhex(line.id),

@@ -119,6 +119,7 @@ async def test_a_full_disk_delays_and_leaves_no_half_line(
         await eventually(lambda: "No space left" in (sink.trouble or ""))
         await sink.flush()
         assert sink.trouble is None
+    assert path.read_bytes().endswith(b"\n")
     assert numbers(read_lines(path)) == list(range(10))
     assert told.twice == []
 
