@@ -970,12 +970,13 @@ FINDINGS = (
     ),
     Finding(
         "v-resources row 25 ([supervisor] at HUP)",
-        State.OPEN,
-        (),
+        State.FIXED,
         (
-            "needs the re-read SupervisorConfig handed from the settings to the running term "
-            "(Settings.changed only names it), the supervisor begun again on its view, and `_say_how` again"
+            "tests/unit/control/test_supervisor.py::test_settings_of_a_reload_count_in_the_term_that_is_under_way",
+            "tests/unit/control/test_placing.py",
+            "tests/process/test_declared.py::test_declared_resources_are_covered_and_follow_the_file",
         ),
+        "",
     ),
     Finding(
         'v-resources "Awkward"',

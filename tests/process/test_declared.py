@@ -5,6 +5,8 @@ import signal
 from pathlib import Path
 
 from rota.api import operations
+from rota.model import codec, keys
+from rota.model.resource import PlacingRecord
 from rota.store import Store, open_store
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest
@@ -15,6 +17,10 @@ def table(id: str, **fields: int) -> str:
     return "\n".join(
         ("[[resources]]", 'kind = "room"', f'id = "{id}"', *(f"{name} = {fields[name]}" for name in fields))
     )
+
+
+CHANGED = "[node]\nslots = 7\n[supervisor]\npolicy = 'random'\n"
+"""A setting that needs a restart, and one that counts at once."""
 
 
 async def placed(store: Store) -> dict[str, int]:
@@ -30,10 +36,11 @@ async def test_declared_resources_are_covered_and_follow_the_file(tmp_path: Path
         async with open_store(node.store) as store:
             await node.ready()
             await eventually(lambda: _is(store, {"1": 0, "2": 3}), within=30)
-            file.write_text(f"{table('2', priority=4)}\n{table('3')}\n[supervisor]\npolicy = 'random'\n")
+            file.write_text(f"{table('2', priority=4)}\n{table('3')}\n{CHANGED}")
             os.kill(node.pid, signal.SIGHUP)
             await eventually(lambda: _is(store, {"2": 4, "3": 0}), within=30)
-            assert await eventually(lambda: _events(store, "config.pending"), within=30) == ["supervisor.policy"]
+            assert await eventually(lambda: _events(store, "config.pending"), within=30) == ["node.slots"]
+            await eventually(lambda: _are_placed_by(store, "random"), within=30)
             await node.until(lambda now: now["work"]["generation"] == 2 and not now["work"]["reloading"])
             file.write_text("[[resources]]\nkind = 3\n")
             assert node.rota("reload", "--id", node.name).code == 0
@@ -43,6 +50,11 @@ async def test_declared_resources_are_covered_and_follow_the_file(tmp_path: Path
 
 async def _is(store: Store, wanted: dict[str, int]) -> bool:
     return await placed(store) == wanted
+
+
+async def _are_placed_by(store: Store, policy: str) -> bool:
+    entry = await store.get(keys.PLACING)
+    return entry is not None and codec.decode(PlacingRecord, entry.value).policy == policy
 
 
 async def _events(store: Store, kind: str) -> list[str]:

@@ -77,6 +77,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         log=log,
         relay=settings.resolve(RelayConfig, given).config,
         supervisor=settings.resolve(SupervisorConfig, given).config,
+        supervisor_again=lambda: settings.resolve(SupervisorConfig, given).config,
         peers=settings.resolve(PeersConfig, given).config,
         jobs=settings.resolve(JobsConfig, given).config,
         resources=lambda: settings.resources(given),

@@ -31,6 +31,7 @@ from rota.control.declared import Declarations, Read, keep_declared
 from rota.control.events import keep_events
 from rota.control.jobs.retention import keep_logs
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster, last_roster
@@ -126,8 +127,11 @@ class Settings:
     declared_jobs: ReadJobs = lambda: None
     """Reads the jobs that a file declares, likewise."""
 
+    supervisor_again: Callable[[], SupervisorConfig] | None = None
+    """Reads `[supervisor]` again at a reload; Invalid or Denied if that fails. None: it cannot change."""
+
     changed: Callable[[], Sequence[str]] = lambda: ()
-    """Names the settings that have changed since; Invalid or Denied if they cannot be read."""
+    """Names the settings that have changed since and need a restart; Invalid or Denied if they cannot be read."""
 
     manager: Manager = field(default_factory=Manager)
     """Who is told how the node is."""
@@ -140,7 +144,7 @@ class Settings:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Those that come from flags, the environment and the file."""
+        """Those of flags, the environment and the file that a node reads only when it starts."""
         return (
             self.node,
             self.runtime,
@@ -148,7 +152,6 @@ class Settings:
             self.events,
             self.retention,
             self.log,
-            self.supervisor,
             self.peers,
             self.jobs,
         )
@@ -184,7 +187,7 @@ class _Node:
         )
         state.declared = Declarations(settings.resources)
         state.read_settings_again = self._read_settings_again
-        self._rules = load_rules(settings.supervisor.rule_names)
+        self._placing = Placing(settings.supervisor, load_rules(settings.supervisor.rule_names))
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
@@ -275,6 +278,8 @@ class _Node:
         self._state.declared.read_again(tell)
         self._file_jobs.read_again(tell)
         try:
+            if (again := self._settings.supervisor_again) is not None:
+                self._placing.change(again())
             names = self._settings.changed()
         except (Invalid, Denied) as error:
             tell("config.failed", "settings", why=str(error))
@@ -424,10 +429,9 @@ class _Node:
                     term,
                     state.session_id,
                     roster,
-                    settings.supervisor,
+                    self._placing,
                     self._clock,
                     state.journal.tell,
-                    self._rules,
                 )
                 duties.create_task(watch, name="supervisor")
                 duties.create_task(query_sources(term, self._clock), name="sources")

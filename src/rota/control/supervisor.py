@@ -16,6 +16,8 @@ who will come: there it waits until no node has joined for a moment (`settle`).
 A resource that fails on a node rests from it, longer each time (`Rests`); a node that comes back again and again gets
 nothing for the sake of balance for a while (`Damping`).
 
+A reload may change the settings in the middle of a term (`Placing`): they count from the next tick on.
+
 A plan of many resources takes seconds, and renewing the lease must not wait for it: it is made aside, in a thread
 (`kit.aside`). Until it is done the view stands still; commits that come meanwhile are taken in afterwards, and what
 they make of the plan shows as conflicts or is planned next.
@@ -30,16 +32,15 @@ from functools import partial
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.moves import Damping, Ramp, shifts
+from rota.control.placing import Current, Placing
 from rota.control.plan import Change, Plan, Shift, batches, chosen_by, plan, portion
 from rota.control.rests import Rests, Version
 from rota.control.term import Term
 from rota.control.view import FleetView, read_fleet
 from rota.decide.pace import Pace
-from rota.decide.placement import NO_RULES, Rules
 from rota.kit.aside import Aside, in_thread
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.config import SupervisorConfig
 from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision, SessionId
 from rota.model.node import Roster
@@ -70,38 +71,23 @@ async def supervise(
     term: Term,
     session: SessionId | None,
     last_known: Roster,
-    config: SupervisorConfig,
+    placing: Placing,
     clock: Clock,
     tell: Tell,
-    rules: Rules = NO_RULES,
     *,
     aside: Aside = in_thread,
 ) -> None:
     """Keep resources covered until the term ends; `aside` makes large plans."""
-    await _say_how(term, config)
     is_new = not last_known.nodes
     is_cold = not is_new and session not in last_known.nodes.values()
     while True:
         view = await read_fleet(term.store)
         try:
-            supervisor = Supervisor(term, view, config, clock, tell, rules, aside)
+            supervisor = Supervisor(term, view, placing, clock, tell, aside)
             await supervisor.run(last_known if is_cold else None, is_new=is_new)
         except* Compacted:
             log.warning("the fleet's view fell behind, reading it anew", extra={"term": term.number})
         is_cold = is_new = False
-
-
-async def _say_how(term: Term, config: SupervisorConfig) -> None:
-    """Let everybody know how nodes are chosen, so that `rota plan` can tell what we would do."""
-    how = PlacingRecord(
-        policy=config.policy, avoid_for=config.avoid_for, tolerance=config.tolerance, rules=config.rule_names
-    )
-    try:
-        entry = await term.store.get(keys.PLACING)
-        if entry is None or entry.value != codec.encode(how):
-            await term.commit(Put(keys.PLACING, codec.encode(how)))
-    except (Unavailable, Unknown) as error:  # the next term says it again
-        log.debug("not said how nodes are chosen", extra={"why": str(error)})
 
 
 class Supervisor:
@@ -111,14 +97,17 @@ class Supervisor:
         self,
         term: Term,
         view: FleetView,
-        config: SupervisorConfig,
+        placing: Placing,
         clock: Clock,
         tell: Tell,
-        rules: Rules = NO_RULES,
         aside: Aside = in_thread,
     ) -> None:
-        self._term, self._view, self._config, self._clock, self._tell = term, view, config, clock, tell
-        self._how, self._aside = chosen_by(config, rules), aside
+        self._term, self._view, self._placing, self._clock, self._tell = term, view, placing, clock, tell
+        self._aside = aside
+        self._use(placing.current)
+        self._published: Current | None = None
+        """The settings that the fleet knows of."""
+
         self._still = asyncio.Lock()
         """Held while a plan is made: then nothing else looks at the view or changes it."""
 
@@ -139,13 +128,13 @@ class Supervisor:
         self._draining: set[NodeId] = set()
         self._drained: set[NodeId] = set()
         self._failed: set[tuple[str, str]] = set()
-        self._ramp, self._damping = Ramp(config.ramp), Damping()
+        self._damping = Damping()
         self._damped: frozenset[NodeId] = frozenset()
         self._rests = Rests(view.trouble)
-        self._budget = Pace(config.rebalance, timedelta(minutes=1), clock.monotonic())
 
     async def run(self, expected: Roster | None, *, is_new: bool = False) -> None:
         """Follow and plan until cancelled; in a new fleet, work is given out when its first nodes have joined."""
+        await self._publish_settings()
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._follow(), name="fleet")
             parts.create_task(self._store_clock.run(), name="the store's clock")
@@ -166,7 +155,9 @@ class Supervisor:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
+            await self._publish_settings()
             async with self._still:
+                self._take_in_settings()
                 self._tell_drained()
                 self._let_rested_ones_in()
                 self._view.tick()
@@ -174,6 +165,43 @@ class Supervisor:
                 if is_moved or self._waiting or self._view.has_retries or self._overdue():
                     self._is_due = True
                     self._news.set()
+
+    def _use(self, settings: Current) -> None:
+        config = settings.config
+        self._settings, self._config = settings, config
+        self._how = chosen_by(config, settings.rules)
+        self._ramp = Ramp(config.ramp)
+        self._budget = Pace(config.rebalance, timedelta(minutes=1), self._clock.monotonic())
+
+    def _take_in_settings(self) -> None:
+        """Go on with the settings of a reload: plan everything by them, and look at the balance again."""
+        if self._placing.current is self._settings:
+            return
+        self._use(self._placing.current)
+        self._looked_at = Revision(0)
+        self._view.dirty.update(self._view.resources)
+        self._news.set()
+        log.info("places work by new settings", extra={"policy": self._config.policy, "term": self._term.number})
+
+    async def _publish_settings(self) -> None:
+        """Write how nodes are chosen, so that `rota plan` can say what we would do."""
+        settings = self._placing.current
+        if settings is self._published:
+            return
+        config = settings.config
+        how = codec.encode(
+            PlacingRecord(
+                policy=config.policy, avoid_for=config.avoid_for, tolerance=config.tolerance, rules=config.rule_names
+            )
+        )
+        try:
+            entry = await self._term.store.get(keys.PLACING)
+            if entry is None or entry.value != how:
+                await self._term.commit(Put(keys.PLACING, how))
+        except (Unavailable, Unknown) as error:  # the next tick tries again
+            log.debug("not written how nodes are chosen", extra={"why": str(error)})
+        else:
+            self._published = settings
 
     def _let_rested_ones_in(self) -> None:
         """Plan again what has rested; look at the balance again when a node is damped no more."""

@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.roster import keep_roster, last_roster
 from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
@@ -265,7 +266,9 @@ class FleetScenario:
                 term.fence = (term.incarnation,)
             roster = await last_roster(term)
             async with asyncio.TaskGroup() as duties:
-                duties.create_task(supervise(term, node.session, roster, CONFIG, clock, _nobody, aside=at_once))
+                duties.create_task(
+                    supervise(term, node.session, roster, Placing(CONFIG), clock, _nobody, aside=at_once)
+                )
                 duties.create_task(keep_roster(term, _nobody))
                 duties.create_task(keep_streams(self._streams.careless(term), clock, _nobody, tick=LOOK))
                 duties.create_task(self._election.lead(machine.process, term, term.commit))

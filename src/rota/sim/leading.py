@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.kit.aside import Aside, at_once
@@ -28,7 +29,9 @@ def supervising(world: World, config: SupervisorConfig, aside: Aside = at_once) 
             node, keeper = session.node, session.keeper
 
             async def lead(term: Term) -> None:
-                await supervise(term, node.session, Roster(nodes={}), config, machine.clock, _nobody, aside=aside)
+                await supervise(
+                    term, node.session, Roster(nodes={}), Placing(config), machine.clock, _nobody, aside=aside
+                )
 
             candidate = Candidate(
                 machine.store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter

@@ -21,6 +21,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
@@ -225,7 +226,7 @@ class Resources:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
                     duties.create_task(
-                        supervise(term, node.session, roster, CONFIG, machine.clock, _nobody, aside=at_once)
+                        supervise(term, node.session, roster, Placing(CONFIG), machine.clock, _nobody, aside=at_once)
                     )
                     duties.create_task(keep_roster(term, _nobody))
 

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from rota.committers.memory import MemoryCommitter
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.roster import keep_roster, last_roster
 from rota.control.streams import verbs
 from rota.control.streams.keep import keep_streams
@@ -176,7 +177,7 @@ class Streams:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
                     duties.create_task(
-                        supervise(term, node.session, roster, CONFIG, machine.clock, _nobody, aside=at_once)
+                        supervise(term, node.session, roster, Placing(CONFIG), machine.clock, _nobody, aside=at_once)
                     )
                     duties.create_task(keep_roster(term, _nobody))
                     duties.create_task(keep_streams(self.careless(term), machine.clock, _nobody))

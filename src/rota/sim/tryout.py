@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from rota.control.leader import Candidate
+from rota.control.placing import Placing
 from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
@@ -255,7 +256,9 @@ class Tryout:
                 roster = await last_roster(term)
                 async with asyncio.TaskGroup() as duties:
                     duties.create_task(
-                        supervise(term, node.session, roster, self._config, machine.clock, _nobody, aside=at_once)
+                        supervise(
+                            term, node.session, roster, Placing(self._config), machine.clock, _nobody, aside=at_once
+                        )
                     )
                     duties.create_task(keep_roster(term, _nobody))
 

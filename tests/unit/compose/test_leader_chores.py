@@ -20,6 +20,7 @@ from rota.compose import node as compose_node
 from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, keep_declared
 from rota.control.events import keep_events
+from rota.control.placing import Placing
 from rota.control.relays import keep_relay_map
 from rota.control.retention import clear_away
 from rota.control.roster import keep_roster
@@ -147,7 +148,7 @@ Chore = Callable[[Term], Awaitable[None]]
 CHORES: dict[str, tuple[Callable[[Store], Awaitable[None]], Chore]] = {
     "supervisor": (
         a_room,
-        lambda term: supervise(term, SessionId("s"), Roster(nodes={}), SupervisorConfig(), CLOCK, nobody),
+        lambda term: supervise(term, SessionId("s"), Roster(nodes={}), Placing(SupervisorConfig()), CLOCK, nobody),
     ),
     "sources": (a_source, lambda term: query_sources(term, CLOCK)),
     "declared": (a_kind, lambda term: keep_declared(term, declarations(), CLOCK, nobody)),

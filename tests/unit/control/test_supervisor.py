@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rota.api import operations
+from rota.control.placing import Placing
 from rota.control.plan import WRITES, Change, Plan
 from rota.control.sources import query_sources
 from rota.control.supervisor import FEW, Supervisor, supervise
@@ -25,7 +26,7 @@ from rota.model.config import SupervisorConfig
 from rota.model.errors import Compacted
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
-from rota.model.resource import Drain, KindRecord, Relief, ResourceRecord, ResourceStatus, Trouble
+from rota.model.resource import Drain, KindRecord, PlacingRecord, Relief, ResourceRecord, ResourceStatus, Trouble
 from rota.sim.world import EPOCH
 from rota.store import Absent, At, Delete, Put, Store
 from rota.store.keeper import Keeper
@@ -97,7 +98,7 @@ async def tasks_on(store: Store, node: NodeId) -> int:
 def test_a_drain_ends_however_slowly_tasks_may_move(count: int, cost: int, ramp: int) -> None:
     async def lead(term: Term) -> None:
         config = SupervisorConfig(ramp=ramp, rebalance=0)
-        await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
+        await supervise(term, None, Roster(nodes={}), Placing(config), CLOCK, lambda *_, **__: None, aside=at_once)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
@@ -121,7 +122,36 @@ def test_a_drain_ends_however_slowly_tasks_may_move(count: int, cost: int, ramp:
 
 
 async def _lead(term: Term, config: SupervisorConfig) -> None:
-    await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
+    await supervise(term, None, Roster(nodes={}), Placing(config), CLOCK, lambda *_, **__: None, aside=at_once)
+
+
+def test_settings_of_a_reload_count_in_the_term_that_is_under_way() -> None:
+    placing = Placing(SupervisorConfig(rebalance=0))
+
+    async def lead(term: Term) -> None:
+        await supervise(term, None, Roster(nodes={}), placing, CLOCK, lambda *_, **__: None, aside=at_once)
+
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        for number in range(20):
+            await add(store, str(number))
+        node("a", lead)
+        await asyncio.sleep(5)
+        await member(store, C)
+        await asyncio.sleep(30)
+        assert await tasks_on(store, C) == 0
+        placing.change(SupervisorConfig(rebalance=600, policy="least-loaded"))
+        others = asyncio.create_task(run_tasks(store))
+        await asyncio.sleep(30)
+        others.cancel()
+        await asyncio.gather(others, return_exceptions=True)
+        assert 9 <= await tasks_on(store, C) <= 11  # within the tolerance
+        entry = await store.get(keys.PLACING)
+        assert entry is not None
+        assert codec.decode(PlacingRecord, entry.value).policy == "least-loaded"
+
+    play(story)
 
 
 def test_the_first_node_of_a_new_fleet_does_not_get_everything() -> None:
@@ -256,7 +286,7 @@ class Ahead(LoopClock):
 
 def test_a_drains_deadline_is_by_the_stores_clock_whatever_the_leaders_shows() -> None:
     async def lead(term: Term) -> None:
-        await supervise(term, None, Roster(nodes={}), SupervisorConfig(), Ahead(), lambda *_, **__: None)
+        await supervise(term, None, Roster(nodes={}), Placing(SupervisorConfig()), Ahead(), lambda *_, **__: None)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
@@ -277,7 +307,7 @@ def test_a_drains_deadline_is_by_the_stores_clock_whatever_the_leaders_shows() -
 def test_a_node_is_avoided_for_as_long_as_it_should_whatever_the_leaders_clock_shows() -> None:
     async def lead(term: Term) -> None:
         config = SupervisorConfig(avoid_for=timedelta(minutes=4), rebalance=0)
-        await supervise(term, None, Roster(nodes={}), config, Ahead(), lambda *_, **__: None)
+        await supervise(term, None, Roster(nodes={}), Placing(config), Ahead(), lambda *_, **__: None)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
@@ -296,7 +326,7 @@ def test_a_node_is_avoided_for_as_long_as_it_should_whatever_the_leaders_clock_s
 def test_very_many_that_wait_are_all_placed_once_there_is_room() -> None:
     async def lead(term: Term) -> None:
         config = SupervisorConfig(rebalance=0)
-        await supervise(term, None, Roster(nodes={}), config, CLOCK, lambda *_, **__: None, aside=at_once)
+        await supervise(term, None, Roster(nodes={}), Placing(config), CLOCK, lambda *_, **__: None, aside=at_once)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
@@ -338,7 +368,7 @@ async def test_the_loop_goes_on_while_many_resources_are_planned_and_what_change
         await add(store, str(number))
     config = SupervisorConfig(rebalance=0)
     leading = asyncio.create_task(
-        supervise(term, None, Roster(nodes={}), config, SYSTEM, lambda *_, **__: None, {"slow": rule})
+        supervise(term, None, Roster(nodes={}), Placing(config, {"slow": rule}), SYSTEM, lambda *_, **__: None)
     )
     await eventually(rule.has_begun.is_set)
     await store.commit(Delete(keys.resource("room", "0")))
@@ -370,7 +400,7 @@ async def test_nothing_is_planned_before_the_newest_of_several_commits_is_seen(m
     universe = Universe(SYSTEM)
     store, keeper = MemoryStore(universe, SYSTEM), None
     term = Term(TermNumber(1), store, keeper, At(Key("/incarnation"), Revision(1)))  # type: ignore[arg-type]
-    supervisor = Supervisor(term, FleetView(), SupervisorConfig(), SYSTEM, lambda *_, **__: None)
+    supervisor = Supervisor(term, FleetView(), Placing(SupervisorConfig()), SYSTEM, lambda *_, **__: None)
     changes = [
         Change(str(number), (Delete(Key(f"/{number}")),) * WRITES, (), Absent(Key("/")), Put(Key("/"), b""))
         for number in range(2)
@@ -402,7 +432,9 @@ async def test_history_compacted_while_a_new_leader_reads_is_read_again() -> Non
     await add(term.store, "1")
     term.store = store = CompactedOnce(term.store)  # type: ignore[assignment]
     config = SupervisorConfig(rebalance=0)
-    leading = asyncio.create_task(supervise(term, None, Roster(nodes={}), config, SYSTEM, lambda *_, **__: None))
+    leading = asyncio.create_task(
+        supervise(term, None, Roster(nodes={}), Placing(config), SYSTEM, lambda *_, **__: None)
+    )
     await eventually(lambda: _are_placed(term.store, {"1"}))
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)
@@ -440,7 +472,7 @@ def test_a_warm_up_names_the_missing_nodes_once(caplog: pytest.LogCaptureFixture
     async def lead(term: Term) -> None:
         last = Roster(nodes={B: SessionId("before")})
         config = SupervisorConfig(warm_up=timedelta(seconds=6))
-        await supervise(term, SessionId("new"), last, config, CLOCK, lambda *_, **__: None, aside=at_once)
+        await supervise(term, SessionId("new"), last, Placing(config), CLOCK, lambda *_, **__: None, aside=at_once)
 
     async def story(store: Store, node: Nodes) -> None:
         await declare(store)
