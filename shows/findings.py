@@ -1,34 +1,13 @@
 """The findings of the hostile readings and acceptance tests at c43186e, and what became of each.
 
 Names are those of the readings: a part (core, flow, runtime, doors) with its number, or an acceptance report with its
-row. `make show-truth PARTS=findings` runs the tests.
+row. `PARTS=findings make show-truth` runs the tests.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
+from shows.finding import Finding, State
 
 BEFORE = "c43186e"
 """The commit that was read; the tests fail there, or name what was not there yet."""
-
-
-class State(StrEnum):
-    """What became of a finding."""
-
-    FIXED = "fixed"
-    PARTLY = "fixed in part"
-    JUDGED = "judged"
-    WRONG = "the account was wrong"
-    OPEN = "open"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding."""
-
-    name: str
-    state: State
-    tests: tuple[str, ...] = ()
-    note: str = ""
 
 
 FINDINGS = (

@@ -7,16 +7,15 @@ alone.
 import asyncio
 import os
 import subprocess
-import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from shows.findings import BEFORE, FINDINGS, Finding, State
+from shows.finding import report
+from shows.findings import BEFORE, FINDINGS
 from shows.report import Line, show
 from tests.kit.clearing import Cleared, clear_beside_a_writer
 from tests.kit.draining import drain
@@ -25,7 +24,6 @@ from tests.kit.harness import MysqlHarness, PostgresHarness
 from tests.kit.job_storm import Account, storm, storm_fleet
 from tests.kit.multitude import place_a_multitude
 from tests.kit.node import NodeUnderTest
-from tests.kit.process import ROOT
 from tests.kit.saved_states import KEEPING, keep_states
 from tests.kit.servers import MariaDB, Postgres, RabbitMQ
 from tests.kit.stream_reloads import reload_and_verify
@@ -56,51 +54,8 @@ def _folder() -> Iterator[Path]:
 
 
 def findings() -> Iterator[Line]:
-    """A line for each finding: its tests, or where the judgement is written down."""
-    passed = _passed({test for finding in FINDINGS for test in finding.tests})
-    for finding in FINDINGS:
-        yield Line(_is_ok(finding, passed), f"{finding.name} ({finding.state})", _told(finding, passed))
-
-
-def _passed(tests: set[str]) -> set[str]:
-    """Which of these tests pass; a parametrized one passes when all its cases do."""
-    with _folder() as folder:
-        report = folder / "report.xml"
-        files = sorted({test.partition("::")[0] for test in tests})
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "3", f"--junitxml={report}", *sorted(tests)]
-        print(f"running {len(tests)} tests of {len(files)} files", flush=True)
-        subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-        good: set[str] = set()
-        bad: set[str] = set()
-        for case in ET.parse(report).getroot().iter("testcase"):
-            name = _node_id(case.get("classname", ""), case.get("name", ""), files)
-            (bad if case.find("failure") is not None or case.find("error") is not None else good).add(name)
-    return {test for test in tests if _matches(test, good) and not _matches(test, bad)}
-
-
-def _node_id(classname: str, name: str, files: list[str]) -> str:
-    """A test as pytest is asked for it."""
-    parts = classname.split(".")
-    for count in range(len(parts), 0, -1):
-        if (file := "/".join(parts[:count]) + ".py") in files:
-            return "::".join([file, *parts[count:], name])
-    return f"{classname}::{name}"
-
-
-def _matches(test: str, names: set[str]) -> bool:
-    return test in names or any(name.startswith((f"{test}[", f"{test}::")) for name in names)
-
-
-def _is_ok(finding: Finding, passed: set[str]) -> bool:
-    return finding.state is not State.OPEN and passed.issuperset(finding.tests)
-
-
-def _told(finding: Finding, passed: set[str]) -> str:
-    failed = [test for test in finding.tests if test not in passed]
-    if failed:
-        return f"FAILED {', '.join(failed)}"
-    tests = ", ".join(test.partition("::")[2] for test in finding.tests)
-    return "; ".join(each for each in (tests and f"failed at {BEFORE}, passes now: {tests}", finding.note) if each)
+    """A line for each finding."""
+    yield from report(FINDINGS, BEFORE)
 
 
 # At full size
