@@ -2,7 +2,8 @@
 
 The resources are there before anybody leads, so the first leader has all of them in its first plan. When half of the
 tasks are placed, a node that does not lead is killed, and a worker's lease ends. `place_a_multitude` waits until every
-resource has its task on a worker that is there, and returns what that took and how often a leader was elected: once.
+resource has its task on a worker that is there and real workers run theirs, and returns what that took and how often a
+leader was elected: once.
 
 Workers that are records take tasks and run nothing, so that a hundred of them fit on one machine; real ones run each
 task.
@@ -63,6 +64,9 @@ class Multitude:
     most: int
     """Tasks of the workers with the fewest and the most."""
 
+    running_after: float | None
+    """Seconds from the start until the real workers ran every task of theirs; None if there are none."""
+
 
 async def place_a_multitude(
     folder: Path,
@@ -93,13 +97,28 @@ async def place_a_multitude(
                 await _kill_a_follower(store, nodes[:leaders])
                 await store.revoke(victim.id)
                 await eventually(lambda: seen.is_whole(resources), within=within)
+                took = time.monotonic() - began
+                if workers:
+                    await eventually(lambda: _all_run(store, seen, nodes[leaders:]), within=within)
+                running_after = time.monotonic() - began if workers else None
             spread = Counter(seen.on.values())
-            took = time.monotonic() - began
-            return Multitude(resources, took, seen.terms, seen.moved, min(spread.values()), max(spread.values()))
+            return Multitude(
+                resources, took, seen.terms, seen.moved, min(spread.values()), max(spread.values()), running_after
+            )
 
 
 def _node(folder: Path, url: str, name: str, ttl: str, *flags: object) -> NodeUnderTest:
     return NodeUnderTest(folder / name, "--lease-ttl", ttl, *flags, name=name, app=APP, store=url)
+
+
+async def _all_run(store: Store, seen: "_Seen", workers: Iterable[NodeUnderTest]) -> bool:
+    """Do real workers run every task that they have?"""
+    spread = Counter(seen.on.values())
+    for worker in workers:
+        entry = await store.get(keys.status(NodeId(worker.name)))
+        if entry is None or codec.decode(NodeStatus, entry.value).tasks_running != spread[worker.name]:
+            return False
+    return True
 
 
 async def _kill_a_follower(store: Store, nodes: Iterable[NodeUnderTest]) -> None:
