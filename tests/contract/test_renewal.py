@@ -1,4 +1,4 @@
-"""Renewals in a thread of their own, on every store that other processes reach: the event loop may be held meanwhile."""
+"""Renewals in a thread of their own, on every store that several processes share: the event loop may be held."""
 
 import asyncio
 import logging

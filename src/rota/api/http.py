@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.api import session
+from rota.api.budget import Budget, Busy
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
@@ -78,12 +79,13 @@ def door(
     is_page: Callable[[str], bool] = lambda path: False,
     refresh: Callable[[], Awaitable[None]] | None = None,
     clock: Clock = SYSTEM,
+    budget: Budget | None = None,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
     `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `is_page` says
     which paths are files for everybody. `refresh` is waited for before metrics are written down, for figures that take
-    a while to ask for.
+    a while to ask for. `budget` is what each caller may take of this node.
     """
 
     async def healthz(request: Request) -> Response:
@@ -117,7 +119,7 @@ def door(
         routes=routes,
         middleware=[
             Middleware(_Manners, clock=clock),
-            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page),
+            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget),
         ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
@@ -277,6 +279,8 @@ class _Manners:
 
 def _failed(error: Exception, scope: Scope) -> Response:
     """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
+    if isinstance(error, Busy):
+        return _json({"error": str(error)}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(error.after)})
     if isinstance(error, RotaError):
         status = next((code for family, code in STATUS.items() if isinstance(error, family)), None)
         if status is not None:

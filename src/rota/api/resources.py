@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -48,8 +49,12 @@ def routes(behind: Behind) -> list[Route]:
     for endpoint in table():
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
+    described: list[bytes] = []
+
     async def description(request: Request) -> Response:
-        return calls.json(openapi.describe(table()))
+        if not described:  # it never changes, and takes a tenth of a second
+            described.append(msgspec.json.encode(openapi.describe(table())))
+        return Response(described[0], media_type="application/json")
 
     return [
         *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
@@ -78,7 +83,11 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
         calls.check_parameters(request, endpoint.parameters)
         caller, origin = caller_of(request), f"http {address_of(request)}"
         store = behind.store_for(caller.name, origin, endpoint.operation)
-        return await endpoint.answer(Call(store, behind, request, caller))
+        call = Call(store, behind, request, caller)
+        if endpoint.operation not in operations.HEAVY:
+            return await endpoint.answer(call)
+        async with behind.budget.heavy(caller.name):
+            return await endpoint.answer(call)
 
     return handle
 

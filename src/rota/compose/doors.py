@@ -145,6 +145,7 @@ async def _serve_http(
         is_page=is_page,
         refresh=state.service_figures.refresh,
         clock=state.clock,
+        budget=state.behind.budget,
     )
     await serve(sock, app, tls)
 
