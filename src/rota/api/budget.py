@@ -9,6 +9,7 @@ What is refused is `Busy`: 429 with Retry-After over HTTP, RESOURCE_EXHAUSTED ov
 """
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
@@ -48,7 +49,7 @@ class Busy(RotaError):
 
     def __init__(self, sentence: str, after: float) -> None:
         super().__init__(sentence)
-        self.after = max(1, round(after + 0.5))
+        self.after = max(1, math.ceil(after))
 
 
 class Budget:
