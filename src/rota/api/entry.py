@@ -20,6 +20,7 @@ from rota.api import session
 from rota.api.budget import Budget
 from rota.api.calls import json
 from rota.api.doorkeeper import WAIT, Doorkeeper
+from rota.api.forwarded import address_of
 from rota.decide.access import Access, Admitted, TurnedAway, refusal
 from rota.model.config import is_loopback
 from rota.model.errors import Denied
@@ -98,11 +99,6 @@ def caller_of(request: Request) -> Admitted:
     """Who was let in with this request."""
     caller: Admitted = request.state.caller
     return caller
-
-
-def address_of(request: Request) -> str:
-    """Where a request comes from."""
-    return request.client.host if request.client else "nowhere"
 
 
 def _noted(request: Request, refused: TurnedAway) -> TurnedAway:

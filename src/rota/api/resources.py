@@ -33,7 +33,8 @@ from rota.api import (
 )
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
-from rota.api.entry import address_of, caller_of, require
+from rota.api.entry import caller_of, require
+from rota.api.forwarded import address_of
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What

@@ -147,7 +147,7 @@ async def _serve_http(
         clock=state.clock,
         budget=state.behind.budget,
     )
-    await serve(sock, app, tls)
+    await serve(sock, app, tls, config.proxies)
 
 
 async def _open_link(
