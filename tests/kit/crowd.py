@@ -181,7 +181,13 @@ class Report:
     """Answers that must not come: errors of ours."""
 
     operations: int = 0
-    """Operations at doors that were asked, for each role."""
+    """Operations of both doors, for each role."""
+
+    not_asked: int = 0
+    """Those that there was no time for."""
+
+    slowest: list[tuple[float, str]] = field(default_factory=list)
+    """Seconds until all callers of an operation had their answer, and which one."""
 
     least_left: dict[str, float] = field(default_factory=dict)
     """By node: the part of the ttl that was left of its lease at the latest of its renewals."""
@@ -218,10 +224,11 @@ class Crowd:
 
     async def ask_at_once(self, asked: Asked, token: str, callers: int) -> None:
         """One operation, by so many callers."""
-        ask = self._ask_http if asked.http else self._ask_grpc
+        ask, began = self._ask_http if asked.http else self._ask_grpc, time.perf_counter()
         outcomes = await asyncio.gather(*(ask(asked, token, number) for number in range(callers)))
         self._report.calls += callers
         self._report.outcomes.update(outcomes)
+        self._report.slowest.append((time.perf_counter() - began, asked.name))
         for outcome in set(outcomes) & {"500", "INTERNAL", "UNKNOWN"}:
             self._report.broken.append(f"{asked.name}: {outcome}")
 
@@ -301,7 +308,7 @@ async def crowd(
     resources: int = 2000,
     seed: int = 0,
 ) -> Report:
-    """Every operation once for each role, by so many callers, and then again and again until the time is over."""
+    """Every operation for each role, by so many callers: once, or in the time that there is, again and again."""
     report, url = Report(), f"sqlite:///{folder}/crowd.db"
     names = [f"n{number}" for number in range(nodes)]
     async with open_store(url) as store:
@@ -338,22 +345,30 @@ async def _come(
     seed: int,
     report: Report,
 ) -> None:
-    end, chance, round_ = time.monotonic() + seconds, random.Random(seed), 0
+    end, chance = time.monotonic() + seconds, random.Random(seed)
     async with AsyncExitStack() as stack:
         crowds = [await stack.enter_async_context(Crowd(door, report)) for door in doors.values()]
         names = [node.name for node in fleet.nodes.values()]
         addresses = [door.address for door in doors.values()]
         asked = [[*over_http(names[n], addresses[n]), *over_grpc(names[n])] for n in range(len(crowds))]
-        everything = [(number, role) for role in shown for number in range(len(asked[0]))]
-        report.operations = len(asked[0])
-        while not round_ or time.monotonic() < end:
-            for done, (number, role) in enumerate(everything):
-                if round_ and time.monotonic() > end:
-                    break
-                place = (done + round_) % len(crowds)
+        once = [(number, role) for role in shown for number in range(len(asked[0]))]
+        report.operations, report.not_asked = len(once), len(once)
+        waiting = iter(once if not seconds else _again_and_again(once, chance))
+
+        async def come(place: int) -> None:
+            for number, role in waiting:
                 await crowds[place].ask_at_once(asked[place][number], shown[role], callers)
-            chance.shuffle(everything)
-            round_ += 1
+                report.not_asked = max(0, report.not_asked - 1)
+                if seconds and time.monotonic() > end:
+                    return
+
+        await asyncio.gather(*(come(place) for place in range(len(crowds))))
+
+
+def _again_and_again(once: list[tuple[int, Access]], chance: random.Random) -> Iterator[tuple[int, Access]]:
+    while True:
+        yield from once
+        chance.shuffle(once)
 
 
 async def _until_known(doors: Iterable[Door], shown: Iterable[str]) -> None:
@@ -427,9 +442,10 @@ def render(report: Report, callers: int) -> str:
     """The report, for people."""
     margin = min(report.least_left.values())
     answered = ", ".join(f"{outcome} × {count:,}" for outcome, count in report.outcomes.most_common())
+    slowest = ", ".join(f"{name} {seconds:.1f} s" for seconds, name in sorted(report.slowest)[:-6:-1])
     return "\n".join(
         [
-            f"operations asked            {report.operations} at both doors, by {callers} callers at once",
+            f"operations × roles          {report.operations}, not asked {report.not_asked}; {callers} callers at once",
             f"calls                       {report.calls:,}",
             f"answers                     {answered}",
             f"errors of ours              {len(report.broken)} {' '.join(report.broken[:5])}",
@@ -439,6 +455,7 @@ def render(report: Report, callers: int) -> str:
             f"exclusive tasks kept        {'all' if report.exclusive_kept else 'NOT ALL'}",
             f"probes                      {report.probes:,}, {report.failed_probes} failed",
             f"slowest probe               {report.slowest_probe:.2f} s (promised on a quiet machine: 1.00)",
+            f"slowest answers             {slowest}",
         ]
     )
 
