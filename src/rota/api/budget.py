@@ -2,7 +2,9 @@
 
 The loop that answers callers also runs the node. `admit` holds back a caller that has used up its share, but only while
 the loop is crowded: a caller that is alone may use all of it. `timed` measures what a call costs in processor time of
-the loop. A heavy view (`operations.HEAVY`) computes in a thread; `heavy` lets few of them run, one for each caller.
+the loop, and paces it: in one turn of the loop all calls together get `TURN`, and those that come later go on in the
+next turn, so that probes and the node's own work get their turn however many calls there are. A heavy view
+(`operations.HEAVY`) computes in a thread; `heavy` lets few of them run, one for each caller.
 
 What is refused is `Busy`: 429 with Retry-After over HTTP, RESOURCE_EXHAUSTED over gRPC. Leases are renewed elsewhere
 (`store.renewal`), and do not depend on any of this.
@@ -14,8 +16,10 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from rota.decide.budget import Accounts
 from rota.kit.clock import SYSTEM, Clock
@@ -23,7 +27,10 @@ from rota.model.errors import RotaError
 
 T = TypeVar("T")
 
-CROWDED = 0.05
+TURN = 0.02
+"""Seconds that all calls together get in one turn of the event loop."""
+
+CROWDED = 0.02
 """Seconds that one turn of the event loop takes when callers are held back."""
 
 LONGEST_WAIT = 1.0
@@ -61,6 +68,8 @@ class Budget:
         self._heavy: Counter[str] = Counter()
         self._turns: dict[str, asyncio.Lock] = {}
         self._places = asyncio.Semaphore(HEAVY_AT_ONCE)
+        self._spent = 0.0
+        """Of the present turn of the loop."""
 
     @asynccontextmanager
     async def admit(self, who: str) -> AsyncIterator[None]:
@@ -92,8 +101,26 @@ class Budget:
         return 0.0
 
     def timed(self, who: str, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """The same work; what it takes of the event loop is charged to the caller."""
-        return _Timed(work, lambda cost: self._accounts.charge(who, cost, self._clock.monotonic()))
+        """The same work, paced; what it takes of the event loop is charged to the caller.
+
+        Tasks that it starts are paced with it if they are `paced`.
+        """
+        return _Timed(work, _Payer(self, who))
+
+    @property
+    def is_turn_over(self) -> bool:
+        """Have the calls had their part of this turn of the event loop?"""
+        return self._spent >= TURN
+
+    def charge(self, who: str, cost: float) -> None:
+        """Take note of a step that a caller's work has made."""
+        self._accounts.charge(who, cost, self._clock.monotonic())
+        if not self._spent:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._spent += max(cost, 1e-9)
+
+    def _begin_turn(self) -> None:
+        self._spent = 0.0
 
     @asynccontextmanager
     async def heavy(self, who: str) -> AsyncIterator[None]:
@@ -136,15 +163,57 @@ def _release(counted: "Counter[str]", who: str) -> None:
         del counted[who]
 
 
-class _Timed(Generic[T]):
-    """A coroutine that reports the processor time of each of its steps on the event loop."""
+@dataclass(frozen=True)
+class _Payer:
+    """Whose work runs, and where that is counted."""
 
-    def __init__(self, work: Coroutine[Any, Any, T], charge: Callable[[float], None]) -> None:
-        self._work, self._charge = work, charge
+    budget: Budget
+    who: str
+
+    def charge(self, cost: float) -> None:
+        self.budget.charge(self.who, cost)
+
+
+_PAYER: ContextVar[_Payer | None] = ContextVar("payer", default=None)
+
+
+def paced(work: Awaitable[T]) -> Awaitable[T]:
+    """Work for a task of its own, paced and charged as the call that starts it; as it is outside of any."""
+    payer = _PAYER.get()
+    return work if payer is None else _Timed(work, payer)
+
+
+class Steps(Protocol):
+    """What coroutines and the next items of asynchronous generators can do."""
+
+    def send(self, value: Any, /) -> Any: ...
+
+    def throw(self, error: BaseException, /) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class _Timed(Generic[T]):
+    """A coroutine that waits for its turn, and reports the processor time of each of its steps on the event loop."""
+
+    def __init__(self, work: Awaitable[T], payer: _Payer) -> None:
+        self._work, self._payer = cast(Steps, work), payer
+
+    def __del__(self) -> None:
+        self._work.close()  # it was cancelled before its first step; otherwise it has ended, and nothing is closed
 
     def __await__(self) -> Generator[Any, Any, T]:
+        _PAYER.set(self._payer)  # for the tasks that it starts; this one's context ends with the call
         step: Callable[[], Any] = partial(self._work.send, None)
         while True:
+            try:
+                while self._payer.budget.is_turn_over:
+                    yield  # until the next turn of the loop
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as error:  # thrown in by the task, as when it is cancelled
+                step = partial(self._work.throw, error)
             began = time.thread_time()
             try:
                 waits_for = step()
@@ -152,11 +221,11 @@ class _Timed(Generic[T]):
                 result: T = done.value
                 return result
             finally:
-                self._charge(time.thread_time() - began)
+                self._payer.charge(time.thread_time() - began)
             try:
                 step = partial(self._work.send, (yield waits_for))
             except GeneratorExit:
                 self._work.close()
                 raise
-            except BaseException as error:  # thrown in by the task, as when it is cancelled
+            except BaseException as error:
                 step = partial(self._work.throw, error)

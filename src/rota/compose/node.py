@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -80,6 +81,9 @@ from rota.store.logs.open import open_logs
 from rota.store.renewal import renewal_thread
 
 log = logging.getLogger(__name__)
+
+SWITCH = 0.001
+"""Seconds after which a thread that computes lets others go on: each system call of the event loop waits for that."""
 
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
@@ -163,6 +167,7 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
         kernel.raise_descriptor_limit()
+        sys.setswitchinterval(SWITCH)
         end_leftovers(folder.home)
         await _Node(settings, folder, clock).run(stop)
 

@@ -133,3 +133,64 @@ async def test_a_timed_call_is_cancelled_and_fails_as_without() -> None:
     await asyncio.wait([waiting])
     assert waiting.cancelled()
     assert log == ["cancelled"]
+
+
+async def spin(seconds: float) -> None:
+    """Many steps on the loop that take long together."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(10_000))
+        await asyncio.sleep(0)
+
+
+async def test_many_calls_share_a_turn_of_the_loop_and_leave_others_theirs() -> None:
+    budget = Budget()
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def call(who: str) -> None:
+        await budget.timed(who, spin(0.1))
+
+    others = asyncio.create_task(other())
+    began = time.thread_time()
+    await asyncio.gather(*(call(f"caller {number}") for number in range(10)))
+    spent = time.thread_time() - began
+    others.cancel()
+    await asyncio.wait([others])
+    assert turns > spent / (4 * budgets.TURN)  # a turn had no more than a few times what all calls get
+
+
+async def test_tasks_of_a_call_are_paced_and_charged_with_it() -> None:
+    accounts = Accounts(burst=1e-9, rate=1e-9)
+    budget = Budget(accounts=accounts)
+
+    async def call() -> int:
+        return await asyncio.ensure_future(budgets.paced(work()))
+
+    assert await budget.timed("ada", call()) == 7
+    assert accounts.wait("ada", budgets.SYSTEM.monotonic()) > 0
+    assert await budgets.paced(work()) == 7  # nobody's
+
+
+async def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "TURN", 0.0)  # nobody ever has one
+    budget, log = Budget(), []
+
+    async def begin() -> None:
+        log.append("begun")
+
+    async def call() -> None:
+        await budget.timed("ada", begin())
+
+    waiting = asyncio.create_task(call())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert not log
