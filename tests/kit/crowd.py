@@ -186,8 +186,8 @@ class Report:
     not_asked: int = 0
     """Those that there was no time for."""
 
-    slowest: list[tuple[float, str]] = field(default_factory=list)
-    """Seconds until all callers of an operation had their answer, and which one."""
+    volleys: list[tuple[float, float, str]] = field(default_factory=list)
+    """Of each operation that was asked: from when to when its callers waited for their answers, and its name."""
 
     least_left: dict[str, float] = field(default_factory=dict)
     """By node: the part of the ttl that was left of its lease at the latest of its renewals."""
@@ -201,6 +201,9 @@ class Report:
 
     probes: int = 0
     slowest_probe: float = 0.0
+    meanwhile: list[str] = field(default_factory=list)
+    """What was asked while the slowest probe waited."""
+
     failed_probes: int = 0
 
 
@@ -224,11 +227,11 @@ class Crowd:
 
     async def ask_at_once(self, asked: Asked, token: str, callers: int) -> None:
         """One operation, by so many callers."""
-        ask, began = self._ask_http if asked.http else self._ask_grpc, time.perf_counter()
+        ask, began = self._ask_http if asked.http else self._ask_grpc, time.time()
         outcomes = await asyncio.gather(*(ask(asked, token, number) for number in range(callers)))
         self._report.calls += callers
         self._report.outcomes.update(outcomes)
-        self._report.slowest.append((time.perf_counter() - began, asked.name))
+        self._report.volleys.append((began, time.time(), asked.name))
         for outcome in set(outcomes) & {"500", "INTERNAL", "UNKNOWN"}:
             self._report.broken.append(f"{asked.name}: {outcome}")
 
@@ -407,22 +410,26 @@ async def _start_probing(addresses: Sequence[str]) -> asyncio.subprocess.Process
 
 async def _stop_probing(probing: asyncio.subprocess.Process, report: Report) -> None:
     said, _ = await probing.communicate(b"\n")
-    report.probes, report.failed_probes, report.slowest_probe = json.loads(said)
+    report.probes, report.failed_probes, report.slowest_probe, at = json.loads(said)
+    until = at + report.slowest_probe
+    report.meanwhile = [name for began, ended, name in report.volleys if began < until and ended > at]
 
 
-async def _probe(addresses: Sequence[str]) -> tuple[int, int, float]:
-    """Ask for health until something stands in stdin: how often, how often in vain, and how long the slowest took."""
+async def _probe(addresses: Sequence[str]) -> tuple[int, int, float, float]:
+    """Ask for health until there is something in stdin: how often, in vain, how long the slowest took, and when."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)
-    count, failed, slowest = 0, 0, 0.0
+    count, failed, slowest, at = 0, 0, 0.0, 0.0
     while not stop.is_set():
         for address in addresses:
             for path in ("/livez", "/readyz"):
-                began = time.perf_counter()
+                began = time.time()
                 failed += not await _is_well(address, path)
-                slowest, count = max(slowest, time.perf_counter() - began), count + 1
+                count += 1
+                if (took := time.time() - began) > slowest:
+                    slowest, at = took, began
         await asyncio.sleep(0.05)
-    return count, failed, slowest
+    return count, failed, slowest, at
 
 
 async def _is_well(address: str, path: str) -> bool:
@@ -442,7 +449,8 @@ def render(report: Report, callers: int) -> str:
     """The report, for people."""
     margin = min(report.least_left.values())
     answered = ", ".join(f"{outcome} × {count:,}" for outcome, count in report.outcomes.most_common())
-    slowest = ", ".join(f"{name} {seconds:.1f} s" for seconds, name in sorted(report.slowest)[:-6:-1])
+    took = sorted(((ended - began, name) for began, ended, name in report.volleys), reverse=True)
+    slowest = ", ".join(f"{name} {seconds:.1f} s" for seconds, name in took[:5])
     return "\n".join(
         [
             f"operations × roles          {report.operations}, not asked {report.not_asked}; {callers} callers at once",
@@ -455,6 +463,7 @@ def render(report: Report, callers: int) -> str:
             f"exclusive tasks kept        {'all' if report.exclusive_kept else 'NOT ALL'}",
             f"probes                      {report.probes:,}, {report.failed_probes} failed",
             f"slowest probe               {report.slowest_probe:.2f} s (promised on a quiet machine: 1.00)",
+            f"asked meanwhile             {', '.join(report.meanwhile)}",
             f"slowest answers             {slowest}",
         ]
     )
