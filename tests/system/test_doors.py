@@ -9,20 +9,25 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api import http as http_door
+from rota.api.forwarded import address_of
 from rota.api.health import Health
-from rota.api.http import CONNECTIONS, HEADERS, door, serve
+from rota.api.http import CONNECTIONS, CONNECTIONS_FOR_PROBES, CONNECTIONS_OF_ONE, HEADERS, door, serve
 from rota.api.listen import bind
 from rota.api.metrics import Figures, registry
 from rota.kit.clock import SYSTEM
+from rota.model.config import NodeConfig
+from rota.model.errors import Invalid
 from tests.kit.waiting import eventually
 from tests.unit.api.test_http import GATE, TOKEN
 
@@ -35,6 +40,7 @@ class Door:
         self.sock = bind("127.0.0.1:0")
         self.inside = asyncio.Event()
         self.may_leave = asyncio.Event()
+        self.visitors = 0
         self.task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -49,6 +55,7 @@ class Door:
         assert self.task.cancelled()
 
     async def _slow(self, request: Request) -> Response:
+        self.visitors += 1
         self.inside.set()
         await self.may_leave.wait()
         return Response("at last")
@@ -164,30 +171,124 @@ async def test_headers_without_end_are_refused() -> None:
         assert (await it.ask("/livez"))[0] == 200
 
 
-async def test_too_many_visitors_are_told_to_come_later() -> None:
-    async with opened() as it:
-        visitors = [
-            await asyncio.to_thread(socket.create_connection, it.sock.getsockname(), 10) for _ in range(CONNECTIONS)
-        ]
-        try:
-            assert await eventually(lambda: _is_refused(it))
-        finally:
-            for visitor in visitors:
-                visitor.close()
-        assert await eventually(lambda: _is_let_in(it))
+@asynccontextmanager
+async def visited(it: Door, count: int, said: bytes = b"") -> AsyncIterator[list[socket.socket]]:
+    """Connections to a door, each of which says the same."""
+    visitors: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            visitors.append(await asyncio.to_thread(socket.create_connection, it.sock.getsockname(), 10))
+            visitors[-1].sendall(said)
+        yield visitors
+    finally:
+        for visitor in visitors:
+            visitor.close()
 
 
-async def _is_refused(it: Door) -> bool:
-    return (await it.ask("/livez"))[0] == 503
+@pytest.mark.parametrize("said", [b"", b"GET /li", b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"])
+async def test_connections_that_ask_nothing_keep_no_caller_out(said: bytes) -> None:
+    async with opened() as it, visited(it, CONNECTIONS + 10, said):
+        assert (await it.ask("/livez"))[0] == 200
+        assert (await it.ask("/readyz"))[0] == 200
+        assert (await it.ask("/v1/node"))[0] == 200
+
+
+async def test_where_all_connections_are_busy_probes_are_answered_and_others_told_to_come_later() -> None:
+    busy = f"GET /slow HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    async with opened() as it, visited(it, CONNECTIONS_OF_ONE, busy):
+        await eventually(lambda: it.visitors == CONNECTIONS_OF_ONE)
+        status, said = await it.ask("/v1/node")
+        assert status == 503
+        assert "connections from your address" in json.loads(said)["error"]
+        assert (await it.ask("/livez"))[0] == 200
+        async with visited(it, CONNECTIONS_FOR_PROBES + 10):
+            assert (await it.ask("/readyz"))[0] == 200
+        it.may_leave.set()
+        await eventually(lambda: _is_let_in(it))
 
 
 async def _is_let_in(it: Door) -> bool:
-    return (await it.ask("/livez"))[0] == 200
+    return (await it.ask("/v1/node"))[0] == 200
+
+
+async def test_a_connection_that_says_nothing_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_door, "FIRST_WITHIN", 0.2)
+    async with opened() as it:
+        reader, writer = await asyncio.open_connection(*it.sock.getsockname())
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+        writer.close()
+
+
+async def test_what_is_not_http_is_refused_in_json() -> None:
+    async with opened() as it:
+        reader, writer = await asyncio.open_connection(*it.sock.getsockname())
+        writer.write(b"what is this?\r\n\r\n")
+        head, _, content = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert b"application/json" in head
+        assert "no HTTP request" in json.loads(content)["error"]
+        writer.close()
+
+
+# Behind a proxy
+
+
+async def _seen(headers: dict[str, str], proxies: str = "") -> tuple[str, str]:
+    """The caller's address and scheme, as a request with these headers has them."""
+
+    async def show(request: Request) -> Response:
+        return Response(f"{address_of(request)} {request.url.scheme}")
+
+    sock = bind("127.0.0.1:0")
+    config = NodeConfig(store="memory://", data=Path(), trusted_proxies=proxies)
+    serving = asyncio.create_task(serve(sock, Starlette(routes=[Route("/", show)]), None, config.proxies))
+    try:
+        with closing(http.client.HTTPConnection(*sock.getsockname(), timeout=60)) as caller:
+            await asyncio.to_thread(caller.request, "GET", "/", None, headers)
+            answer = await asyncio.to_thread(caller.getresponse)
+            address, _, scheme = answer.read().decode().rpartition(" ")
+            return address, scheme
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+        sock.close()
+
+
+FORGED = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
+
+
+async def test_forwarded_headers_are_not_believed_even_of_the_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    assert await _seen(FORGED) == ("127.0.0.1", "http")
+    assert await _seen(FORGED, "10.0.0.0/8") == ("127.0.0.1", "http")
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        pytest.param("203.0.113.7", "203.0.113.7 via 127.0.0.1", id="the caller"),
+        pytest.param("198.51.100.1, 203.0.113.7, 10.0.0.9", "203.0.113.7 via 127.0.0.1", id="behind two proxies"),
+        pytest.param("203.0.113.7:4711", "203.0.113.7 via 127.0.0.1", id="with a port"),
+        pytest.param("[2001:db8::1]:80", "2001:db8::1 via 127.0.0.1", id="IPv6"),
+        pytest.param("203.0.113.7, evil", "127.0.0.1 via 127.0.0.1", id="what is no address ends the list"),
+        pytest.param("", "127.0.0.1 via 127.0.0.1", id="nothing"),
+    ],
+)
+async def test_forwarded_headers_of_a_trusted_proxy_name_the_caller_and_the_proxy(listed: str, found: str) -> None:
+    headers = {"X-Forwarded-For": listed, "X-Forwarded-Proto": "https"}
+    assert await _seen(headers, "127.0.0.1, 10.0.0.0/8") == (found, "https")
+
+
+def test_a_proxy_that_is_no_network_is_refused() -> None:
+    with pytest.raises(Invalid, match=r'trusted_proxies: "lb\.local" is no address or network'):
+        NodeConfig(store="memory://", data=Path(), trusted_proxies="10.0.0.1,lb.local")
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /li"])
 async def test_who_does_not_come_to_ask_is_cut(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_door, "HEADERS_WITHIN", 0.3)
+    monkeypatch.setattr(http_door, "FIRST_WITHIN", 0.3)
     async with opened() as it:
         reader, writer = await asyncio.open_connection(*it.sock.getsockname())
         writer.write(said)

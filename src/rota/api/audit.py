@@ -44,7 +44,7 @@ class Verdict:
     """What is wrong; empty if nothing is."""
 
 
-@needs(Access.ADMIN)
+@needs(Access.ADMIN, heavy=True)
 async def read_audit(
     store: Store, *, limit: int = PAGE, by: str = "", refused: bool = False, since: datetime | None = None
 ) -> tuple[AuditLine, ...]:
@@ -68,7 +68,7 @@ async def read_audit(
     return tuple(found)
 
 
-@needs(Access.ADMIN)
+@needs(Access.ADMIN, heavy=True)
 async def verify_audit(store: Store, *, noted: str = "") -> Verdict:
     """Whether nothing in the trail was changed or taken from it; `noted` is a hash that must still be in its chain."""
     head, _ = await audit.head(store)

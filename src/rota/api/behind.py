@@ -1,9 +1,10 @@
 """What stands behind the doors of a node: what its operations need of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from rota.api.budget import Budget
 from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
 from rota.api.steer import Steer, Verb
@@ -43,6 +44,9 @@ class Behind:
 
     note: Callable[..., None] = lambda **_: None
     """Puts what is done without a commit on the audit trail: by whom, from where, what."""
+
+    budget: Budget = field(default_factory=Budget)
+    """What callers may take of this node."""
 
     def present_store(self) -> Store:
         """The store; Unavailable while there is none."""

@@ -50,8 +50,11 @@ class Doorkeeper:
         return frozenset(key.removeprefix(keys.REVOKED) for key in self._revoked)
 
     def turn_away(self, refused: TurnedAway, *, door: str, address: str, what: str) -> TurnedAway:
-        """Take note of a refusal; what the caller is told, which may be to wait."""
-        source = source_of(address)
+        """Take note of a refusal; what the caller is told, which may be to wait.
+
+        `address` may name the proxy that the caller came through: `203.0.113.7 via 10.0.0.5`.
+        """
+        source = source_of(address.partition(" ")[0])
         if refused.is_stranger and self._failures.is_too_often(source, self._clock.monotonic()):
             self._note(by=refused.name, origin=f"{door} {source}", what="several", refused="too many refusals")
             sentence = f"too many refused calls from your address; wait {WAIT} s, and come with a token that is good"

@@ -17,8 +17,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.api import session
+from rota.api.budget import Budget
 from rota.api.calls import json
 from rota.api.doorkeeper import WAIT, Doorkeeper
+from rota.api.forwarded import address_of
 from rota.decide.access import Access, Admitted, TurnedAway, refusal
 from rota.model.config import is_loopback
 from rota.model.errors import Denied
@@ -36,8 +38,10 @@ class Entry:
         doorkeeper: Doorkeeper,
         hosts: Collection[str],
         is_page: Callable[[str], bool] = lambda path: False,
+        budget: Budget | None = None,
     ) -> None:
         self._app, self._doorkeeper, self._hosts, self._is_page = app, doorkeeper, hosts, is_page
+        self._budget = budget or Budget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in FREE:
@@ -47,7 +51,12 @@ class Entry:
         refused = self._misdirected(request)
         if refused is None and not self._is_page(scope["path"]):
             refused = self._judged(request)
-        await (refused or self._app)(scope, receive, send)
+        if refused is not None or not hasattr(request.state, "caller"):
+            await (refused or self._app)(scope, receive, send)
+            return
+        who = caller_of(request).name
+        async with self._budget.admit(who):
+            await self._budget.timed(who, _called(self._app, scope, receive, send))
 
     def _misdirected(self, request: Request) -> Response | None:
         """The answer to who means another; None if this node is meant."""
@@ -92,11 +101,6 @@ def caller_of(request: Request) -> Admitted:
     return caller
 
 
-def address_of(request: Request) -> str:
-    """Where a request comes from."""
-    return request.client.host if request.client else "nowhere"
-
-
 def _noted(request: Request, refused: TurnedAway) -> TurnedAway:
     doorkeeper: Doorkeeper = request.state.doorkeeper
     what = f"{request.method} {request.url.path}"
@@ -109,3 +113,7 @@ def host_of(header: str) -> str:
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.rpartition(":")[0] if ":" in name else name
+
+
+async def _called(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    await app(scope, receive, send)

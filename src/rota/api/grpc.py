@@ -8,10 +8,10 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2, message_factory
@@ -45,6 +45,8 @@ from rota.decide.access import Access, Admitted, TurnedAway
 from rota.model.errors import Unavailable
 from rota.rpc.address import caller_address
 
+T = TypeVar("T")
+
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
 
@@ -57,7 +59,7 @@ def handlers(
     def handler(described: MethodDescriptor) -> "grpc.RpcMethodHandler[Any, Any]":
         match METHODS[described.full_name]:
             case Stream() as stream:
-                return _stream_handler(described, stream, behind)
+                return _stream_handler(described, stream, behind, doorkeeper)
             case method:
                 return _handler(described, method, behind, doorkeeper)
 
@@ -103,15 +105,23 @@ def _handler(
         caller = _caller(doorkeeper, context)
         origin = f"grpc {caller_address(context.peer())}"
         store = behind.store_for(caller.name, origin, method.operation)
-        return write(await method.answer(Call(store, behind, left, caller, origin), request))
+        call = Call(store, behind, left, caller, origin)
+        if method.operation not in operations.HEAVY:
+            return write(await method.answer(call, request))
+        async with behind.budget.heavy(caller.name):
+            return write(await method.answer(call, request))
 
     async def handle(content: bytes, context: Context) -> bytes:
-        return await guarded(context, answer(content, context), method.conflict)
+        return await guarded(
+            context, _within_budget(behind, doorkeeper, context, answer(content, context)), method.conflict
+        )
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind) -> "grpc.RpcMethodHandler[Any, Any]":
+def _stream_handler(
+    described: MethodDescriptor, stream: Stream, behind: Behind, doorkeeper: Doorkeeper | None
+) -> "grpc.RpcMethodHandler[Any, Any]":
     kind = message_factory.GetMessageClass(described.input_type)
 
     async def answer(content: bytes, context: Context) -> None:
@@ -123,9 +133,23 @@ def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind)
         raise Unavailable("this node is stopping; ask another, or again later")
 
     async def handle(content: bytes, context: Context) -> None:
-        await guarded(context, answer(content, context))
+        await guarded(context, _within_budget(behind, doorkeeper, context, answer(content, context)))
 
     return grpc.unary_stream_rpc_method_handler(handle)
+
+
+async def _within_budget(
+    behind: Behind, doorkeeper: Doorkeeper | None, context: Context, work: Coroutine[Any, Any, T]
+) -> T:
+    """What `work` returns, charged to the caller; Busy if that has used up its share."""
+    who, has_begun = _caller(doorkeeper, context).name, False
+    try:
+        async with behind.budget.admit(who):
+            has_begun = True
+            return await behind.budget.timed(who, work)
+    finally:
+        if not has_begun:
+            work.close()
 
 
 def _caller(doorkeeper: Doorkeeper | None, context: Context) -> Admitted:

@@ -30,10 +30,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.api import session
+from rota.api.budget import Budget, Busy
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.entry import Entry
+from rota.api.entry import FREE, Entry
+from rota.api.forwarded import Forwarded, Network, is_trusted
 from rota.api.health import Health, Verdict
+from rota.decide.attempts import source_of
+from rota.decide.places import Full, Seat, room_for
 from rota.kit.clock import SYSTEM, Clock
+from rota.kit.instant import Instant
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
@@ -53,8 +58,17 @@ HEADERS_WITHIN = 20.0
 HEADERS = 16 * 1024
 """Bytes of headers whose end has not come yet."""
 
+FIRST_WITHIN = 5.0
+"""Seconds from a connection until its first byte."""
+
 CONNECTIONS = 200
-"""Connections at a time; the next ones are told to come later (503)."""
+"""Connections at a time; for the next one an idle one is closed, or it is told to come later (503)."""
+
+CONNECTIONS_FOR_PROBES = 20
+"""Connections beyond these, on which only probes are answered."""
+
+CONNECTIONS_OF_ONE = 100
+"""Connections at a time from one address that is no trusted proxy."""
 
 STATUS: dict[type[RotaError], HTTPStatus] = {
     Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -78,12 +92,13 @@ def door(
     is_page: Callable[[str], bool] = lambda path: False,
     refresh: Callable[[], Awaitable[None]] | None = None,
     clock: Clock = SYSTEM,
+    budget: Budget | None = None,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
     `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `is_page` says
     which paths are files for everybody. `refresh` is waited for before metrics are written down, for figures that take
-    a while to ask for.
+    a while to ask for. `budget` is what each caller may take of this node.
     """
 
     async def healthz(request: Request) -> Response:
@@ -117,17 +132,23 @@ def door(
         routes=routes,
         middleware=[
             Middleware(_Manners, clock=clock),
-            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page),
+            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget),
         ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
 
 
-async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = None) -> None:
-    """Answer on a listening socket until cancelled. The socket stays open: it is the caller's."""
+async def serve(
+    sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = None, proxies: Sequence[Network] = ()
+) -> None:
+    """Answer on a listening socket until cancelled. The socket stays open: it is the caller's.
+
+    `proxies` are those whose `X-Forwarded-…` headers are believed.
+    """
     config = uvicorn.Config(
-        app,
-        http=_Connection,
+        Forwarded(app, proxies),
+        proxy_headers=False,  # uvicorn would believe whoever comes from the loopback
+        http=_connection(proxies),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -135,7 +156,6 @@ async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = 
         access_log=False,
         server_header=False,
         date_header=False,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=STOP,
         h11_max_incomplete_event_size=HEADERS,
@@ -155,33 +175,99 @@ async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = 
         server.cut()
 
 
-class _Connection(H11Protocol):
-    """A connection that is cut when its caller takes nothing of what is sent for too long, or does not come to ask."""
+def _connection(proxies: Sequence[Network]) -> "type[_Connection]":
+    """Connections of a door with these trusted proxies."""
+    return type("_Connection", (_Connection,), {"proxies": proxies})
 
+
+class _Connection(H11Protocol):
+    """A connection that is closed when its caller stops reading, or does not send a request in time.
+
+    When there are too many, idle ones make way (`decide.places`).
+    """
+
+    proxies: Sequence[Network] = ()
     _cut: asyncio.TimerHandle | None = None
     _asked: asyncio.TimerHandle | None = None
+    _since = Instant(0.0)
+    _source = ""
+    _has_spoken = _has_asked = _is_for_probes = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there, who should ask something."""
+        """Take a place, or refuse."""
         super().connection_made(transport)
-        self._await_headers()
+        peer = self.client[0] if self.client else ""
+        self._since, self._source = Instant(self.loop.time()), source_of(peer)
+        is_proxy = is_trusted(peer, self.proxies)
+        found = room_for(
+            self._source, self._seats(False), most=CONNECTIONS, most_of_one=CONNECTIONS_OF_ONE, is_exempt=is_proxy
+        )
+        if isinstance(found, Full):
+            self._is_for_probes, self.app = True, _probes_only(self.app, found.why)
+            most = CONNECTIONS_FOR_PROBES
+            found = room_for(self._source, self._seats(True), most=most, most_of_one=most)
+        if isinstance(found, Full):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, found.why)
+            return
+        if found.instead_of is not None:
+            found.instead_of.transport.abort()
+        self._await_headers(FIRST_WITHIN)
+
+    def _seats(self, are_for_probes: bool) -> "list[Seat[_Connection]]":
+        """The other connections."""
+        return [
+            each.seat
+            for each in self.connections
+            if isinstance(each, _Connection)
+            and each is not self
+            and each._is_for_probes is are_for_probes
+            and not each.transport.is_closing()
+        ]
+
+    @property
+    def seat(self) -> "Seat[_Connection]":
+        """This connection, as one that may have to make way."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        return Seat(self, self._source, is_idle, self._has_asked, self._since)
+
+    def data_received(self, data: bytes) -> None:
+        """The first byte came, or more of them."""
+        if self.transport.is_closing():
+            return
+        if not self._has_spoken:
+            self._has_spoken = True
+            self._await_headers()
+        super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, in JSON as everything else."""
+        self._refuse(HTTPStatus.BAD_REQUEST, f"this is no HTTP request that is understood here: {msg}")
+
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        content = msgspec.json.encode({"error": sentence})
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+        more = f"content-length: {len(content)}\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+        self.transport.write((head + more).encode() + content)
+        self.transport.close()
 
     def handle_events(self) -> None:
         """Something came; if that was the end of a request's headers, it has asked."""
         before = self.cycle
         super().handle_events()
-        if self.cycle is not before and self._asked is not None:
-            self._asked.cancel()
+        if self.cycle is not before:
+            self._has_asked = True
+            if self._asked is not None:
+                self._asked.cancel()
 
     def on_response_complete(self) -> None:
         """It was answered; the next request may come."""
         self._await_headers()
         super().on_response_complete()
 
-    def _await_headers(self) -> None:
+    def _await_headers(self, within: float | None = None) -> None:
         if self._asked is not None:
             self._asked.cancel()
-        self._asked = self.loop.call_later(HEADERS_WITHIN, self.transport.abort)
+        self._asked = self.loop.call_later(within or HEADERS_WITHIN, self.transport.abort)
 
     def pause_writing(self) -> None:
         """The caller has not taken what was sent."""
@@ -204,6 +290,19 @@ class _Connection(H11Protocol):
         if self._cut is not None:
             self._cut.cancel()
             self._cut = None
+
+
+def _probes_only(app: ASGIApp, why: str) -> ASGIApp:
+    """What answers on a connection that was let in for probes alone."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in FREE:
+            await app(scope, receive, send)
+            return
+        headers = {"retry-after": "1", "connection": "close"}
+        await _json({"error": why}, HTTPStatus.SERVICE_UNAVAILABLE, headers)(scope, receive, send)
+
+    return answer
 
 
 class _Server(uvicorn.Server):
@@ -277,6 +376,8 @@ class _Manners:
 
 def _failed(error: Exception, scope: Scope) -> Response:
     """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
+    if isinstance(error, Busy):
+        return _json({"error": str(error)}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(error.after)})
     if isinstance(error, RotaError):
         status = next((code for family, code in STATUS.items() if isinstance(error, family)), None)
         if status is not None:

@@ -32,6 +32,7 @@ from rota.control.jobs import verbs
 from rota.decide.access import Access
 from rota.decide.jobs import due as dues
 from rota.decide.jobs.preview import preview
+from rota.kit.aside import in_thread
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
@@ -64,7 +65,7 @@ LIVING = "living:"
 # Jobs
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def list_jobs(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> JobPage:
     """Jobs in the order of the name; `token` is the `next` of the page before."""
     check_limit(limit)
@@ -127,7 +128,7 @@ async def disable_job(store: Store, name: str, *, by: str) -> JobView:
     return await get_job(store, name)
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def preview_job(
     store: Store, name: str, *, count: int = 10, after: datetime | None = None
 ) -> tuple[DueTime, ...]:
@@ -135,11 +136,12 @@ async def preview_job(
     if not 1 <= count <= MOST_DUE:
         raise Invalid(f"count is {count}; it must be from 1 to {MOST_DUE}")
     spec = codec.decode(JobRecord, (await _job(store, name)).value).spec
-    coming = preview(spec, after or await store.now(), count=count)
+    begin = after or await store.now()
+    coming = await in_thread(lambda: preview(spec, begin, count=count))
     return tuple(DueTime(due=each.due, local=each.local, odd=each.odd) for each in coming)
 
 
-@needs(Access.OPERATE)
+@needs(Access.OPERATE, heavy=True)
 async def backfill_job(
     store: Store, name: str, first: datetime, last: datetime, *, by: str, is_forced: bool = False
 ) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ async def backfill_job(
     return tuple(await verbs.backfill(store, name, first, last, by, is_forced=is_forced))
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def preview_backfill(
     store: Store, name: str, first: datetime, last: datetime, *, is_forced: bool = False
 ) -> tuple[str, ...]:
@@ -222,7 +224,7 @@ async def _started_before(store: Store, key: str, note: idempotency.Note) -> str
 # Runs
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def list_runs(
     store: Store,
     *,

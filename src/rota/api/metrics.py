@@ -30,6 +30,12 @@ LEADER = Declared("rota_leader", "gauge", (), "1 on the node that leads, 0 on th
 LEASE = Declared(
     "rota_lease_safe_seconds", "gauge", (), "Seconds this node may still act unless its lease is renewed; 0 if none."
 )
+LEAST = Declared(
+    "rota_lease_least_left_seconds",
+    "gauge",
+    (),
+    "Seconds that were left of this session's lease at the latest of its renewals; 0 if none.",
+)
 LOAD = Declared("rota_load_score", "gauge", (), "How busy this node is: 0 idle, 100 busy.")
 SHARES = Declared("rota_load_share", "gauge", ("part",), "The part of the machine's cpu and memory in use, 0 to 1.")
 EXECUTORS = Declared("rota_executors", "gauge", ("state",), "Executors of this node, used and free.")
@@ -48,6 +54,7 @@ METRICS: tuple[Declared, ...] = (
     RELOADS,
     LEADER,
     LEASE,
+    LEAST,
     LOAD,
     SHARES,
     EXECUTORS,
@@ -78,6 +85,7 @@ class Figures:
 
     leads: bool = False
     lease_safe_s: float = 0.0
+    lease_least_left_s: float = 0.0
     services: Mapping[str, ServiceStat | None] = field(default_factory=dict)
     """By name; None for one that does not answer."""
 
@@ -117,6 +125,7 @@ class _Figures(Collector):
         yield metric(RELOADS, (([outcome], count) for outcome, count in seen.reloads.items()))
         yield metric(LEADER, [([], int(seen.leads))])
         yield metric(LEASE, [([], max(0.0, seen.lease_safe_s))])
+        yield metric(LEAST, [([], max(0.0, seen.lease_least_left_s))])
         yield from _load_metrics(seen.load)
         yield metric(PEERS, (([standing], count) for standing, count in seen.peers.items()))
         yield metric(HOOKS, (([outcome], count) for outcome, count in seen.hooks.items()))

@@ -85,11 +85,17 @@ OPERATIONS: dict[str, Access] = {}
 """Every operation by name, and what it needs."""
 
 
-def needs(access: Access) -> Callable[[F], F]:
+HEAVY: set[str] = set()
+"""Operations that compute or read much; few of them run at a time (`api.budget`)."""
+
+
+def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
     """Declares an operation."""
 
     def declare(function: F) -> F:
         OPERATIONS[function.__name__] = access
+        if heavy:
+            HEAVY.add(function.__name__)
         return function
 
     return declare
@@ -333,14 +339,14 @@ async def set_slots(store: Store, clock: Clock, node: str, slots: object) -> Slo
 # Why, and what happened
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def why(store: Store, thing: str) -> Why:
     """Why `kind/id` is where it is, or why a node has what it has."""
     kind, slash, id = thing.partition("/")
     return await why_resource(store, kind, id) if slash else await why_node(store, thing)
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def why_resource(store: Store, kind: str, id: str) -> Why:
     """Which nodes hold a resource and why, or why each node does not."""
     view = await get_resource(store, kind, id)
@@ -386,7 +392,7 @@ async def why_source(store: Store, kind: str) -> Why:
     return Why(thing=f"source of {kind}", says=says)
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def why_node(store: Store, node: str) -> Why:
     """What a node has to run, and why it gets nothing new."""
     seen = await _seen_nodes(store)

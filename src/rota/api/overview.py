@@ -117,7 +117,7 @@ class Seen:
     streams: Mapping[str, StreamStatus]
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def overview(store: Store) -> Overview:
     """The fleet at a glance, with what is wrong."""
     listed = await list_nodes(store)

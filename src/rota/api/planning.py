@@ -19,7 +19,7 @@ MOST_ADDED = 1_000
 """Nodes that a plan can suppose to be there: each costs memory and time, here."""
 
 
-@needs(Access.VIEW)
+@needs(Access.VIEW, heavy=True)
 async def plan(
     store: Store,
     *,

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from rota.api.budget import Busy
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ async def _refuse(context: Context, error: Exception, conflict: grpc.StatusCode)
     match error:
         case Conflict():
             code = conflict
-        case TooLarge():
+        case TooLarge() | Busy():
             code = grpc.StatusCode.RESOURCE_EXHAUSTED
         case _:
             code = next(

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,7 +33,8 @@ from rota.api import (
 )
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
-from rota.api.entry import address_of, caller_of, require
+from rota.api.entry import caller_of, require
+from rota.api.forwarded import address_of
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
@@ -48,8 +50,12 @@ def routes(behind: Behind) -> list[Route]:
     for endpoint in table():
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
+    described: list[bytes] = []
+
     async def description(request: Request) -> Response:
-        return calls.json(openapi.describe(table()))
+        if not described:  # it never changes, and takes a tenth of a second
+            described.append(msgspec.json.encode(openapi.describe(table())))
+        return Response(described[0], media_type="application/json")
 
     return [
         *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
@@ -78,7 +84,11 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
         calls.check_parameters(request, endpoint.parameters)
         caller, origin = caller_of(request), f"http {address_of(request)}"
         store = behind.store_for(caller.name, origin, endpoint.operation)
-        return await endpoint.answer(Call(store, behind, request, caller))
+        call = Call(store, behind, request, caller)
+        if endpoint.operation not in operations.HEAVY:
+            return await endpoint.answer(call)
+        async with behind.budget.heavy(caller.name):
+            return await endpoint.answer(call)
 
     return handle
 

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from rota.api import calls
 from rota.api.doorkeeper import Doorkeeper
+from rota.api.forwarded import address_of
 from rota.decide.access import Access, Admitted
 from rota.model.errors import Denied, Invalid
 
@@ -87,8 +88,7 @@ async def _begin(request: Request) -> Response:
     doorkeeper: Doorkeeper = request.state.doorkeeper
     judged = doorkeeper.judge(f"Bearer {token}", Access.VIEW)
     if not isinstance(judged, Admitted):
-        address = request.client.host if request.client else "nowhere"
-        refused = doorkeeper.turn_away(judged, door="http", address=address, what=f"POST {PATH}")
+        refused = doorkeeper.turn_away(judged, door="http", address=address_of(request), what=f"POST {PATH}")
         status = HTTPStatus.TOO_MANY_REQUESTS if refused.is_too_often else HTTPStatus.UNAUTHORIZED
         return calls.json({"error": refused.why}, status)
     answer = calls.json(_told(judged, token))

@@ -14,6 +14,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from rota.api.budget import paced
 from rota.api.calls import Call
 from rota.model.errors import Invalid
 from rota.model.ids import Revision
@@ -70,7 +71,7 @@ async def _send(first: Iterable[Told] | None, batches: AsyncGenerator[Iterable[T
 
 async def _until_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
     """Do the work, unless the caller goes before."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
+    working, gone = asyncio.ensure_future(paced(work)), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():

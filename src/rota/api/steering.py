@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from rota.api import calls
 from rota.api.calls import Call, Endpoint
-from rota.api.entry import address_of
+from rota.api.forwarded import address_of
 from rota.api.operations import list_nodes, needs
 from rota.api.steer import PASSED_ON, Steer, Verb
 from rota.decide.access import Access

@@ -10,6 +10,7 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import TypeVar
 
+from rota.api.budget import paced
 from rota.model.errors import Unavailable
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Watches:
 
     async def _until_closing(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T | None, None]:
         closing = asyncio.ensure_future(self._closing.wait())
-        coming = asyncio.ensure_future(anext(items))
+        coming = asyncio.ensure_future(paced(anext(items)))
         try:
             while not closing.done():
                 await asyncio.wait(
@@ -75,7 +76,7 @@ class Watches:
                 except StopAsyncIteration:
                     return
                 yield item
-                coming = asyncio.ensure_future(anext(items))
+                coming = asyncio.ensure_future(paced(anext(items)))
         finally:
             closing.cancel()
             coming.cancel()

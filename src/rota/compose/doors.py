@@ -145,8 +145,9 @@ async def _serve_http(
         is_page=is_page,
         refresh=state.service_figures.refresh,
         clock=state.clock,
+        budget=state.behind.budget,
     )
-    await serve(sock, app, tls)
+    await serve(sock, app, tls, config.proxies)
 
 
 async def _open_link(

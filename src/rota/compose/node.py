@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -77,8 +78,12 @@ from rota.store import Store, open_store
 from rota.store.events import EventLog
 from rota.store.keeper import Keeper
 from rota.store.logs.open import open_logs
+from rota.store.renewal import renewal_thread
 
 log = logging.getLogger(__name__)
+
+SWITCH = 0.001
+"""Seconds after which a thread that computes lets others go on: each system call of the event loop waits for that."""
 
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
@@ -162,6 +167,7 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
     with data_folder.hold(settings.node.data) as folder:
         kernel.adopt_orphans()
         kernel.raise_descriptor_limit()
+        sys.setswitchinterval(SWITCH)
         end_leftovers(folder.home)
         await _Node(settings, folder, clock).run(stop)
 
@@ -323,7 +329,11 @@ class _Node:
     async def _be_member(self) -> None:
         """Take part in the fleet, in one session after the other."""
         state = self._state
-        async with open_store(self._settings.node.store, clock=self._clock, waits=True) as store:
+        url = self._settings.node.store
+        async with (
+            open_store(url, clock=self._clock, waits=True) as store,
+            renewal_thread(url, self._clock) as renewals,
+        ):
             await wait_to_belong(store, state.id, self._claim(), self._clock)
             state.store = store
             if self._new_token:  # not before: where a node cannot start, the reason is all that is said
@@ -347,7 +357,11 @@ class _Node:
                     writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
                     await in_session(
-                        store, self._identity(), self._clock, lambda session: self._in_session(store, session)
+                        store,
+                        self._identity(),
+                        self._clock,
+                        lambda session: self._in_session(store, session),
+                        aside=renewals,
                     )
                 finally:
                     state.store = state.logs = None

@@ -186,6 +186,7 @@ class NodeState:
             events_dropped=self.journal.dropped,
             leads=self.term is not None,
             lease_safe_s=session.keeper.safe_until - self.clock.monotonic() if session else 0.0,
+            lease_least_left_s=session.keeper.least_left if session else 0.0,
             services=self.service_figures.latest,
             load=self.meter.load,
             peers=self._peers_by_standing(),

@@ -6,11 +6,14 @@ share. What it says, its refusals too, comes back as it was said.
 
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+import msgspec
 
 from rota.api.steer import PASSED_ON
 from rota.api.steer import Verb as Asked
+from rota.kit.decoding import UNREADABLE
 from rota.model import keys
 from rota.model.errors import Conflict, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId
@@ -21,11 +24,17 @@ from rota.rpc.settings import TlsFiles
 from rota.store.port import Store
 from rota.store.records import understood
 
+if TYPE_CHECKING:
+    import httpx2
+
 PATIENCE = 15.0
 """Seconds that another node may take; its proxies have 5 of them."""
 
 LONGEST = 300.0
 """Seconds that it may take to reload, or to go back."""
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of an answer."""
 
 
 class FleetSteering:
@@ -70,20 +79,35 @@ class FleetSteering:
         import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets of several nodes need
 
         method, path, body = _request(node, verb, fields)
-        headers = {"authorization": f"Bearer {self._token}", PASSED_ON: self._node}
+        headers = {
+            "authorization": f"Bearer {self._token}",
+            "accept-encoding": "identity",  # what is unpacked may be a thousand times as large
+            PASSED_ON: self._node,
+        }
         patience = LONGEST if verb in (Asked.RELOAD, Asked.ROLLBACK) else PATIENCE
         try:
             async with httpx2.AsyncClient(timeout=patience, trust_env=False, verify=_context(self._tls)) as client:
                 scheme = "https" if self._tls else "http"
-                answer = await client.request(method, f"{scheme}://{address}{path}", json=body, headers=headers)
-                said = answer.json()
+                asked = client.stream(method, f"{scheme}://{address}{path}", json=body, headers=headers)
+                async with asked as answer:
+                    said = msgspec.json.decode(await _content(answer))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
             raise Unavailable(f"node {node} was not reached at {address} ({type(error).__name__}); try again") from None
-        except (httpx2.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, *UNREADABLE, ValueError) as error:
             raise Unknown(f"node {node} did not say what became of it ({type(error).__name__}); look again") from None
         if answer.is_success:
             return said["services"] if verb is Asked.SERVICES else said
-        raise _refusal(answer.status_code, str(said.get("error", said)))
+        raise _refusal(answer.status_code, str(said.get("error", said)) if isinstance(said, dict) else str(said))
+
+
+async def _content(answer: "httpx2.Response") -> bytes:
+    """The body of an answer; ValueError if it is larger than `LARGEST`."""
+    content = bytearray()
+    async for part in answer.aiter_raw():
+        content += part
+        if len(content) > LARGEST:
+            raise ValueError(f"the answer has more than {LARGEST} bytes")
+    return bytes(content)
 
 
 def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:

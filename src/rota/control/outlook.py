@@ -1,11 +1,14 @@
 """Outlook: what would have to change for a resource that waits to be placed, by the leader's own rules."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
 from rota.control.rules import load_rules
-from rota.control.view import read_fleet
+from rota.control.view import FleetView, read_fleet
 from rota.decide.placement import place, remedies
+from rota.kit.aside import in_thread
 from rota.model import keys
 from rota.model.config import SupervisorConfig
 from rota.model.resource import PlacingRecord
@@ -34,6 +37,10 @@ async def outlook(store: Store, name: str) -> Outlook:
     if name not in view.resources or view.resources[name].kind not in view.kinds:
         return Outlook({}, {})
     now = await store.now()
+    return await in_thread(partial(_outlook, view, how, name, now))  # a large fleet takes a while
+
+
+def _outlook(view: FleetView, how: How, name: str, now: datetime) -> Outlook:
     demand = replace(demand_of(view, name, coverage_of(view, name, (), now), how, now), missing=1)
     there = places(view)
     waiting = place([demand], there, how.policy, rules=how.rules).pending

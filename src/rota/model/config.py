@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NewType, TypeAlias
 
@@ -29,6 +29,7 @@ Host: TypeAlias = Annotated[str, "HOST"]
 UserName: TypeAlias = Annotated[str, "USER"]
 AppName: TypeAlias = Annotated[str, "APP"]
 Names: TypeAlias = Annotated[str, "NAME,…"]
+Networks: TypeAlias = Annotated[str, "NETWORK,…"]
 
 Size = NewType("Size", int)
 """An amount of memory, in bytes; written as 512MiB."""
@@ -97,6 +98,9 @@ class NodeConfig(Section):
     insecure: bool = False
     """May http and grpc be reached from other machines, although tokens and all else pass there in the clear?"""
 
+    trusted_proxies: Networks = ""
+    """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; of nobody else's."""
+
     labels: Mapping[str, str] = field(default_factory=dict, metadata={"flag": "--label"})
     """What the node tells the fleet of itself, such as zone=a,disk=ssd."""
 
@@ -123,7 +127,13 @@ class NodeConfig(Section):
         """The names and addresses under which callers know this node, loopback aside."""
         return frozenset({self.advertised.lower(), split_address(self.http)[0].lower()}) - _EVERYWHERE
 
+    @property
+    def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of the proxies that are trusted; Invalid names the first that is no network."""
+        return tuple(_network(each.strip()) for each in self.trusted_proxies.split(",") if each.strip())
+
     def __post_init__(self) -> None:
+        self.proxies  # noqa: B018  # raises what is wrong with them
         if self.id is not None:
             check_node_id(self.id)
         if self.fleet is not None:
@@ -436,6 +446,15 @@ def check_name(what: str, name: str) -> None:
         raise Invalid(
             f'{what} "{name}": use letters, digits, ".", "_" and "-", at most 63, beginning with a letter or digit'
         )
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise Invalid(
+            f'trusted_proxies: "{text}" is no address or network ({error}); write 10.0.0.5 or 10.1.0.0/16'
+        ) from None
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -57,13 +57,14 @@ async def _call(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
         "idempotency-key": delivery.id,
     }
     try:
-        async with httpx2.AsyncClient(timeout=hook.timeout.total_seconds()) as client:
-            answer = await client.post(hook.url, content=content, headers=headers)
+        async with (
+            httpx2.AsyncClient(timeout=hook.timeout.total_seconds()) as client,
+            client.stream("POST", hook.url, content=content, headers=headers) as answer,
+        ):
+            status, is_taken = answer.status_code, answer.is_success  # of the body nothing is read, however long it is
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         return f"{urlsplit(hook.url).netloc} was not reached: {type(error).__name__}"
-    if answer.is_success:
-        return None
-    return f"{urlsplit(hook.url).netloc} answered {answer.status_code}"
+    return None if is_taken else f"{urlsplit(hook.url).netloc} answered {status}"
 
 
 async def _run(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
@@ -122,7 +123,7 @@ async def _outcome(ended: StreamReader, output: StreamReader) -> str | None:
 
     listening = asyncio.create_task(listen())
     try:
-        code = (await ended.read()).decode(errors="replace").strip()
+        code = (await ended.read(16)).decode(errors="replace").strip()
         if code == "0":
             return None
         with suppress(TimeoutError):

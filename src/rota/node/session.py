@@ -28,7 +28,7 @@ from rota.model.node import Node, Role
 from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
 from rota.store.follow import follow
-from rota.store.keeper import Keeper
+from rota.store.keeper import Aside, Keeper
 from rota.store.port import Absent, At, Lease, Put, Store
 
 log = logging.getLogger(__name__)
@@ -72,10 +72,11 @@ async def in_session(
     clock: Clock,
     body: Callable[[Session], Awaitable[None]],
     jitter: Callable[[], float] = random,
+    aside: Aside | None = None,
 ) -> None:
-    """Run `body` in one session after the other, until it returns or somebody cancels."""
+    """Run `body` in one session after the other, until it returns or is cancelled; leases are renewed `aside`."""
     while True:
-        session = await join(store, identity, clock, jitter)
+        session = await join(store, identity, clock, jitter, aside)
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
             await aio.apart(_run(store, session, body, jitter))
@@ -86,7 +87,13 @@ async def in_session(
             await _leave(store, session)
 
 
-async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float] = random) -> Session:
+async def join(
+    store: Store,
+    identity: Identity,
+    clock: Clock,
+    jitter: Callable[[], float] = random,
+    aside: Aside | None = None,
+) -> Session:
     """A new session.
 
     Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet.
@@ -95,7 +102,7 @@ async def join(store: Store, identity: Identity, clock: Clock, jitter: Callable[
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
-            if session := await _try_to_join(store, identity, clock, jitter, patience):
+            if session := await _try_to_join(store, identity, clock, jitter, patience, aside):
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
@@ -131,7 +138,12 @@ class Patience:
 
 
 async def _try_to_join(
-    store: Store, identity: Identity, clock: Clock, jitter: Callable[[], float], patience: Patience
+    store: Store,
+    identity: Identity,
+    clock: Clock,
+    jitter: Callable[[], float],
+    patience: Patience,
+    aside: Aside | None,
 ) -> Session | None:
     incarnation = await incarnations.current(store, clock)
     await check_belonging(store, identity.node, identity.claim, clock)
@@ -151,7 +163,7 @@ async def _try_to_join(
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
-    return Session(node, Keeper(store, lease, clock, jitter), incarnation)
+    return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
 
 
 def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:

@@ -8,14 +8,20 @@ session, and nothing had to move. Only `LeaseLost` ends it.
 A network may lose answers alone. Every renewal then prolongs a lease whose holder has long stopped, and nobody can take
 its place. So after a renewal that failed the keeper first reads something, and renews only once that is answered. One
 renewal may go unheard, and with it a third of a ttl.
+
+With `aside` (`store.renewal`) the renewals run in a thread of their own, so that nothing on the holder's event loop
+delays them. `keep` still runs on that loop, and shows the thread that the loop turns. A loop that stands still for
+longer than `LONGEST_STILL` of a ttl is no longer renewed for: its node does nothing, and others take its place.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from random import random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
@@ -27,12 +33,32 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+LONGEST_STILL = 2.0
+"""Ttls for which a lease is renewed although the holder's event loop shows no sign of life."""
+
+
+class Aside(Protocol):
+    """A place beside the event loop with a store of its own."""
+
+    async def run(self, work: Callable[[Store], Coroutine[None, None, None]]) -> None:
+        """Do `work` there, to its end; cancelled there if it is cancelled here."""
+
 
 class Keeper:
     """Holds one lease."""
 
-    def __init__(self, store: Store, lease: Lease, clock: Clock, jitter: Callable[[], float] = random) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        clock: Clock,
+        jitter: Callable[[], float] = random,
+        aside: Aside | None = None,
+    ) -> None:
         self._store = store
+        self._aside = aside
+        self._alive = clock.monotonic()
+        self._least_left = lease.ttl.total_seconds()
         self._lease = lease
         self._clock = clock
         self._jitter = jitter
@@ -65,6 +91,11 @@ class Keeper:
         """Is it certain that nobody else holds what this lease protects?"""
         return self._clock.monotonic() < self.safe_until
 
+    @property
+    def least_left(self) -> float:
+        """Seconds that were left of the lease at the latest of its renewals."""
+        return self._least_left
+
     async def until_it_may_act(self) -> None:
         """Wait for a renewal that came in time."""
         while not self.may_act:
@@ -72,13 +103,39 @@ class Keeper:
             await self._renewed.wait()
 
     async def keep(self) -> None:
-        """Renew for ever; LeaseLost when the lease has ended."""
+        """Renew until cancelled; LeaseLost when the lease has ended."""
+        if self._aside is None:
+            await self._renew(self._announce, self._store)
+            return
+        loop = asyncio.get_running_loop()
+        self._alive = self._clock.monotonic()
+        announce = partial(_call_on, loop, self._announce)
+        renewing = asyncio.ensure_future(self._aside.run(partial(self._renew, announce)))
+        try:
+            while not renewing.done():
+                self._alive = self._clock.monotonic()
+                await asyncio.wait([renewing], timeout=self._lease.ttl.total_seconds() / 10)
+            if renewing.cancelled():
+                raise RuntimeError("the thread that renews the lease has ended")
+            renewing.result()
+        finally:
+            renewing.cancel()
+
+    async def _renew(self, announce: Callable[[], None], store: Store) -> None:
+        """Renew with `store`, and call `announce` after each renewal."""
         ttl = self._lease.ttl
         retries = delays(ttl / 50, ttl / 10, self._jitter)
         wait, is_renewed = self._until_next, True
         while True:
             await asyncio.sleep(wait)
-            if (is_renewed or await self._is_heard()) and await self._try():
+            if (still := self._still_for) > LONGEST_STILL * ttl.total_seconds():
+                log.error(
+                    "lease not renewed: the event loop of this node stands still",
+                    extra={"lease": self.lease, "still_s": round(still, 1)},
+                )
+                wait, is_renewed = ttl.total_seconds() / 3, False
+            elif (is_renewed or await self._is_heard(store)) and await self._try(store):
+                announce()
                 is_renewed = True
                 wait, retries = self._until_next, delays(ttl / 50, ttl / 10, self._jitter)
             else:
@@ -86,23 +143,32 @@ class Keeper:
                 wait = next(retries).total_seconds()
 
     @property
+    def _still_for(self) -> float:
+        """Seconds since the holder's event loop showed that it turns; 0 if it does the renewing itself."""
+        return 0.0 if self._aside is None else self._clock.monotonic() - self._alive
+
+    @property
     def _until_next(self) -> float:
         """Seconds until a third of the ttl has passed since the last renewal was asked for."""
         asked = self._deadline - self._lease.ttl.total_seconds()
         return max(0.0, asked + self._lease.ttl.total_seconds() / 3 - self._clock.monotonic())
 
-    async def _is_heard(self) -> bool:
+    async def _is_heard(self, store: Store) -> bool:
         """Does the store answer?"""
-        return await self._answer(self._store.revision()) is not None
+        return await self._answer(store.revision()) is not None
 
-    async def _try(self) -> bool:
-        deadline = await self._answer(self._store.renew(self._lease))
+    async def _try(self, store: Store) -> bool:
+        deadline = await self._answer(store.renew(self._lease))
         if deadline is None:
             return False
+        self._least_left = min(self._least_left, self._deadline - self._clock.monotonic())
         self._deadline = deadline
+        return True
+
+    def _announce(self) -> None:
+        """On the holder's loop: `safe_until` has moved."""
         self._renewed.set()
         self._heed()
-        return True
 
     async def _answer(self, call: Awaitable[T]) -> T | None:
         """What a call returns; None if it fails."""
@@ -116,6 +182,12 @@ class Keeper:
                 "lease not renewed", extra={"lease": self.lease, "safe_for_s": left, "why": str(error) or "no answer"}
             )
             return None
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Have another thread's loop call something; nothing if that loop is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def _nobody() -> None:

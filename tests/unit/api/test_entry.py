@@ -11,7 +11,7 @@ from rota.api.http import door
 from rota.api.metrics import Figures, registry
 from rota.api.operations import OPERATIONS
 from rota.api.watches import Watches
-from rota.decide.access import Access, Gate, known
+from rota.decide.access import Access, Gate, TurnedAway, known
 from rota.decide.attempts import Failures
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
@@ -88,3 +88,23 @@ async def test_the_node_does_not_answer_to_others(host: str) -> None:
 
 def test_a_host_is_what_stands_before_the_port() -> None:
     assert [host_of(each) for each in ("A.b:1", "[fe80::1]:2", "[::1]", "x", "")] == ["a.b", "fe80::1", "::1", "x", ""]
+
+
+def test_callers_behind_one_proxy_are_limited_apart_and_the_trail_has_both_addresses() -> None:
+    noted: list[str] = []
+
+    def note(*, by: str, origin: str, what: str, refused: str = "") -> None:
+        noted.append(origin)
+
+    keeper = Doorkeeper(Gate((), "see: cat data/token"), note=note, failures=Failures(at_once=1, every=3600))
+
+    def turned_away(address: str) -> bool:
+        refused = TurnedAway("no", is_stranger=True, name="")
+        return keeper.turn_away(refused, door="http", address=address, what="GET /").is_too_often
+
+    assert [turned_away(f"{caller} via 10.0.0.5") for caller in ("203.0.113.7", "203.0.113.8", "203.0.113.7")] == [
+        False,
+        False,
+        True,
+    ]
+    assert noted[:2] == ["http 203.0.113.7 via 10.0.0.5", "http 203.0.113.8 via 10.0.0.5"]

@@ -1,6 +1,7 @@
 """What can be asked about jobs and runs: as operations, and over HTTP and gRPC."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -524,3 +525,47 @@ async def test_attempts_that_came_to_nothing_are_shown(store: Store) -> None:
     shown = job_grpc.to_run(view)
     assert (shown.earlier[0].state, shown.late[0].node, shown.attempt) == ("lost", "n2", 2)
     assert view.earlier[0].epoch == Revision(5)
+
+
+# What takes long
+
+
+async def test_a_preview_and_a_backfill_are_computed_beside_the_event_loop(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(store)
+    threads: list[str] = []
+
+    def seen(compute: Any) -> Any:
+        def instead(*arguments: Any, **more: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return compute(*arguments, **more)
+
+        return instead
+
+    monkeypatch.setattr(job_operations, "preview", seen(job_operations.preview))
+    monkeypatch.setattr(verbs, "missing_runs", seen(verbs.missing_runs))
+    await job_operations.preview_job(store, "backup", count=3)
+    await job_operations.preview_backfill(store, "backup", NOON - 4 * HOUR, NOON - HOUR, is_forced=True)
+    assert threads == ["aside", "aside"]
+
+
+async def test_one_caller_that_asks_for_many_heavy_views_is_told_to_wait(
+    ask: Caller, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(store)
+    gate = threading.Event()
+    real = job_operations.preview
+
+    def held(*arguments: Any, **more: Any) -> Any:
+        gate.wait(60)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(job_operations, "preview", held)
+    asked = [asyncio.create_task(ask("GET", "/v1/jobs/backup/preview")) for _ in range(20)]
+    done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    refused = done.pop().result()
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert "one at a time" in refused.json["error"]
+    gate.set()
+    assert {(await each).status for each in asked} == {200, 429}

@@ -3,8 +3,12 @@
 import errno
 import json
 import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -110,3 +114,32 @@ async def test_what_no_program_can_be_told_is_a_failure_too() -> None:
     happened = event.make("run.failed", "a\0b", {}, node=NodeId("a"), at=NOW, number=7)
     why = await send(hook(command=("true",)), Delivery(hook="pager", event=happened, due=NOW))
     assert why == "the command could not be started: embedded null byte"
+
+
+@contextmanager
+def endless() -> Iterator[tuple[str, list[int]]]:
+    """A server that answers 200 and then sends until the caller closes; what it got rid of, in bytes."""
+    sent = [0]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            caller, _ = server.accept()
+            with caller, suppress(OSError):
+                caller.recv(65536)
+                caller.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n")
+                while sent[0] < ENOUGH:
+                    sent[0] += caller.send(b"x" * 65536)
+
+        serving = Thread(target=serve)
+        serving.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/", sent
+        serving.join()
+
+
+ENOUGH = 256 * 1024 * 1024
+
+
+async def test_of_an_answer_only_the_status_is_read_however_long_it_is() -> None:
+    with endless() as (url, sent):
+        assert await send(hook(url=url), delivery()) is None
+    assert sent[0] < ENOUGH  # the rest was never taken: the connection was closed

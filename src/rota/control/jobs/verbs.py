@@ -19,6 +19,7 @@ from rota.decide.jobs.backfill import backfill as missing_runs
 from rota.decide.jobs.backfill import kept
 from rota.decide.jobs.circle import circle
 from rota.decide.jobs.due import new_run
+from rota.kit.aside import in_thread
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
@@ -234,15 +235,13 @@ async def _missing(store: Store, name: str, first: datetime, last: datetime, is_
         over.append(msgspec.structs.replace(run, payload=None))
         if run.state is RunState.MISSED:
             records[run.id] = found.modified
-    runs = missing_runs(
-        codec.decode(JobRecord, entry.value),
-        codec.decode(JobCursor, cursor.value) if cursor else None,
-        first,
-        last,
-        kept((*living, *strange), over),
-        await store.now(),
-        is_forced=is_forced,
-    )
+    record, position = codec.decode(JobRecord, entry.value), codec.decode(JobCursor, cursor.value) if cursor else None
+    now = await store.now()
+
+    def find() -> list[RunRecord]:
+        return missing_runs(record, position, first, last, kept((*living, *strange), over), now, is_forced=is_forced)
+
+    runs = await in_thread(find)  # thousands of due times, and others are served meanwhile
     return _Missing(At(entry.key, entry.modified), runs, records)
 
 

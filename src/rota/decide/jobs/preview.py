@@ -17,6 +17,9 @@ from rota.model.job import WantedJob
 MOST = 10_000
 """Due times that one look ahead shows at most."""
 
+HORIZON = timedelta(days=36_525)
+"""How far one look ahead goes: a schedule that is rarely due takes long to walk, and nobody plans for later."""
+
 
 @dataclass(frozen=True)
 class Coming:
@@ -33,13 +36,22 @@ class Coming:
 
 
 def preview(spec: WantedJob, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[Coming]:
-    """The due times that come after a moment: so many, or those until another."""
-    return list(islice(_coming(spec, after, until), min(count, MOST)))
+    """The due times after a moment: at most `count`, not later than `until`, and within `HORIZON`."""
+    end = _later(after, HORIZON)
+    return list(islice(_coming(spec, after, end if until is None else min(end, until)), min(count, MOST)))
 
 
-def _coming(spec: WantedJob, after: datetime, until: datetime | None) -> Iterator[Coming]:
+def _later(moment: datetime, span: timedelta) -> datetime:
+    """A moment, or the last one that there is."""
+    try:
+        return moment.astimezone(UTC) + span
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _coming(spec: WantedJob, after: datetime, until: datetime) -> Iterator[Coming]:
     zone = ZoneInfo(spec.tz)
-    for due in takewhile(lambda due: until is None or due <= until, times(spec, after)):
+    for due in takewhile(lambda due: due <= until, times(spec, after)):
         local = due.astimezone(zone)
         yield Coming(due, local, _odd(spec, local) if spec.cron is not None else "")
 

@@ -125,6 +125,13 @@ class LogStore:
             asyncio.create_task(self._feed(), name="store tail"),
         ]
 
+    async def stop_chores(self) -> None:
+        """Only answer from now on: another store of this process listens, polls and sweeps."""
+        chores, self._chores = self._chores, []
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
     async def get(self, key: Key) -> Entry | None:
         rules.check_key(key)
         return await self._read(partial(transactions.get, key), alone=True)
@@ -251,9 +258,7 @@ class LogStore:
 
     async def close(self) -> None:
         await self._committer.close()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await self.stop_chores()
         await self._driver.close()
 
     async def _commit(self, requests: Sequence[transactions.Request]) -> list[transactions.Outcome]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.decide.jobs.preview import preview
+from rota.decide.jobs.preview import HORIZON, preview
 from rota.model.job import WantedJob
 
 
@@ -52,3 +52,15 @@ def test_a_gap_says_from_when_to_when():
     (coming,) = preview(WantedJob(name="a", cron="30 2 * * *", tz="Europe/Berlin"), at("2026-03-28T12:00"), count=1)
     assert coming.odd == "clocks jump from 02:00 to 03:00, and its time lies between"
     assert f"{coming.local:%H:%M}" == "03:00"
+
+
+@pytest.mark.parametrize("expression", ["0 0 29 2 *", "*/59 * 29 2 *"])
+def test_a_look_ahead_at_a_rare_schedule_ends_at_the_horizon(expression):
+    begin = at("2026-01-01T00:00")
+    coming = preview(WantedJob(name="a", cron=expression, tz="Europe/Berlin"), begin, count=1000)
+    assert coming
+    assert coming[-1].due <= begin + HORIZON
+
+
+def test_a_look_ahead_from_the_last_year_ends_with_the_calendar():
+    assert preview(WantedJob(name="a", cron="0 0 29 2 *"), at("9999-12-31T23:00"), count=1000) == []
