@@ -161,6 +161,9 @@ async def test_headers_without_end_are_refused() -> None:
             talker.sendall(b"GET /livez HTTP/1.1\r\nx: " + b"y" * 2 * HEADERS)
             answer = await asyncio.to_thread(talker.makefile("rb").read)
         assert answer.startswith(b"HTTP/1.1 400 ")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"content-type: application/problem+json" in head
+        assert json.loads(body)["code"] == "bad_request"
         assert (await it.ask("/livez"))[0] == 200
 
 
@@ -171,6 +174,8 @@ async def test_too_many_visitors_are_told_to_come_later() -> None:
         ]
         try:
             assert await eventually(lambda: _is_refused(it))
+            _, body = await it.ask("/livez")
+            assert json.loads(body)["code"] == "too_busy"
         finally:
             for visitor in visitors:
                 visitor.close()

@@ -120,7 +120,7 @@ def _stream_handler(described: MethodDescriptor, stream: Stream, behind: Behind)
             async for batch in batches:
                 for message in batch:
                     await _send(context, message)
-        raise Unavailable("this node is stopping; ask another, or again later")
+        raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
 
     async def handle(content: bytes, context: Context) -> None:
         await guarded(context, answer(content, context))

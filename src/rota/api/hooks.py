@@ -90,7 +90,9 @@ async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) 
     try:
         await store.commit(Put(key, codec.encode(hook)), expect=[Absent(key)])
     except Conflict:
-        raise Conflict(f"hook {hook.name} exists already; remove it first, or choose another name", [key]) from None
+        raise Conflict(
+            f"hook {hook.name} exists already; remove it first, or choose another name", [key], code="already_exists"
+        ) from None
     return _view(hook, 0, None)
 
 
@@ -136,7 +138,8 @@ async def try_hook(store: Store, clock: Clock, name: str) -> HookTrial:
     except TimeoutError:
         await store.commit(Delete(put.key))
         raise Unavailable(
-            f"no node took the event for hook {name} within {durations.render(patience)}; is any node up?"
+            f"no node took the event for hook {name} within {durations.render(patience)}; is any node up?",
+            code="no_node",
         ) from None
     given_up = (await events.read(store, since=happened.at - PATIENCE, kinds=["hook.failed"])).events
     error = next((str(each.fields.get("why")) for each in given_up if each.fields.get("event") == happened.id), "")
@@ -159,7 +162,8 @@ def read_hook(fields: Mapping[str, object], created: datetime) -> Hook:
     for field in given:
         if field not in FIELDS:
             check.fail(
-                f'there is no field "{field}"{did_you_mean(field, FIELDS) or "; there are " + ", ".join(FIELDS)}'
+                f'there is no field "{field}"{did_you_mean(field, FIELDS) or "; there are " + ", ".join(FIELDS)}',
+                code="unknown_field",
             )
     if bool(given.get("url")) == bool(given.get("command")):
         check.fail("give a URL to call or a command to run, and not both")
@@ -214,7 +218,7 @@ def _command(check: Check, value: object) -> list[str]:
 async def _hook(store: Store, name: str) -> tuple[Entry, Hook]:
     entry = await store.get(keys.hook(name)) if name else None
     if entry is None:
-        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls')
+        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls', code="hook_not_found")
     return entry, codec.decode(Hook, entry.value)
 
 

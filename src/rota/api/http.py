@@ -4,7 +4,8 @@
 and keeps. Cancelling `serve` stops it: nobody new is let in, answers under way are finished within a few seconds, and
 then connections are cut. It touches no signal, writes no access log and costs nothing while nobody calls.
 
-Whatever goes wrong is answered in JSON with a sentence that says what to do: `{"error": "…"}`.
+Whatever goes wrong is answered with a code for programs and a sentence that says what to do (`api.problems`), also what
+uvicorn refuses before any route is asked.
 """
 
 import asyncio
@@ -15,7 +16,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import format_datetime
 from http import HTTPStatus
+from typing import Any
 
+import h11
 import msgspec
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -29,12 +32,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rota.api import session
+from rota.api import problems, session
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import Entry
 from rota.api.health import Health, Verdict
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
+from rota.model.errors import RotaError
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +57,10 @@ HEADERS = 16 * 1024
 """Bytes of headers whose end has not come yet."""
 
 CONNECTIONS = 200
-"""Connections at a time; the next ones are told to come later (503)."""
+"""Connections at a time; requests on further ones are refused (503)."""
 
-STATUS: dict[type[RotaError], HTTPStatus] = {
-    Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
-    NotFound: HTTPStatus.NOT_FOUND,
-    Denied: HTTPStatus.FORBIDDEN,
-    Conflict: HTTPStatus.CONFLICT,
-    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    Unknown: HTTPStatus.GATEWAY_TIMEOUT,
-}
-"""What each family of errors is in HTTP; any other is 500."""
+_INTERNAL = RotaError.code
+_FULL = f"more than {CONNECTIONS} connections are open at this node; close some, or ask another node"
 
 
 def door(
@@ -135,7 +131,6 @@ async def serve(sock: socket.socket, app: ASGIApp, tls: ssl.SSLContext | None = 
         access_log=False,
         server_header=False,
         date_header=False,
-        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=STOP,
         h11_max_incomplete_event_size=HEADERS,
@@ -160,6 +155,24 @@ class _Connection(H11Protocol):
 
     _cut: asyncio.TimerHandle | None = None
     _asked: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._inner, self.app = self.app, self._answer
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application's answer, or a refusal while too many are connected: uvicorn's own has no code."""
+        is_full = len(self.connections) > CONNECTIONS or len(self.tasks) > CONNECTIONS
+        refused = problems.answer("too_busy", _FULL, {"connection": "close"}) if is_full else None
+        await (refused or self._inner)(scope, receive, send)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, and close the connection."""
+        told = problems.answer("bad_request", f"{msg.rstrip('.')}; send an HTTP/1.1 request", {"connection": "close"})
+        event = h11.Response(status_code=told.status_code, headers=told.raw_headers, reason=b"Bad Request")
+        for part in (event, h11.Data(data=bytes(told.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody is there, who should ask something."""
@@ -277,13 +290,11 @@ class _Manners:
 
 def _failed(error: Exception, scope: Scope) -> Response:
     """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
-    if isinstance(error, RotaError):
-        status = next((code for family, code in STATUS.items() if isinstance(error, family)), None)
-        if status is not None:
-            return _json({"error": str(error)}, status)
+    if isinstance(error, RotaError) and error.code != _INTERNAL:
+        return problems.answer(error.code, str(error))
     log.error("request failed", extra={"method": scope["method"], "path": scope["path"]}, exc_info=error)
     sentence = "something went wrong in this node, not in your request; its log has the traceback"
-    return _json({"error": sentence}, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return problems.answer(_INTERNAL, sentence)
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Response]:
@@ -294,13 +305,14 @@ def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Resp
         path, method = request.url.path, request.method
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.NOT_FOUND:
-            known = ", ".join(route.path for route in routes if isinstance(route, Route))
-            sentence = f"there is nothing at {path}; known are {known}"
+            near = problems.nearest(path, (route.path for route in routes if isinstance(route, Route)))
+            guess = f"did you mean {near}?" if near else "/openapi.json lists every path"
+            code, sentence = "path_not_found", f"there is nothing at {path[:200]}; {guess}"
         elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            sentence = f"{path} does not take {method}; use {headers.get('Allow') or 'GET'}"
+            code, sentence = "method_not_allowed", f"{path} does not take {method}; use {headers.get('Allow') or 'GET'}"
         else:
-            sentence = error.detail
-        return _json({"error": sentence}, error.status_code, headers)
+            code, sentence = "bad_request", error.detail
+        return problems.answer(code, sentence, headers)
 
     return refuse
 
@@ -312,5 +324,5 @@ def _verdict(verdict: Verdict) -> Response:
     return _json({"ok": False, "reasons": dict(verdict.reasons)}, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def _json(content: object, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
+def _json(content: object, status: int = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type="application/json")

@@ -153,7 +153,7 @@ def read_job(fields: Mapping[str, object]) -> WantedJob:
     for option in given:
         if option not in OPTIONS:
             guess = did_you_mean(option, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
-            check.fail(f'there is no field "{option}"{guess}')
+            check.fail(f'there is no field "{option}"{guess}', code="unknown_field")
     if "argv" not in given:
         if extra := next((option for option in ("env", "cwd") if option in given), None):
             check.fail(f"{extra} is for a command; give argv too")

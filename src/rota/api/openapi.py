@@ -17,6 +17,7 @@ from rota.api import (
     operations,
     overview,
     planning,
+    problems,
     pulse,
     relays,
     steering,
@@ -221,17 +222,14 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 _ERROR = {
     "description": "What is wrong, in a sentence.",
-    "content": {
-        "application/json": {
-            "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-        }
-    },
+    "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description of these endpoints."""
     _, schemas = msgspec.json.schema_components(_RECORDS, ref_template="#/components/schemas/{name}")
+    schemas["Problem"] = {"type": "object"}
     schemas["Changes"] = _changes(schemas["WantedResource"])
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:

@@ -251,7 +251,7 @@ def _only(check: Check, given: Mapping[str, object], known: tuple[str, ...]) -> 
     for name in given:
         if name not in known:
             guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-            check.fail(f'there is no field "{name}"{guess}')
+            check.fail(f'there is no field "{name}"{guess}', code="unknown_field")
 
 
 def _bounded(check: Check, name: str, value: T) -> T:

@@ -76,7 +76,11 @@ async def create_token(
     before = await store.get(keys.token(name))
     record = understood(TokenRecord, before)
     if before and (record is None or _is_good(record, now)):
-        raise Conflict(f"token {name} exists; rotate it, revoke it first, or choose another name", [before.key])
+        raise Conflict(
+            f"token {name} exists; rotate it, revoke it first, or choose another name",
+            [before.key],
+            code="already_exists",
+        )
     secret = _secret()
     expires = now + expires_in if expires_in else None
     made = TokenRecord(name=name, access=held, digest=digest(secret).hex(), made=now, by=by, expires=expires)
@@ -134,7 +138,9 @@ async def _token(store: Store, name: str) -> tuple[Entry, TokenRecord]:
     entry = await store.get(keys.token(name)) if _NAME.fullmatch(name) else None
     if entry is None:
         names = [each.key.removeprefix(keys.TOKENS) for each in (await store.scan(keys.TOKENS)).entries]
-        raise NotFound(f'there is no token "{name[:100]}"{did_you_mean(name, names) or "; list them"}')
+        raise NotFound(
+            f'there is no token "{name[:100]}"{did_you_mean(name, names) or "; list them"}', code="token_not_found"
+        )
     return entry, codec.decode(TokenRecord, entry.value)
 
 

@@ -117,7 +117,9 @@ def _suppose(view: FleetView, without: Collection[str], add: int, like: str) -> 
     """Change the view as somebody wants to know it."""
     for name in without:
         if name not in view.nodes:
-            raise NotFound(f'there is no node "{name}"; there are {", ".join(sorted(view.nodes)) or "none"}')
+            raise NotFound(
+                f'there is no node "{name}"; there are {", ".join(sorted(view.nodes)) or "none"}', code="node_not_found"
+            )
     gone: list[Write] = [Delete(keys.node(NodeId(name))) for name in without]
     if gone:
         _fold(view, gone)
@@ -130,7 +132,7 @@ def _suppose(view: FleetView, without: Collection[str], add: int, like: str) -> 
 def _model(view: FleetView, like: str) -> NodeId:
     working = sorted(node for node in view.nodes if _works(view, node))
     if like and like not in view.nodes:
-        raise NotFound(f'there is no node "{like}"; there are {", ".join(working) or "none"}')
+        raise NotFound(f'there is no node "{like}"; there are {", ".join(working) or "none"}', code="node_not_found")
     if not working:
         raise Invalid("there is no node that works, so none can be added like it; start one first")
     return NodeId(like) if like else working[0]

@@ -73,8 +73,11 @@ class Caller:
         """The sentence of a refusal."""
         answer = await self(method, path, content, **more)
         assert answer.status == status, answer.body
-        (sentence,) = answer.json.values()
+        said = answer.json
+        assert (said["status"], said["type"]) == (status, f"urn:rota:error:{said['code']}")
+        sentence = said["error"]
         assert isinstance(sentence, str)
+        assert said["detail"] == sentence
         return sentence
 
 
@@ -240,7 +243,8 @@ async def test_only_what_says_that_it_is_json_changes_anything(
 ) -> None:
     await join(store, "a")
     before = await store.revision()
-    for content in (b'{"kind":"room","id":"1","name":"1"}', b""):
+    contents = [b'{"kind":"room","id":"1","name":"1"}', *([b""] if told else [])]
+    for content in contents:
         sentence = await ask.refused(415, "POST", path, content, headers=told)
         assert sentence.endswith("send the header content-type: application/json")
     assert await store.revision() == before
@@ -345,6 +349,14 @@ async def test_the_description_names_only_records_that_it_has(ask: Caller) -> No
     named = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert named <= schemas.keys()
     assert named
+
+
+async def test_a_verb_without_a_body_needs_no_content_type(ask: Caller, store: Store) -> None:
+    await join(store, "a")
+    answer = await ask("POST", "/v1/nodes/a/cordon", headers={})
+    assert (answer.status, answer.json["node"]) == (200, "a")
+    assert (await ask("POST", "/v1/nodes/a/uncordon", headers={})).json == {"node": "a", "was_cordoned": True}
+    assert "content-type" in await ask.refused(415, "POST", "/v1/resources", headers={})
 
 
 async def test_slots_of_a_node_are_changed(store: Store) -> None:
