@@ -22,8 +22,13 @@ class AuditLine:
     """An entry of the trail, and its place in the chain; 0 while it has none."""
 
     number: int
+    """Its place in the chain, from 1; 0 while it is not sealed."""
+
     hash: str
+    """The hash of its link; empty while it is not sealed."""
+
     entry: AuditEntry
+    """What was done or refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,8 @@ class Verdict:
     """Whether the trail is whole."""
 
     is_whole: bool
+    """Is nothing changed or missing?"""
+
     links: int
     """How many links were looked at."""
 

@@ -40,7 +40,10 @@ class NodeSpec:
     """The node that got a resource; its fields are named as the seed named them."""
 
     id: str
+    """The id of the node."""
+
     Address: str
+    """Where the node is reached."""
 
 
 @needs(Access.OPERATE)

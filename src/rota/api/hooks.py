@@ -52,7 +52,10 @@ class HookView:
     enabled: bool
     created: datetime
     waiting: int
+    """Events that wait to be delivered."""
+
     status: HookStatus
+    """What became of its deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class HookTrial:
     """What came of trying a hook."""
 
     hook: str
+    """The name of the hook."""
+
     event: str
     """The id of the event that was made up."""
 

@@ -4,11 +4,13 @@
 a sentence.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -48,13 +50,21 @@ def routes(behind: Behind) -> list[Route]:
     for endpoint in table():
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
+    made: list[bytes] = []
+
     async def description(request: Request) -> Response:
-        return calls.json(openapi.describe(table()))
+        if not made:
+            made.append(await asyncio.to_thread(_described))
+        return Response(made[0], media_type="application/json")
 
     return [
         *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
         Route("/openapi.json", description),
     ]
+
+
+def _described() -> bytes:
+    return msgspec.json.encode(openapi.describe(table()))
 
 
 def table() -> tuple[Endpoint, ...]:

@@ -78,6 +78,8 @@ class ResourcePage:
     """Some resources in the order of kind and id."""
 
     resources: tuple[ResourceView, ...]
+    """The resources of this page."""
+
     revision: Revision
     """What they were read at."""
 
@@ -97,12 +99,18 @@ class NodeView:
     """Is it in the fleet? One that is not may still have a cordon, or tasks that nobody has moved yet."""
 
     leads: bool = False
+    """Is it the leader?"""
+
     role: Role | None = None
+    """Which work it takes; null while it is not in the fleet."""
+
     host: str = ""
     http: str = ""
     grpc: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     app: str | None = None
+    """The app it runs; null if none."""
+
     kinds: tuple[str, ...] = ()
     """The kinds of resources its app declares."""
 
@@ -153,6 +161,8 @@ class NodeList:
     """Every node, in the order of the id."""
 
     nodes: tuple[NodeView, ...]
+    """The nodes of this page."""
+
     as_of: datetime
     """The store's clock."""
 
@@ -162,12 +172,20 @@ class IdlestNode:
     """The node that has least to do."""
 
     node: NodeId
+    """The id of the node."""
+
     score: float
     """0 idle … 100 busy."""
 
     executors_free: int
+    """Attempts of jobs that it could run now."""
+
     http: str
+    """Where it answers HTTP; empty if nowhere."""
+
     grpc: str
+    """Where it answers gRPC; empty if nowhere."""
+
     as_of: datetime
     """The store's clock."""
 
@@ -177,6 +195,8 @@ class Why:
     """Why a resource is where it is, or why a node has what it has."""
 
     thing: str
+    """The resource, node or source that was asked about."""
+
     says: str
     """The answer in a sentence."""
 

@@ -38,12 +38,20 @@ class StreamView:
     """A stream, what people want of it, and how it is."""
 
     name: str
+    """The name of the stream."""
+
     version: Revision
     """The revision its declaration was last written at."""
 
     app: str
+    """The app that declares it."""
+
     source: str
+    """The URL it reads from, without passwords."""
+
     sink: str
+    """The URL it writes to, without passwords."""
+
     spec: dict[str, Any]
     """The declaration."""
 
@@ -51,10 +59,18 @@ class StreamView:
     """Task groups that it should have: as somebody wants it, as its lag asks for, or as declared."""
 
     replicas: int
+    """Tasks that read each group at the same time."""
+
     state: StreamState = StreamState.PENDING
+    """How it is."""
+
     healthy: bool = True
+    """Is nothing wrong with it?"""
+
     detail: str = ""
     since: datetime | None = None
+    """Since when it is in this state."""
+
     phases: dict[str, int] = field(default_factory=dict)
     """Phase → how many groups are in it."""
 
@@ -70,7 +86,11 @@ class StreamView:
 
     errors: tuple[StreamError, ...] = ()
     suspended: bool = False
+    """Has somebody suspended it?"""
+
     terminated: bool = False
+    """Has somebody terminated it?"""
+
     hand_off: tuple[int, ...] = ()
     """Groups that are still to end because somebody wants it."""
 
@@ -78,6 +98,8 @@ class StreamView:
     """Offsets that are still to be set because somebody wants it."""
 
     by: str = ""
+    """Who last asked for a change."""
+
     at: datetime | None = None
     """Who wished for something last, and when."""
 
@@ -102,11 +124,16 @@ class StreamPage:
     """Some streams, in the order of the name."""
 
     streams: tuple[StreamView, ...]
+    """The streams of this page."""
+
     next: str | None = None
+    """The token of the next page; null: there are no more."""
+
     left_out: int = 0
     """Backfills on this page that are completed, and not told."""
 
     not_understood: dict[str, str] = field(default_factory=dict)
+    """Records that a newer Rota wrote, by name, with what is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +172,7 @@ class GroupView:
     """Where it ends as far as is agreed."""
 
     tasks: tuple[StreamTaskView, ...] = ()
+    """Its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +180,11 @@ class StreamDetail:
     """A stream, with its groups and what was left out of it or read again."""
 
     stream: StreamView
+    """The stream."""
+
     groups: tuple[GroupView, ...]
+    """Its task groups."""
+
     skips: tuple[SkipRecord, ...]
     """Records that its source had no more; the newest last."""
 
@@ -165,12 +197,19 @@ class PartitionLag:
     """How far the output of one partition is behind its source."""
 
     stream: str
+    """The name of the stream."""
+
     partition: int
+    """The partition."""
+
     committed: int
+    """Up to which offset it is in the output."""
+
     latest: int | None
     """None: the source has no such partition any more, or was not reached yet."""
 
     lag: int
+    """Records that are in the source and not in the output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +217,17 @@ class StreamVersion:
     """A stream as it was declared from some time on."""
 
     at: datetime
+    """When it was declared so."""
+
     node: NodeId
     """Whose app said so first."""
 
     app: str
+    """The app that declared it."""
+
     spec: dict[str, Any]
+    """The declaration."""
+
     changed: dict[str, tuple[Any, Any]]
     """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
 
@@ -192,7 +237,10 @@ class PublishedPage:
     """Some publishes, the oldest first."""
 
     published: tuple[Manifest, ...]
+    """The publishes of this page."""
+
     next: str | None = None
+    """The token of the next page; null: there are no more."""
 
 
 def stream_view(

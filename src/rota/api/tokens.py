@@ -48,6 +48,7 @@ class NewToken:
     access: Access
     expires: datetime | None
     token: str
+    """The secret. It is answered this once, and kept nowhere."""
 
 
 @needs(Access.ADMIN)

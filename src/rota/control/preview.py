@@ -29,9 +29,16 @@ class PlannedMove:
     """A task that would come to a node, go to another, or end."""
 
     task: str
+    """The id of the task."""
+
     source: NodeId | None
+    """The node that has it now; null if none."""
+
     target: NodeId | None
+    """The node that would get it; null if it ends."""
+
     why: str
+    """Why it would move."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,16 @@ class PlannedNode:
     """How much a node would have."""
 
     id: NodeId
+    """The id of the node."""
+
     slots: int
+    """Its slots."""
+
     before: int
+    """Slots in use now."""
+
     after: int
+    """Slots in use afterwards."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +63,13 @@ class Preview:
     """What would change."""
 
     moves: tuple[PlannedMove, ...]
+    """Tasks that would start, move or end."""
+
     pending: dict[str, str]
     """Resources that would have too few tasks, and why."""
 
     nodes: tuple[PlannedNode, ...]
+    """How much each node would have."""
 
 
 def preview(
