@@ -13,12 +13,12 @@ import msgspec
 from rota.api.audit import AuditLine
 from rota.api.hooks import HookView
 from rota.api.job_schema import DueTime
+from rota.api.schema import KindView
 from rota.api.stream_schema import PartitionLag, StreamVersion
 from rota.api.tokens import TokenView
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
 from rota.model.job import OnLost
-from rota.model.resource import KindRecord
 from rota.model.token import Access
 
 
@@ -249,7 +249,7 @@ class NameBody(msgspec.Struct, frozen=True, kw_only=True):
 class KindPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some kinds of resources, in the order of the name."""
 
-    kinds: tuple[KindRecord, ...]
+    kinds: tuple[KindView, ...]
     """The kinds of this page."""
 
     next: str | None = None

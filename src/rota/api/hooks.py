@@ -46,7 +46,9 @@ class HookView:
     """Without what stands behind the host: that is often the secret by which the other end knows us."""
 
     command: list[str]
-    timeout: timedelta
+    timeout: str
+    """How long one try may take, as a duration such as `10s`."""
+
     retries: int
     per_minute: int
     enabled: bool
@@ -239,7 +241,7 @@ def _view(hook: Hook, waiting: int, status: HookStatus | None) -> HookView:
         events=hook.events,
         url=_shown(hook.url),
         command=hook.command,
-        timeout=hook.timeout,
+        timeout=durations.render(hook.timeout),
         retries=hook.retries,
         per_minute=hook.per_minute,
         enabled=hook.enabled,

@@ -55,6 +55,7 @@ _MODULES = (
 _SAME: Mapping[type, tuple[type, ...]] = {
     schema.ResourceView: (resource.ResourceRecord,),
     resource.WantedResource: (resource.ResourceRecord,),
+    schema.KindView: (resource.KindRecord,),
     schema.NodeView: (node.Node,),
     job_schema.RunView: (job.RunRecord, job.Outcome),
     job_schema.JobView: (job.JobRecord, job.WantedJob),

@@ -35,7 +35,7 @@ from rota.api import (
 from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import address_of, caller_of, require
-from rota.api.schema import ResourceView
+from rota.api.schema import ResourceView, kind_view
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
 from rota.model.errors import Invalid
@@ -152,7 +152,7 @@ async def _messages(call: Call) -> Response:
 
 
 async def _kinds(call: Call) -> Response:
-    return calls.json({"kinds": await operations.list_kinds(call.store)})
+    return calls.json({"kinds": [kind_view(each) for each in await operations.list_kinds(call.store)]})
 
 
 # Nodes, why, events

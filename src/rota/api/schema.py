@@ -12,11 +12,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import Standing
-from rota.model.resource import Affinity, Cordon, Drain, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
+from rota.model.resource import (
+    Affinity,
+    Cordon,
+    Drain,
+    KindRecord,
+    ResourceRecord,
+    ResourceStatus,
+    SlotsSet,
+    WantedResource,
+)
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
@@ -88,6 +98,44 @@ class ResourcePage:
 
     not_understood: dict[str, str] = field(default_factory=dict)
     """Records that a newer Rota wrote, by kind and id, with what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindView:
+    """A kind of resource, as an app declares it. Durations are written as people write them."""
+
+    name: str
+    app: str
+    replicas: int
+    exclusive: bool
+    runs_alone: bool
+    silent_after: str
+    start_within: str
+    labels: dict[str, str]
+    source_every: str | None
+    source_timeout: str | None
+    schema: dict[str, Any] | None
+    no_schema: str
+    affinity: Affinity
+
+
+def kind_view(record: KindRecord) -> KindView:
+    """A kind as it is shown."""
+    return KindView(
+        name=record.name,
+        app=record.app,
+        replicas=record.replicas,
+        exclusive=record.exclusive,
+        runs_alone=record.runs_alone,
+        silent_after=durations.render(record.silent_after),
+        start_within=durations.render(record.start_within),
+        labels=record.labels,
+        source_every=durations.render(record.source_every) if record.source_every else None,
+        source_timeout=durations.render(record.source_timeout) if record.source_timeout else None,
+        schema=record.schema,
+        no_schema=record.no_schema,
+        affinity=record.affinity,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

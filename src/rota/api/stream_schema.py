@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, get_args, get_type_hints
 
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
@@ -25,10 +26,13 @@ from rota.model.stream import (
     origin,
 )
 from rota.model.url import without_passwords
-from rota.workloads.streams.spec import spec_of
+from rota.workloads.streams.spec import StreamSpec, spec_of
 from rota.workloads.streams.where import where
 
 UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
+_SPANS = frozenset(name for name, hint in get_type_hints(StreamSpec).items() if timedelta in (hint, *get_args(hint)))
+"""Options of a stream that are durations."""
+
 MOST_TASKS = 10_000
 """Task groups that one stream may be asked to have."""
 
@@ -284,7 +288,15 @@ def stream_view(
 
 def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A declaration for the eyes of anybody: its URLs may have passwords in them."""
-    return {name: without_passwords(told) if isinstance(told, str) else told for name, told in spec.items()}
+    return {name: _shown_option(name, told) if isinstance(told, str) else told for name, told in spec.items()}
+
+
+def _shown_option(name: str, told: str) -> str:
+    """Durations as people write them; the store keeps them as ISO 8601."""
+    try:
+        return durations.render(durations.parse(told)) if name in _SPANS else without_passwords(told)
+    except ValueError:  # of a newer Rota
+        return told
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:

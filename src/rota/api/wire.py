@@ -19,6 +19,7 @@ from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.control.preview import Preview
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
@@ -218,7 +219,7 @@ def to_hook(view: HookView) -> pb.Hook:
         events=view.events,
         url=view.url,
         command=view.command,
-        timeout=_span(view.timeout),
+        timeout=_span(durations.parse(view.timeout)),
         retries=view.retries,
         per_minute=view.per_minute,
         enabled=view.enabled,

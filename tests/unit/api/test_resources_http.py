@@ -346,6 +346,17 @@ async def test_a_verb_without_a_body_needs_no_content_type(ask: Caller, store: S
     assert "content-type" in await ask.refused(415, "POST", "/v1/resources", headers={})
 
 
+async def test_durations_of_a_kind_are_written_as_people_write_them(ask: Caller) -> None:
+    (kind,) = (await ask("GET", "/v1/kinds")).json["kinds"]
+    assert (kind["silent_after"], kind["source_every"]) == ("30s", None)
+
+
+@pytest.mark.parametrize("wait", ["0s", "PT0S"])
+async def test_a_wait_is_given_in_both_shapes(ask: Caller, wait: str) -> None:
+    answer = await ask("POST", f"/v1/resources?wait={wait}", {"kind": "room", "id": "1"})
+    assert answer.status == 201
+
+
 async def test_slots_of_a_node_are_changed(store: Store) -> None:
     await join(store, "n1")
     ask = opened(store)
