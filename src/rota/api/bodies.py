@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from rota.api.audit import AuditLine
 from rota.api.hooks import HookView
 from rota.api.job_schema import DueTime
 from rota.api.schema import KindView
@@ -287,16 +286,6 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 
     next: str | None = None
     """The token of the page with older events; null: there are none."""
-
-
-class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some entries of the audit trail, the oldest first."""
-
-    entries: tuple[AuditLine, ...]
-    """The entries of this page."""
-
-    next: str | None = None
-    """The token of the page with older entries; null: there are none."""
 
 
 class Uncordoned(msgspec.Struct, frozen=True, kw_only=True):

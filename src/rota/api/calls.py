@@ -7,16 +7,17 @@ also keeps such pages out.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rota.api import paging
 from rota.api.behind import Behind
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
@@ -26,6 +27,8 @@ from rota.kit.clock import Clock
 from rota.model.errors import Invalid, RotaError
 from rota.store.port import Store
 from rota.workloads.checks import did_you_mean
+
+T = TypeVar("T")
 
 LARGEST = 1024 * 1024
 """Bytes of a body."""
@@ -173,6 +176,13 @@ def count(request: Request, name: str, default: int) -> int:
     if not (told.isascii() and told.isdigit() and len(told) < 10):
         raise Invalid(f'{name} is "{told}"; it must be a whole number')
     return int(told)
+
+
+def page(call: Call, items: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
+    """The page of a list that the parameters `limit` and `token` ask for, and the token of the next."""
+    told = call.request.query_params
+    limit = count(call.request, "limit", paging.LONGEST)
+    return paging.paged(items, name, limit=limit, token=told.get("token"))
 
 
 def flag(request: Request, name: str) -> bool:

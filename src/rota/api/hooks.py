@@ -89,6 +89,16 @@ async def list_hooks(store: Store) -> tuple[HookView, ...]:
     return tuple(_view(hook, waiting.get(hook.name, 0), statuses.get(hook.name)) for hook in hooks if hook)
 
 
+@needs(Access.VIEW)
+async def get_hook(store: Store, name: str) -> HookView:
+    """One hook, with what became of its deliveries; NotFound if there is none."""
+    await _hook(store, name)
+    found = next((view for view in await list_hooks(store) if view.name == name), None)
+    if found is None:  # deleted meanwhile, or not understood
+        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls', code="hook_not_found")
+    return found
+
+
 @needs(Access.ADMIN)
 async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) -> HookView:
     """Make a hook; Conflict if there is one of that name."""

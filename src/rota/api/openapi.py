@@ -137,7 +137,7 @@ _ANSWERS: Mapping[str, type] = {
     "create_token": tokens.NewToken,
     "rotate_token": tokens.NewToken,
     "revoke_token": tokens.TokenView,
-    "read_audit": bodies.AuditPage,
+    "read_audit": audit.AuditPage,
     "verify_audit": audit.Verdict,
 }
 """The record each operation answers with, but for those that delete, stream or send bytes."""

@@ -219,6 +219,15 @@ async def list_nodes(store: Store) -> NodeList:
 
 
 @needs(Access.VIEW)
+async def get_node(store: Store, node: str) -> NodeView:
+    """One node: what it offers, what of that is taken, and whether it gets more; NotFound if there is none."""
+    seen = await _seen_nodes(store)
+    if node not in seen.ids:
+        raise await _no_node(store, node)
+    return _node_view(NodeId(node), seen, await store.now())
+
+
+@needs(Access.VIEW)
 async def idlest_node(store: Store) -> IdlestNode:
     """The node that has least to do, of those that are reached and may have work; Unavailable says why not."""
     listed = await list_nodes(store)
@@ -415,11 +424,12 @@ async def read_events(
     kinds: Collection[str] = (),
     node: str | None = None,
     limit: int = 50,
+    token: str | None = None,
 ) -> events.Reading:
-    """What happened, the newest last."""
+    """What happened, the newest last; `token` is the `next` of the page before, and leads further back."""
     if not 0 <= limit <= MAX_EVENTS:
         raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")
-    return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit)
+    return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit, before=token or None)
 
 
 def _check_reason(why: str) -> None:

@@ -65,7 +65,13 @@ QUERY: Mapping[str, Parameter] = {
     "noted": Parameter("A hash of the chain that was noted earlier, and must still be in it.", "5f2c…"),
 }
 
+_WHOLE = page(1000, 1000)
+_BACK = Parameter("The `next` of the page before, which leads further back; left out for the newest.", "4711")
+
 SPECIAL: Mapping[tuple[str, str], Parameter] = {
+    **{(name, "limit"): _WHOLE for name in ("list_nodes", "list_kinds", "list_hooks", "list_tokens")},
+    ("read_events", "token"): _BACK,
+    ("read_audit", "token"): _BACK,
     ("read_events", "kind"): Parameter(
         "Only events of this kind; `node.*` and several are possible.", ["node.*"], TEXTS
     ),

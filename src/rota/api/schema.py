@@ -211,6 +211,9 @@ class NodeList:
     nodes: tuple[NodeView, ...]
     """The nodes of this page."""
 
+    next: str | None = None
+    """The token of the next page; None: there are no more."""
+
     as_of: datetime
     """The store's clock."""
 

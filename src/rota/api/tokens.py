@@ -59,6 +59,13 @@ async def list_tokens(store: Store, clock: Clock) -> tuple[TokenView, ...]:
 
 
 @needs(Access.ADMIN)
+async def get_token(store: Store, clock: Clock, name: str) -> TokenView:
+    """One token, without anything by which it could be known again; NotFound if there is none."""
+    _, record = await _token(store, name)
+    return _view(record, clock.wall())
+
+
+@needs(Access.ADMIN)
 async def create_token(
     store: Store,
     clock: Clock,
