@@ -9,8 +9,10 @@ description cannot say anything else than the code. `_SAME` names the records wh
 
 import enum
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -262,6 +264,7 @@ _OWN_CODES: Mapping[str, tuple[str, ...]] = {
 }
 _CODES_OF_HEADERS: Mapping[str, str] = {"Idempotency-Key": "key_reused", "If-Match": "stale_version"}
 
+_NONE = re.compile(r"\bNone\b")
 _DURATION = "A duration, such as `10s`, `1h30m` or `250ms`; `PT10S` is accepted too."
 
 
@@ -370,23 +373,45 @@ def _schemas() -> dict[str, Any]:
         if found is None:
             continue
         found["description"] = _kind_text(kind)
-        texts = texts_of(kind)
+        texts, hints = texts_of(kind), get_type_hints(kind)
         for name, each in found.get("properties", {}).items():
+            if datetime in (hint := hints.get(name), *get_args(hint)):
+                _mark_time(each)
             if name in texts:
                 each["description"] = texts[name]
             if _is_duration(each):
                 each["description"] = f"{each.get('description', '')} {_DURATION}".strip()
+    _with_items(schemas)
     schemas["Changes"] = _changes(schemas["WantedResource"])
-    schemas["Problem"]["properties"]["code"]["enum"] = list(PROBLEMS)
+    schemas["Problem"]["properties"]["code"]["examples"] = list(PROBLEMS)  # no enum: a newer node may have others
     return schemas
 
 
 def texts_of(kind: type) -> dict[str, str]:
-    """Field → its text, or that of the record it is shown from."""
+    """Field → its text, or that of the record it is shown from; in the words of JSON."""
     found: dict[str, str] = {}
     for each in (*reversed(_SAME.get(kind, ())), kind):
         found |= field_docs(each)
-    return found
+    return {name: _NONE.sub("null", text) for name, text in found.items()}
+
+
+def _with_items(part: Any) -> None:
+    """Lists without a type, or with one for each place, are lists of anything: generators of clients know no others."""
+    if isinstance(part, dict):
+        if part.get("type") == "array" and ("prefixItems" in part or "items" not in part):
+            part.pop("prefixItems", None)
+            part["items"] = {}
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            _with_items(each)
+
+
+def _mark_time(schema: dict[str, Any]) -> None:
+    """Times have their zone, whatever their type would allow."""
+    for each in (schema, *schema.get("anyOf", ())):
+        if each.get("type") == "string":
+            each["format"] = "date-time"
 
 
 def _reached(kinds: Sequence[type] | dict[type, None]) -> Iterator[type]:
@@ -607,7 +632,7 @@ def _refusal(status: int) -> dict[str, Any]:
 def _problem(statuses: Sequence[int]) -> dict[str, Any]:
     own = [problem for problem in PROBLEMS.values() if problem.status in statuses]
     shown = {
-        each.code: {"summary": each.title, "value": problems.content(each.code, f"{each.title}; {each.doc}")}
+        each.code: {"summary": each.title, "value": problems.content(each.code, f"{each.title}. {each.doc}")}
         for each in own
     }
     return {problems.MEDIA_TYPE: {"schema": _ref("Problem"), "examples": shown}}

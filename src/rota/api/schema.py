@@ -62,8 +62,6 @@ class ResourceView:
     spec: dict[str, Any]
     priority: int
     replicas: int | None
-    """None: as its kind says."""
-
     cost: int
     labels: dict[str, str]
     pin: NodeId | None
