@@ -85,6 +85,5 @@ def _object(schema: Schema, schemas: Mapping[str, Schema], depth: int) -> dict[s
 
 
 def _array(schema: Schema, schemas: Mapping[str, Schema], name: str, depth: int) -> list[Any]:
-    if "prefixItems" in schema:
-        return [example(each, schemas, name, depth + 1) for each in schema["prefixItems"]]
-    return [example(schema["items"], schemas, name, depth + 1)] if schema.get("items") else []
+    items = schema.get("items")
+    return [example(items, schemas, name, depth + 1)] if items else [None] * int(schema.get("minItems", 0))

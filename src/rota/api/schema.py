@@ -204,7 +204,7 @@ class NodeView:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeList:
-    """Every node, in the order of the id."""
+    """Some nodes, in the order of the id."""
 
     nodes: tuple[NodeView, ...]
     """The nodes of this page."""
