@@ -1,4 +1,4 @@
-"""Write the tables of the reference that follow from the code: settings, events, metrics. `make docs` runs it.
+"""Write the tables of the reference that follow from the code: settings, events, metrics, errors. `make docs` runs it.
 
 Only rows are written. What stands between the tables belongs to people, and so does docs/reference/cli.md, whose
 options the tests compare with the program's.
@@ -12,6 +12,7 @@ from rota.api.metrics import METRICS
 from rota.cli.settings import Option, declared
 from rota.model.config import SECTIONS
 from rota.model.event import KINDS
+from rota.model.problems import PROBLEMS
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 ROWS = re.compile(r"(?:^\| `.*\n)+", re.MULTILINE)
@@ -40,7 +41,11 @@ def tables() -> dict[str, list[str]]:
         for name, kind in KINDS.items()
     ]
     metrics = [row(f"`{each.name}`", each.type, listed(each.labels), each.doc) for each in METRICS]
+    errors = [
+        row(f"`{each.code}`", str(each.status), f"`{each.grpc}`", each.title, each.doc) for each in PROBLEMS.values()
+    ]
     return {
+        "errors.md": ["".join(errors)],
         "config.md": ["".join(map(setting, declared(section))) for section in SECTIONS],
         "events.md": ["".join(events)],
         "metrics.md": ["".join(metrics)],

@@ -33,7 +33,7 @@ def fuzz_described(address: str, token: str, described: dict[str, Any], seconds:
     """Ask every operation of a description in turn, each time differently, until the time is over."""
     tally, end = Tally(), time.monotonic() + seconds
     operations = [each.ok() for each in schemathesis.openapi.from_dict(described).get_all_operations()]
-    asked = [(each, mode) for each in operations if not _goes_on(each) for mode in MODES]
+    asked = [(each, mode) for each in operations if not _goes_on(each) for mode in MODES if _can_be(each, mode)]
     random.Random(number).shuffle(asked)  # a short run has no time for all of them
     with requests.Session() as session:
         session.auth = _Showing(token)
@@ -59,6 +59,12 @@ class _Showing(requests.auth.AuthBase):
 def _goes_on(operation: APIOperation) -> bool:
     """Is it a stream, which would not end?"""
     return "text/event-stream" in json.dumps(operation.definition.raw["responses"])
+
+
+def _can_be(operation: APIOperation, mode: GenerationMode) -> bool:
+    """Can it be asked so? What takes nothing cannot be asked wrongly."""
+    raw = operation.definition.raw
+    return mode is GenerationMode.POSITIVE or bool(raw["parameters"] or raw.get("requestBody"))
 
 
 def _ask(

@@ -87,7 +87,7 @@ async def fuzz_http(address: str, token: str, described: dict[str, Any], seconds
             method, path, operation = chance.choice(routes)
             if "text/event-stream" in json.dumps(operation["responses"]):
                 continue
-            content = _body(chance, operation)
+            content = _body(chance, operation, described)
             request = client.build_request(
                 method.upper(),
                 _path(chance, path),
@@ -117,8 +117,10 @@ def _names(operation: dict[str, Any]) -> list[str]:
     return [each["name"] for each in operation["parameters"] if each["in"] == "query"][:4]
 
 
-def _body(chance: random.Random, operation: dict[str, Any]) -> bytes:
+def _body(chance: random.Random, operation: dict[str, Any], described: dict[str, Any]) -> bytes:
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if "$ref" in schema:
+        schema = described["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     fields = {name: value(chance) for name in schema.get("properties", {}) if chance.random() < 0.7}
     content = json.dumps(fields if chance.random() < 0.7 else value(chance)).encode(errors="replace")
     match chance.randrange(10):

@@ -168,6 +168,9 @@ async def test_headers_without_end_are_refused() -> None:
             talker.sendall(b"GET /livez HTTP/1.1\r\nx: " + b"y" * 2 * HEADERS)
             answer = await asyncio.to_thread(talker.makefile("rb").read)
         assert answer.startswith(b"HTTP/1.1 400 ")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"content-type: application/problem+json" in head
+        assert json.loads(body)["code"] == "bad_request"
         assert (await it.ask("/livez"))[0] == 200
 
 

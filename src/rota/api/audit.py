@@ -22,8 +22,13 @@ class AuditLine:
     """An entry of the trail, and its place in the chain; 0 while it has none."""
 
     number: int
+    """Its place in the chain, from 1; 0 while it is not sealed."""
+
     hash: str
+    """The hash of its link; empty while it is not sealed."""
+
     entry: AuditEntry
+    """What was done or refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,8 @@ class Verdict:
     """Whether the trail is whole."""
 
     is_whole: bool
+    """Is nothing changed or missing?"""
+
     links: int
     """How many links were looked at."""
 
@@ -44,11 +51,31 @@ class Verdict:
     """What is wrong; empty if nothing is."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuditPage:
+    """Some entries of the audit trail, the oldest first."""
+
+    entries: tuple[AuditLine, ...]
+    """The entries of this page."""
+
+    next: str | None = None
+    """The token of the page with older entries; None: there are none."""
+
+
 @needs(Access.ADMIN, heavy=True)
 async def read_audit(
-    store: Store, *, limit: int = PAGE, by: str = "", refused: bool = False, since: datetime | None = None
-) -> tuple[AuditLine, ...]:
-    """The last entries of the trail, the oldest first: of one caller, only refusals, not older than a time."""
+    store: Store,
+    *,
+    limit: int = PAGE,
+    by: str = "",
+    refused: bool = False,
+    since: datetime | None = None,
+    token: str | None = None,
+) -> AuditPage:
+    """The last entries of the trail, the oldest first: of one caller, only refusals, not older than a time.
+
+    `token` is the `next` of the page before, and leads further back.
+    """
     if not 1 <= limit <= MAX_PAGE:
         raise Invalid(f"limit is {limit}; it must be from 1 to {MAX_PAGE}")
 
@@ -56,16 +83,50 @@ async def read_audit(
         is_recent = since is None or entry.at >= since
         return is_recent and by in ("", entry.by) and (not refused or bool(entry.refused))
 
-    found: deque[AuditLine] = deque(maxlen=limit)
     head, _ = await audit.head(store)
+    open_ones = await audit.unsealed(store)
+    before, open_ones = await _place(store, token, head.number, open_ones)
+    found: deque[AuditLine] = deque(maxlen=limit)
     takes_all = not by and not refused and since is None
-    async with aclosing(audit.links(store, max(0, head.number - limit) if takes_all else 0)) as links:
+    count, last = 0, min(before - 1, head.number)
+    async with aclosing(audit.links(store, max(0, last - limit) if takes_all else 0)) as links:
         async for link in links:
+            if link.number >= before:
+                break
             if is_wanted(link.entry):
+                count += 1
                 found.append(AuditLine(number=link.number, hash=link.hash, entry=link.entry))
-    waiting = [entry for entry in await audit.unsealed(store) if is_wanted(entry)]
-    found.extend(AuditLine(number=0, hash="", entry=entry) for entry in waiting)
-    return tuple(found)
+    has_older = count > 0 and found[0].number > head.first if takes_all else count > limit
+    waiting = [AuditLine(number=0, hash="", entry=entry) for entry in open_ones if is_wanted(entry)]
+    lines = deque([*found, *waiting], maxlen=limit)
+    has_older |= len(found) + len(waiting) > limit
+    return AuditPage(entries=tuple(lines), next=_token(lines[0], head.number) if has_older else None)
+
+
+def _token(oldest: AuditLine, head: int) -> str:
+    """What leads to the entries before one; of one without a number, also from where on it will have got one."""
+    return str(oldest.number) if oldest.number else f"{head}:{oldest.entry.id}"
+
+
+async def _place(
+    store: Store, token: str | None, head: int, open_ones: list[AuditEntry]
+) -> tuple[int, list[AuditEntry]]:
+    """The number before which entries are wanted, and the entries without a number that are."""
+    if not token:
+        return head + len(open_ones) + MAX_PAGE, open_ones
+    number, colon, id = token.partition(":")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Invalid(f'token is "{token[:100]}"; it must be the next of a page')
+    if not colon:
+        return int(number), []
+    ids = [entry.id for entry in open_ones]
+    if id in ids:
+        return head + 1, open_ones[: ids.index(id)]
+    async with aclosing(audit.links(store, int(number))) as links:  # it was sealed since
+        async for link in links:
+            if link.entry.id == id:
+                return link.number, []
+    raise Invalid(f'token is "{token[:100]}", and its entry is not kept any more; begin again without a token')
 
 
 @needs(Access.ADMIN, heavy=True)

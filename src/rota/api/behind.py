@@ -72,4 +72,6 @@ class Behind:
 
 
 def _not_yet() -> Unavailable:
-    return Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+    return Unavailable(
+        "this node is not in the fleet yet; try again in a moment, or ask another node", code="not_joined"
+    )

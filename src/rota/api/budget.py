@@ -53,6 +53,7 @@ class Busy(RotaError):
     """The caller asks for more than its share; wait `after` seconds and ask again."""
 
     exit_code = 7
+    code = "too_many_requests"
 
     def __init__(self, sentence: str, after: float) -> None:
         super().__init__(sentence)

@@ -7,26 +7,28 @@ also keeps such pages out.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from rota.api import paging
 from rota.api.behind import Behind
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.decide.access import Admitted
 from rota.kit import durations
 from rota.kit.clock import Clock
-from rota.model.errors import Invalid
+from rota.model.errors import Invalid, RotaError
 from rota.store.port import Store
 from rota.workloads.checks import did_you_mean
+
+T = TypeVar("T")
 
 LARGEST = 1024 * 1024
 """Bytes of a body."""
@@ -90,23 +92,27 @@ class Endpoint:
 
 
 async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """The JSON object that was sent; if it may be empty, its type must be right all the same."""
+    """The JSON object that was sent. An empty body, where it may be empty, needs no content type, and no wrong one.
+
+    A page of another site can send a request without a body. It is refused all the same: such a page can show no token,
+    and a request with the cookie of a session must show its word (`api.session`).
+    """
     content = await _content(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not content and may_be_empty and kind in ("", "application/json"):
+        return {}
     if kind != "application/json":
         said = f"it says {kind}" if kind else "it says nothing"
-        raise HTTPException(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        raise RotaError(
             f"the body must be JSON and say so, and {said}; send the header content-type: application/json",
+            code="not_json",
         )
-    if not content and may_be_empty:
-        return {}
     try:
         fields = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}") from None
+        raise RotaError(f"the body is not JSON: {error}", code="bad_json") from None
     except RecursionError:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is nested too deeply; send a plainer one") from None
+        raise RotaError("the body is nested too deeply; send a plainer one", code="bad_json") from None
     if not isinstance(fields, dict):
         raise Invalid(f"the body is {_sort(fields)}; it must be an object: {{…}}")
     return fields
@@ -116,16 +122,16 @@ async def fields(call: Call, *known: str) -> dict[str, object]:
     """The fields of a body that may be empty."""
     given = await body(call.request, may_be_empty=True)
     if unknown := next((name for name in given if name not in known), None):
-        raise Invalid(f'there is no field "{unknown}"; there may be {" and ".join(known) or "none"}')
+        raise Invalid(
+            f'there is no field "{unknown}"; there may be {" and ".join(known) or "none"}', code="unknown_field"
+        )
     return given
 
 
 async def _content(request: Request) -> bytes:
     """The body, as long as it is not too large or too slow."""
     told = request.headers.get("content-length", "")
-    too_large = HTTPException(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {LARGEST} bytes; send less"
-    )
+    too_large = RotaError(f"the body is larger than {LARGEST} bytes; send less", code="too_large")
     if told.isdigit() and int(told) > LARGEST:
         raise too_large
     content = bytearray()
@@ -136,11 +142,9 @@ async def _content(request: Request) -> bytes:
                 if len(content) > LARGEST:
                     raise too_large
     except ClientDisconnect:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body ended before its end; send all of it") from None
+        raise RotaError("the body ended before its end; send all of it", code="body_incomplete") from None
     except TimeoutError:
-        raise HTTPException(
-            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {SLOWEST:.0f} s; send it again"
-        ) from None
+        raise RotaError(f"the body did not arrive within {SLOWEST:.0f} s; send it again", code="body_timeout") from None
     return bytes(content)
 
 
@@ -149,7 +153,9 @@ def check_parameters(request: Request, known: tuple[str, ...]) -> None:
     for name in request.query_params:
         if name not in known:
             there = f"; there are {', '.join(known)}" if known else f"; {request.url.path} has none"
-            raise Invalid(f'there is no parameter "{name}"{did_you_mean(name, known) or there}')
+            raise Invalid(
+                f'there is no parameter "{name}"{did_you_mean(name, known) or there}', code="unknown_parameter"
+            )
 
 
 def version(request: Request) -> int | None:
@@ -170,6 +176,13 @@ def count(request: Request, name: str, default: int) -> int:
     if not (told.isascii() and told.isdigit() and len(told) < 10):
         raise Invalid(f'{name} is "{told}"; it must be a whole number')
     return int(told)
+
+
+def page(call: Call, items: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
+    """The page of a list that the parameters `limit` and `token` ask for, and the token of the next."""
+    told = call.request.query_params
+    limit = count(call.request, "limit", paging.LONGEST)
+    return paging.paged(items, name, limit=limit, token=told.get("token"))
 
 
 def flag(request: Request, name: str) -> bool:

@@ -32,13 +32,18 @@ WAIT = timedelta(seconds=10)
 class NoWorkerNodes(Unavailable):
     """No node can take a resource now; what was added is kept, and asking again is harmless."""
 
+    code = "no_node"
+
 
 @dataclass(frozen=True)
 class NodeSpec:
     """The node that got a resource; its fields are named as the seed named them."""
 
     id: str
+    """The id of the node."""
+
     Address: str
+    """Where the node is reached."""
 
 
 @needs(Access.OPERATE)
@@ -60,7 +65,7 @@ async def remove_resource(store: Store, name: object) -> None:
     try:
         await operations.delete_resource(store, kind, id)
     except NotFound:
-        raise NotFound(f"no such task: there is no resource {kind}/{id}") from None
+        raise NotFound(f"no such task: there is no resource {kind}/{id}", code="resource_not_found") from None
 
 
 async def _kind(store: Store) -> str:

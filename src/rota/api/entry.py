@@ -10,15 +10,13 @@ A browser comes with the cookie of its session instead of the header; `api.sessi
 """
 
 from collections.abc import Callable, Collection
-from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rota.api import session
+from rota.api import problems, session
 from rota.api.budget import Budget
-from rota.api.calls import json
 from rota.api.doorkeeper import WAIT, Doorkeeper
 from rota.api.forwarded import address_of
 from rota.decide.access import Access, Admitted, TurnedAway, refusal
@@ -67,7 +65,7 @@ class Entry:
         sentence = (
             f'this node does not answer to "{asked[:200]}"; use its address, or start it with --advertise and that name'
         )
-        return json({"error": sentence}, HTTPStatus.MISDIRECTED_REQUEST)
+        return problems.answer("wrong_host", sentence)
 
     def _judged(self, request: Request) -> Response | None:
         """The answer to who may not even look; None if the caller may, and the request then says who that is."""
@@ -78,14 +76,14 @@ class Entry:
         cookie = session.shown(request) if shown is None else None
         judged = self._doorkeeper.judge(shown if cookie is None else f"Bearer {cookie}", Access.VIEW)
         if isinstance(judged, Admitted) and cookie is not None and (why := session.objection(request, cookie)):
-            return json({"error": _noted(request, TurnedAway(why, False, judged.name)).why}, HTTPStatus.FORBIDDEN)
+            return problems.answer("foreign_page", _noted(request, TurnedAway(why, False, judged.name)).why)
         if isinstance(judged, Admitted):
             request.state.caller = judged
             return None
         judged = _noted(request, judged)
         if judged.is_too_often:
-            return json({"error": judged.why}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(WAIT)})
-        return json({"error": judged.why}, HTTPStatus.UNAUTHORIZED, {"www-authenticate": "Bearer"})
+            return problems.answer("too_many_requests", judged.why, {"retry-after": str(WAIT)})
+        return problems.answer("unauthenticated", judged.why, {"www-authenticate": "Bearer"})
 
 
 def require(request: Request, needed: Access) -> None:

@@ -10,6 +10,7 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -130,7 +131,7 @@ def _stream_handler(
             async for batch in batches:
                 for message in batch:
                     await _send(context, message)
-        raise Unavailable("this node is stopping; ask another, or again later")
+        raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
 
     async def handle(content: bytes, context: Context) -> None:
         await guarded(context, _within_budget(behind, doorkeeper, context, answer(content, context)))
@@ -229,8 +230,9 @@ async def _delete(call: Call, request: pb.DeleteResourceRequest) -> pb.Resource:
     return wire.to_resource(await operations.delete_resource(call.store, request.kind, request.id, version=version))
 
 
-async def _kinds(call: Call, _: pb.ListKindsRequest) -> pb.KindList:
-    return wire.to_kinds(await operations.list_kinds(call.store))
+async def _kinds(call: Call, request: pb.ListKindsRequest) -> pb.KindList:
+    page, further = call.page(request, await operations.list_kinds(call.store), lambda kind: kind.name)
+    return wire.to_kinds(page, further)
 
 
 async def _messages(call: Call, request: pb.CountMessagesRequest) -> pb.ResourceTally:
@@ -252,8 +254,14 @@ async def _overview(call: Call, _: pb.OverviewRequest) -> pb.OverviewAnswer:
     return wire.to_overview(await overview.overview(call.store))
 
 
-async def _nodes(call: Call, _: pb.ListNodesRequest) -> pb.NodeList:
-    return wire.to_nodes(await operations.list_nodes(call.store))
+async def _nodes(call: Call, request: pb.ListNodesRequest) -> pb.NodeList:
+    listed = await operations.list_nodes(call.store)
+    page, further = call.page(request, listed.nodes, lambda node: node.id)
+    return wire.to_nodes(replace(listed, nodes=page, next=further))
+
+
+async def _get_node(call: Call, request: pb.GetNodeRequest) -> pb.Node:
+    return wire.to_node(await operations.get_node(call.store, request.node))
 
 
 async def _idlest(call: Call, _: pb.IdlestRequest) -> pb.IdlestAnswer:
@@ -312,6 +320,7 @@ async def _events(call: Call, request: pb.ListEventsRequest) -> pb.EventList:
         kinds=list(request.kinds),
         node=wire.given(request, "node"),
         limit=50 if limit is None else limit,
+        token=request.token,
     )
     return wire.to_events(reading)
 
@@ -335,8 +344,13 @@ async def _watch_events(
 # Hooks
 
 
-async def _hooks(call: Call, _: pb.ListHooksRequest) -> pb.HookList:
-    return pb.HookList(hooks=[wire.to_hook(view) for view in await hooks.list_hooks(call.store)])
+async def _hooks(call: Call, request: pb.ListHooksRequest) -> pb.HookList:
+    page, further = call.page(request, await hooks.list_hooks(call.store), lambda view: view.name)
+    return pb.HookList(hooks=map(wire.to_hook, page), next=further or "")
+
+
+async def _get_hook(call: Call, request: pb.GetHookRequest) -> pb.Hook:
+    return wire.to_hook(await hooks.get_hook(call.store, request.name))
 
 
 async def _create_hook(call: Call, request: pb.CreateHookRequest) -> pb.Hook:
@@ -391,6 +405,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Resources.WhySource": Method("why_source", _why_source),
     "rota.v1.Resources.CountMessages": Method("count_messages", _messages),
     "rota.v1.Nodes.List": Method("list_nodes", _nodes),
+    "rota.v1.Nodes.Get": Method("get_node", _get_node),
     "rota.v1.Nodes.Idlest": Method("idlest_node", _idlest),
     "rota.v1.Nodes.Cordon": Method("cordon_node", _cordon),
     "rota.v1.Nodes.Uncordon": Method("uncordon_node", _uncordon),
@@ -403,6 +418,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Events.List": Method("read_events", _events),
     "rota.v1.Events.Watch": Stream("watch_events", _watch_events),
     "rota.v1.Hooks.List": Method("list_hooks", _hooks),
+    "rota.v1.Hooks.Get": Method("get_hook", _get_hook),
     "rota.v1.Hooks.Create": Method("create_hook", _create_hook, conflict=grpc.StatusCode.ALREADY_EXISTS),
     "rota.v1.Hooks.Enable": Method("enable_hook", _enable_hook),
     "rota.v1.Hooks.Delete": Method("delete_hook", _delete_hook),

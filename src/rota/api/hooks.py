@@ -46,13 +46,18 @@ class HookView:
     """Without what stands behind the host: that is often the secret by which the other end knows us."""
 
     command: list[str]
-    timeout: timedelta
+    timeout: str
+    """How long one try may take, as a duration such as `10s`."""
+
     retries: int
     per_minute: int
     enabled: bool
     created: datetime
     waiting: int
+    """Events that wait to be delivered."""
+
     status: HookStatus
+    """What became of its deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,8 @@ class HookTrial:
     """What came of trying a hook."""
 
     hook: str
+    """The name of the hook."""
+
     event: str
     """The id of the event that was made up."""
 
@@ -82,6 +89,16 @@ async def list_hooks(store: Store) -> tuple[HookView, ...]:
     return tuple(_view(hook, waiting.get(hook.name, 0), statuses.get(hook.name)) for hook in hooks if hook)
 
 
+@needs(Access.VIEW)
+async def get_hook(store: Store, name: str) -> HookView:
+    """One hook, with what became of its deliveries; NotFound if there is none."""
+    await _hook(store, name)
+    found = next((view for view in await list_hooks(store) if view.name == name), None)
+    if found is None:  # deleted meanwhile, or not understood
+        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls', code="hook_not_found")
+    return found
+
+
 @needs(Access.ADMIN)
 async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) -> HookView:
     """Make a hook; Conflict if there is one of that name."""
@@ -90,7 +107,9 @@ async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) 
     try:
         await store.commit(Put(key, codec.encode(hook)), expect=[Absent(key)])
     except Conflict:
-        raise Conflict(f"hook {hook.name} exists already; remove it first, or choose another name", [key]) from None
+        raise Conflict(
+            f"hook {hook.name} exists already; remove it first, or choose another name", [key], code="already_exists"
+        ) from None
     return _view(hook, 0, None)
 
 
@@ -136,7 +155,8 @@ async def try_hook(store: Store, clock: Clock, name: str) -> HookTrial:
     except TimeoutError:
         await store.commit(Delete(put.key))
         raise Unavailable(
-            f"no node took the event for hook {name} within {durations.render(patience)}; is any node up?"
+            f"no node took the event for hook {name} within {durations.render(patience)}; is any node up?",
+            code="no_node",
         ) from None
     given_up = (await events.read(store, since=happened.at - PATIENCE, kinds=["hook.failed"])).events
     error = next((str(each.fields.get("why")) for each in given_up if each.fields.get("event") == happened.id), "")
@@ -159,7 +179,8 @@ def read_hook(fields: Mapping[str, object], created: datetime) -> Hook:
     for field in given:
         if field not in FIELDS:
             check.fail(
-                f'there is no field "{field}"{did_you_mean(field, FIELDS) or "; there are " + ", ".join(FIELDS)}'
+                f'there is no field "{field}"{did_you_mean(field, FIELDS) or "; there are " + ", ".join(FIELDS)}',
+                code="unknown_field",
             )
     if bool(given.get("url")) == bool(given.get("command")):
         check.fail("give a URL to call or a command to run, and not both")
@@ -214,7 +235,7 @@ def _command(check: Check, value: object) -> list[str]:
 async def _hook(store: Store, name: str) -> tuple[Entry, Hook]:
     entry = await store.get(keys.hook(name)) if name else None
     if entry is None:
-        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls')
+        raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls', code="hook_not_found")
     return entry, codec.decode(Hook, entry.value)
 
 
@@ -230,7 +251,7 @@ def _view(hook: Hook, waiting: int, status: HookStatus | None) -> HookView:
         events=hook.events,
         url=_shown(hook.url),
         command=hook.command,
-        timeout=hook.timeout,
+        timeout=durations.render(hook.timeout),
         retries=hook.retries,
         per_minute=hook.per_minute,
         enabled=hook.enabled,

@@ -4,7 +4,8 @@
 and keeps. Cancelling `serve` stops it: nobody new is let in, answers under way are finished within a few seconds, and
 then connections are cut. It touches no signal, writes no access log and costs nothing while nobody calls.
 
-Whatever goes wrong is answered in JSON with a sentence that says what to do: `{"error": "…"}`.
+Whatever goes wrong is answered with a code for programs and a sentence that says what to do (`api.problems`), also what
+uvicorn refuses before any route is asked.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rota.api import session
+from rota.api import problems, session
 from rota.api.budget import Budget, Busy
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import FREE, Entry
@@ -39,7 +40,7 @@ from rota.decide.attempts import source_of
 from rota.decide.places import Full, Seat, room_for
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.instant import Instant
-from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
+from rota.model.errors import RotaError
 
 log = logging.getLogger(__name__)
 
@@ -70,15 +71,7 @@ CONNECTIONS_FOR_PROBES = 20
 CONNECTIONS_OF_ONE = 100
 """Connections at a time from one address that is no trusted proxy."""
 
-STATUS: dict[type[RotaError], HTTPStatus] = {
-    Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
-    NotFound: HTTPStatus.NOT_FOUND,
-    Denied: HTTPStatus.FORBIDDEN,
-    Conflict: HTTPStatus.CONFLICT,
-    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
-    Unknown: HTTPStatus.GATEWAY_TIMEOUT,
-}
-"""What each family of errors is in HTTP; any other is 500."""
+_INTERNAL = RotaError.code
 
 
 def door(
@@ -207,7 +200,7 @@ class _Connection(H11Protocol):
             most = CONNECTIONS_FOR_PROBES
             found = room_for(self._source, self._seats(True), most=most, most_of_one=most)
         if isinstance(found, Full):
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, found.why)
+            self._refuse("too_busy", found.why)
             return
         if found.instead_of is not None:
             found.instead_of.transport.abort()
@@ -240,14 +233,15 @@ class _Connection(H11Protocol):
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, in JSON as everything else."""
-        self._refuse(HTTPStatus.BAD_REQUEST, f"this is no HTTP request that is understood here: {msg}")
+        """Refuse what is not HTTP, with a code as everything else."""
+        self._refuse("bad_request", f"{msg.rstrip('.')}; send an HTTP/1.1 request")
 
-    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        content = msgspec.json.encode({"error": sentence})
-        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
-        more = f"content-length: {len(content)}\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
-        self.transport.write((head + more).encode() + content)
+    def _refuse(self, code: str, sentence: str) -> None:
+        """Answer with an error and close the connection."""
+        told = problems.answer(code, sentence, {"connection": "close"})
+        head = f"HTTP/1.1 {told.status_code} {HTTPStatus(told.status_code).phrase}\r\n".encode()
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in told.raw_headers)
+        self.transport.write(head + lines + b"\r\n" + bytes(told.body))
         self.transport.close()
 
     def handle_events(self) -> None:
@@ -299,8 +293,7 @@ def _probes_only(app: ASGIApp, why: str) -> ASGIApp:
         if scope["path"] in FREE:
             await app(scope, receive, send)
             return
-        headers = {"retry-after": "1", "connection": "close"}
-        await _json({"error": why}, HTTPStatus.SERVICE_UNAVAILABLE, headers)(scope, receive, send)
+        await problems.answer("too_busy", why, {"connection": "close"})(scope, receive, send)
 
     return answer
 
@@ -377,14 +370,12 @@ class _Manners:
 def _failed(error: Exception, scope: Scope) -> Response:
     """The answer for an error that nobody caught. One of Rota's explains itself; a bug is logged, and not shown."""
     if isinstance(error, Busy):
-        return _json({"error": str(error)}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(error.after)})
-    if isinstance(error, RotaError):
-        status = next((code for family, code in STATUS.items() if isinstance(error, family)), None)
-        if status is not None:
-            return _json({"error": str(error)}, status)
+        return problems.answer(error.code, str(error), {"retry-after": str(error.after)})
+    if isinstance(error, RotaError) and error.code != _INTERNAL:
+        return problems.answer(error.code, str(error))
     log.error("request failed", extra={"method": scope["method"], "path": scope["path"]}, exc_info=error)
     sentence = "something went wrong in this node, not in your request; its log has the traceback"
-    return _json({"error": sentence}, HTTPStatus.INTERNAL_SERVER_ERROR)
+    return problems.answer(_INTERNAL, sentence)
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Response]:
@@ -395,13 +386,14 @@ def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Resp
         path, method = request.url.path, request.method
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.NOT_FOUND:
-            known = ", ".join(route.path for route in routes if isinstance(route, Route))
-            sentence = f"there is nothing at {path}; known are {known}"
+            near = problems.nearest(path, (route.path for route in routes if isinstance(route, Route)))
+            guess = f"did you mean {near}?" if near else "/openapi.json lists every path"
+            code, sentence = "path_not_found", f"there is nothing at {path[:200]}; {guess}"
         elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            sentence = f"{path} does not take {method}; use {headers.get('Allow') or 'GET'}"
+            code, sentence = "method_not_allowed", f"{path} does not take {method}; use {headers.get('Allow') or 'GET'}"
         else:
-            sentence = error.detail
-        return _json({"error": sentence}, error.status_code, headers)
+            code, sentence = "bad_request", error.detail
+        return problems.answer(code, sentence, headers)
 
     return refuse
 
@@ -413,5 +405,5 @@ def _verdict(verdict: Verdict) -> Response:
     return _json({"ok": False, "reasons": dict(verdict.reasons)}, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def _json(content: object, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
+def _json(content: object, status: int = HTTPStatus.OK) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type="application/json")

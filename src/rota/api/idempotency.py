@@ -63,7 +63,9 @@ async def find(store: Store, key: str, request: str) -> Note | None:
     except msgspec.DecodeError as error:
         raise Invalid(f"idempotency key {key}: its note is not understood ({error}); use another key") from None
     if note.request != request:
-        raise Conflict(f"idempotency key {key} was used for another request; use a new key for a new request")
+        raise Conflict(
+            f"idempotency key {key} was used for another request; use a new key for a new request", code="key_reused"
+        )
     return note
 
 

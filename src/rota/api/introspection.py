@@ -152,7 +152,7 @@ async def _unless(stopping: asyncio.Event, work: Awaitable[None]) -> None:
     try:
         await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise Unavailable("this node is stopping; ask another, or again later")
+            raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
         working.result()
     finally:
         working.cancel()

@@ -217,7 +217,8 @@ async def _started_before(store: Store, key: str, note: idempotency.Note) -> str
         return (await _run(store, note.id)).id
     except NotFound:
         raise Conflict(
-            f"idempotency key {key} started run {note.id}, which has been deleted since; use a new key to run it again"
+            f"idempotency key {key} started run {note.id}, which has been deleted since; use a new key to run it again",
+            code="key_reused",
         ) from None
 
 
@@ -366,7 +367,7 @@ async def _known_job(store: Store, name: str) -> None:
 async def _no_job(store: Store, name: str) -> NotFound:
     known = [entry.key.removeprefix(keys.JOBS) for entry in (await store.scan(keys.JOBS, limit=MAX_PAGE)).entries]
     guess = did_you_mean(name, known) or "; rota jobs ls shows those there are"
-    return NotFound(f'there is no job "{name}"{guess}')
+    return NotFound(f'there is no job "{name}"{guess}', code="job_not_found")
 
 
 def _refuse_declared(record: JobRecord | None, name: str) -> None:
@@ -395,7 +396,7 @@ async def _run(store: Store, run: str) -> RunRecord:
         entry = await store.get(key) if job_of(run) != run else None
         if entry is not None:
             return codec.decode(RunRecord, entry.value)
-    raise NotFound(f"there is no run {run}; rota runs ls shows those there are")
+    raise NotFound(f"there is no run {run}; rota runs ls shows those there are", code="run_not_found")
 
 
 async def _living(

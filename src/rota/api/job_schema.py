@@ -33,10 +33,14 @@ class JobView:
     """The revision its record was last written at; what a change may expect."""
 
     origin: Origin
+    """Who declares it: an app, a file, or a caller of the API."""
+
     app: str
     """Whose function it is, or who declares the command; empty for jobs that were added."""
 
     enabled: bool
+    """Is it due by its schedule?"""
+
     since: datetime
     at: datetime
     by: str
@@ -61,6 +65,8 @@ class JobPage:
     """Some jobs in the order of the name."""
 
     jobs: tuple[JobView, ...]
+    """The jobs of this page."""
+
     next: str | None = None
     """The token to go on with; None: there are no more."""
 
@@ -80,6 +86,8 @@ class RunView:
     created: datetime
     attempt: int
     node: NodeId | None
+    """The node that runs it, or ran it last; null if none has."""
+
     started: datetime | None
     ended: datetime | None
     seconds: float | None
@@ -115,7 +123,10 @@ class RunPage:
     """Some runs: those that live first, then the newest."""
 
     runs: tuple[RunView, ...]
+    """The runs of this page."""
+
     next: str | None = None
+    """The token of the next page; null: there are no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +134,11 @@ class DueTime:
     """A due time to come."""
 
     due: datetime
+    """The due time, in UTC."""
+
     local: datetime
+    """The same in the job's time zone."""
+
     odd: str = ""
     """What is odd about it, if anything: clocks change there."""
 
@@ -153,7 +168,7 @@ def read_job(fields: Mapping[str, object]) -> WantedJob:
     for option in given:
         if option not in OPTIONS:
             guess = did_you_mean(option, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
-            check.fail(f'there is no field "{option}"{guess}')
+            check.fail(f'there is no field "{option}"{guess}', code="unknown_field")
     if "argv" not in given:
         if extra := next((option for option in ("env", "cwd") if option in given), None):
             check.fail(f"{extra} is for a command; give argv too")

@@ -1,14 +1,14 @@
 """Methods of the gRPC contracts: which operation answers, and what it is given beside the request."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
-from rota.api import wire
+from rota.api import paging, wire
 from rota.api.behind import Behind
 from rota.api.operations import check_wait
 from rota.api.relays import Tallies
@@ -16,6 +16,8 @@ from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted
 from rota.kit.clock import Clock
 from rota.store.port import Store
+
+T = TypeVar("T")
 
 MARGIN = timedelta(milliseconds=200)
 """How long before the caller's deadline a wait ends, so that the answer arrives in time."""
@@ -62,6 +64,10 @@ class Call:
     def bounded(self, wait: timedelta) -> timedelta:
         """A wait that ends in time for the caller."""
         return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
+
+    def page(self, request: Message, items: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
+        """The page of a list that `limit` and `token` of a request ask for, and the token of the next."""
+        return paging.paged(items, name, limit=wire.given(request, "limit"), token=getattr(request, "token", None))
 
     def wait(self, request: Message) -> timedelta | None:
         """How long the caller wants to wait, in time for its deadline; None: not at all."""

@@ -1,46 +1,52 @@
-"""The OpenAPI description, made from the table of endpoints and from the records that operations answer with.
+"""The OpenAPI description, made from the table of endpoints and from the records that operations take and answer with.
 
-What an operation is for is the first line of its docstring, so the description cannot say anything else than the code.
+Nothing is described here a second time. What an operation is for is its docstring, what a field means is the text below
+it (`kit.docs`), what a parameter means is in `api.parameters`, and which errors there are in `model.problems`; so the
+description cannot say anything else than the code. `_SAME` names the records whose texts a view shares.
+
+`describe` takes a tenth of a second the first time, for it reads sources: the door makes it once, in a thread.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import enum
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from datetime import datetime
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
 from rota import __version__
 from rota.api import (
     audit,
+    bodies,
     crawler,
     hooks,
     job_operations,
+    job_schema,
     operations,
     overview,
+    parameters,
     planning,
+    problems,
     pulse,
     relays,
+    schema,
+    session,
     steering,
     stream_operations,
+    stream_schema,
     tokens,
     watching,
 )
 from rota.api.calls import Endpoint
-from rota.api.job_schema import JobPage, JobView, RunPage, RunView
-from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
-from rota.api.stream_schema import PublishedPage, StreamDetail, StreamPage, StreamView
+from rota.api.examples import example
 from rota.control.preview import Preview
-from rota.model.event import Event
-from rota.model.relay import ResourceTally
-from rota.model.resource import Cordon, Drain, KindRecord, WantedResource
-
-_RECORDS = (
-    ResourceView, ResourcePage, WantedResource, NodeList, IdlestNode, Why, Cordon, Drain, Preview, KindRecord,
-    Event,
-    hooks.HookView, hooks.HookTrial, crawler.NodeSpec, relays.RelayList, ResourceTally,
-    JobView, JobPage, RunView, RunPage,
-    StreamView, StreamPage, StreamDetail, PublishedPage,
-    tokens.TokenView, tokens.NewToken, audit.Verdict, overview.Overview, steering.ServiceList,
-)  # fmt: skip
+from rota.decide.access import Access
+from rota.kit.docs import class_doc, field_docs
+from rota.model import hook, job, node, relay, resource, stream, token
+from rota.model.problems import PROBLEMS
 
 _MODULES = (
     operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
@@ -48,150 +54,146 @@ _MODULES = (
 )  # fmt: skip
 """Where operations are."""
 
-_ANSWERS: dict[str, str] = {
-    "list_resources": "ResourcePage",
-    "create_resource": "ResourceView",
-    "get_resource": "ResourceView",
-    "update_resource": "ResourceView",
-    "list_nodes": "NodeList",
-    "idlest_node": "IdlestNode",
-    "create_hook": "HookView",
-    "try_hook": "HookTrial",
-    "cordon_node": "Cordon",
-    "drain_node": "Drain",
-    "plan": "Preview",
-    "why_resource": "Why",
-    "why_node": "Why",
-    "why_source": "Why",
-    "add_resource": "NodeSpec",
-    "list_jobs": "JobPage",
-    "get_job": "JobView",
-    "put_job": "JobView",
-    "enable_job": "JobView",
-    "disable_job": "JobView",
-    "run_job": "RunView",
-    "list_runs": "RunPage",
-    "get_run": "RunView",
-    "restart_run": "RunView",
-    "interrupt_run": "RunView",
-    "list_streams": "StreamPage",
-    "get_stream": "StreamView",
-    "stream_status": "StreamDetail",
-    "list_published": "PublishedPage",
-    "suspend_stream": "StreamView",
-    "resume_stream": "StreamView",
-    "terminate_stream": "StreamView",
-    "scale_stream": "StreamView",
-    "hand_off_groups": "StreamView",
-    "reset_stream": "StreamView",
-    "reset_offsets": "StreamView",
-    "list_relays": "RelayList",
-    "overview": "Overview",
-    "list_services": "ServiceList",
-    "count_messages": "ResourceTally",
-    "create_token": "NewToken",
-    "rotate_token": "NewToken",
-    "revoke_token": "TokenView",
-    "verify_audit": "Verdict",
+_SAME: Mapping[type, tuple[type, ...]] = {
+    schema.ResourceView: (resource.ResourceRecord,),
+    resource.WantedResource: (resource.ResourceRecord,),
+    schema.KindView: (resource.KindRecord,),
+    schema.NodeView: (node.Node,),
+    job_schema.RunView: (job.RunRecord, job.Outcome),
+    job_schema.JobView: (job.JobRecord, job.WantedJob),
+    bodies.JobBody: (job.WantedJob,),
+    hooks.HookView: (hook.Hook,),
+    bodies.HookBody: (hook.Hook,),
+    stream_schema.StreamView: (stream.StreamStatus, stream.StreamWishes),
+    stream_schema.StreamTaskView: (stream.StreamTaskStatus,),
+    stream_schema.GroupView: (stream.Group,),
+    tokens.TokenView: (token.TokenRecord,),
+    tokens.NewToken: (token.TokenRecord,),
+    bodies.TokenBody: (token.TokenRecord,),
 }
-"""The record each operation answers with; the others answer with an object of their own, or with nothing."""
+"""Record → those whose texts count for fields of the same name without a text; the first of them counts most."""
 
-_MAKING = ("create_resource", "create_hook", "create_token", "run_job", "restart_run", "backfill_job")
-_DELETING = ("delete_resource", "delete_hook", "delete_job", "delete_run")
-
-_STREAMS: dict[str, str] = {
-    "watch_resources": "Events put and delete, whose data is a ResourceView; synced; reset.",
-    "watch_events": "Events happened, whose data is an Event; synced.",
-    "watch_pulse": "Events beat, with parts and revision.",
-    "follow_log": "Events output, with attempt, offset, text and next.",
+_ANSWERS: Mapping[str, type] = {
+    "list_resources": schema.ResourcePage,
+    "create_resource": schema.ResourceView,
+    "get_resource": schema.ResourceView,
+    "update_resource": schema.ResourceView,
+    "count_messages": relay.ResourceTally,
+    "list_kinds": bodies.KindPage,
+    "list_nodes": schema.NodeList,
+    "get_node": schema.NodeView,
+    "idlest_node": schema.IdlestNode,
+    "set_slots": bodies.NodeSlots,
+    "cordon_node": resource.Cordon,
+    "uncordon_node": bodies.Uncordoned,
+    "drain_node": resource.Drain,
+    "undrain_node": bodies.Undrained,
+    "plan": Preview,
+    "list_relays": relays.RelayList,
+    "why_resource": schema.Why,
+    "why_node": schema.Why,
+    "why_source": schema.Why,
+    "read_events": bodies.EventPage,
+    "overview": overview.Overview,
+    "list_hooks": bodies.HookPage,
+    "get_hook": hooks.HookView,
+    "create_hook": hooks.HookView,
+    "enable_hook": bodies.HookSwitch,
+    "try_hook": hooks.HookTrial,
+    "list_services": steering.ServiceList,
+    "node_services": bodies.ServicesOfNode,
+    "reload_node": bodies.Reload,
+    "rollback_node": bodies.Reload,
+    "clear_service": bodies.Cleared,
+    "resize_service": bodies.Resized,
+    "add_resource": crawler.NodeSpec,
+    "remove_resource": bodies.Nothing,
+    "list_jobs": job_schema.JobPage,
+    "get_job": job_schema.JobView,
+    "put_job": job_schema.JobView,
+    "enable_job": job_schema.JobView,
+    "disable_job": job_schema.JobView,
+    "preview_job": bodies.DueTimes,
+    "preview_backfill": bodies.RunIds,
+    "backfill_job": bodies.RunIds,
+    "run_job": job_schema.RunView,
+    "list_runs": job_schema.RunPage,
+    "get_run": job_schema.RunView,
+    "restart_run": job_schema.RunView,
+    "interrupt_run": job_schema.RunView,
+    "list_streams": stream_schema.StreamPage,
+    "get_stream": stream_schema.StreamView,
+    "stream_status": stream_schema.StreamDetail,
+    "stream_lag": bodies.StreamLag,
+    "stream_history": bodies.StreamHistory,
+    "list_published": stream_schema.PublishedPage,
+    "suspend_stream": stream_schema.StreamView,
+    "resume_stream": stream_schema.StreamView,
+    "terminate_stream": stream_schema.StreamView,
+    "scale_stream": stream_schema.StreamView,
+    "hand_off_groups": stream_schema.StreamView,
+    "reset_stream": stream_schema.StreamView,
+    "reset_offsets": stream_schema.StreamView,
+    "list_tokens": bodies.TokenPage,
+    "get_token": tokens.TokenView,
+    "create_token": tokens.NewToken,
+    "rotate_token": tokens.NewToken,
+    "revoke_token": tokens.TokenView,
+    "read_audit": audit.AuditPage,
+    "verify_audit": audit.Verdict,
 }
-"""What is told by the operations that go on."""
+"""The record each operation answers with, but for those that delete, stream or send bytes."""
 
-_JOB: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        **{name: {"type": "string"} for name in ("cron", "every", "tz", "misfire", "jitter", "timeout", "cwd")},
-        **{name: {"type": "array", "items": {"type": "string"}} for name in ("argv", "after")},
-        **{name: {"type": "object", "additionalProperties": {"type": "string"}} for name in ("labels", "env")},
-        **{name: {"type": "integer"} for name in ("retries", "concurrency")},
-    },
-    "required": ["argv"],
+_BODIES: Mapping[str, type] = {
+    "create_resource": resource.WantedResource,
+    "cordon_node": bodies.ReasonBody,
+    "drain_node": bodies.DrainBody,
+    "set_slots": bodies.SlotsBody,
+    "clear_service": bodies.ClearBody,
+    "resize_service": bodies.ResizeBody,
+    "create_hook": bodies.HookBody,
+    "enable_hook": bodies.EnableHookBody,
+    "put_job": bodies.JobBody,
+    "run_job": bodies.RunBody,
+    "backfill_job": bodies.BackfillBody,
+    "interrupt_run": bodies.ReasonBody,
+    "scale_stream": bodies.ScaleBody,
+    "hand_off_groups": bodies.HandOffBody,
+    "reset_stream": bodies.ResetBody,
+    "reset_offsets": bodies.ResetOffsetsBody,
+    "create_token": bodies.TokenBody,
+    "rotate_token": bodies.RotateBody,
+    "add_resource": bodies.NameBody,
+    "remove_resource": bodies.NameBody,
 }
+"""The record of each body; `update_resource` takes `Changes`, which is made from what a new resource takes."""
 
-_BODIES: dict[str, dict[str, Any]] = {
-    "create_resource": {"$ref": "#/components/schemas/WantedResource"},
-    "cordon_node": {"type": "object", "properties": {"why": {"type": "string"}}},
-    "drain_node": {"type": "object", "properties": {"why": {"type": "string"}, "deadline": {"type": "string"}}},
-    "put_job": _JOB,
-    "run_job": {"type": "object", "properties": {"payload": {}}},
-    "backfill_job": {
-        "type": "object",
-        "properties": {
-            **{name: {"type": "string", "format": "date-time"} for name in ("first", "last")},
-            "force": {"type": "boolean"},
-        },
-        "required": ["first", "last"],
-    },
-    "interrupt_run": {"type": "object", "properties": {"why": {"type": "string"}}},
-    "scale_stream": {
-        "type": "object",
-        "properties": {"tasks": {"type": ["integer", "null"], "minimum": 1}},
-        "required": ["tasks"],
-    },
-    "hand_off_groups": {
-        "type": "object",
-        "properties": {"groups": {"type": "array", "items": {"type": "integer"}}},
-    },
-    "reset_stream": {
-        "type": "object",
-        "properties": {"to": {"type": "string"}, "backfill": {"type": "boolean"}},
-    },
-    "reset_offsets": {
-        "type": "object",
-        "properties": {"offsets": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}}},
-        "required": ["offsets"],
-    },
-    "set_slots": {"type": "object", "properties": {"slots": {"type": ["integer", "null"]}}, "required": ["slots"]},
-    "clear_service": {
-        "type": "object",
-        "properties": {"groups": {"type": ["array", "null"], "items": {"type": "integer"}}},
-    },
-    "resize_service": {
-        "type": "object",
-        "properties": {"group": {"type": "integer"}, "count": {"type": "integer", "minimum": 1}},
-        "required": ["group", "count"],
-    },
-    "create_hook": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "events": {"type": "array", "items": {"type": "string"}},
-            "url": {"type": "string"},
-            "command": {"type": "array", "items": {"type": "string"}},
-            "timeout": {"type": "string"},
-            "retries": {"type": "integer"},
-            "per_minute": {"type": "integer"},
-            "enabled": {"type": "boolean"},
-        },
-        "required": ["name", "events"],
-    },
-    "enable_hook": {"type": "object", "properties": {"enabled": {"type": "boolean"}}, "required": ["enabled"]},
-    "create_token": {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in ("name", "role", "expires_in")},
-        "required": ["name", "role"],
-    },
-    "rotate_token": {"type": "object", "properties": {name: {"type": "string"} for name in ("keep_old", "expires_in")}},
-    "add_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-    "remove_resource": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+_RESOURCE = {"kind": "room", "id": "1", "spec": {}, "priority": 5, "replicas": 2}
+_BODY_EXAMPLES: Mapping[str, dict[str, Any]] = {
+    "WantedResource": _RESOURCE,
+    "Changes": {"priority": 10, "replicas": 3},
 }
 
-_MAY_BE_EMPTY = (
-    "cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
+_MAKING = frozenset({"create_resource", "create_hook", "create_token", "run_job", "restart_run", "backfill_job"})
+_DELETING = frozenset({"delete_resource", "delete_hook", "delete_job", "delete_run"})
+_WITH_VERSION = frozenset({"create_resource", "get_resource", "update_resource", "get_job", "put_job"})
+"""Operations that answer with an ETag."""
+
+_STREAMS: Mapping[str, str] = {
+    "watch_resources": "Events `put` and `delete`, whose data is a ResourceView; `synced`; `reset`.",
+    "watch_events": "Events `happened`, whose data is an Event; `synced`.",
+    "watch_pulse": "Events `beat`, with `parts` and `revision`.",
+    "follow_log": "Events `output`, with `attempt`, `offset`, `text` and `next`.",
+}
+"""What the operations answer that go on."""
+
+_MAY_BE_EMPTY = frozenset(
+    {"cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
+     "clear_service"}
 )  # fmt: skip
 """Operations that do without a body."""
 
-_HEADERS: dict[str, tuple[str, ...]] = {
+_HEADERS: Mapping[str, tuple[str, ...]] = {
     "create_resource": ("Idempotency-Key",),
     "run_job": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
@@ -201,98 +203,462 @@ _HEADERS: dict[str, tuple[str, ...]] = {
     "watch_events": ("Last-Event-ID",),
 }
 
-_PARAMETERS: dict[str, dict[str, Any]] = {
-    "limit": {"type": "integer", "minimum": 0, "maximum": operations.MAX_PAGE},
-    "after": {"type": "integer"},
-    "all": {"type": "boolean"},
-    "pending": {"type": "boolean"},
-    "refused": {"type": "boolean"},
-    "rebalance": {"type": "boolean"},
-    "add": {"type": "integer", "minimum": 0, "maximum": planning.MOST_ADDED},
-    "count": {"type": "integer"},
-    "attempt": {"type": "integer"},
-    "offset": {"type": "integer"},
-    "first": {"type": "string", "format": "date-time"},
-    "last": {"type": "string", "format": "date-time"},
-    "since": {"type": "string", "format": "date-time"},
-    "until": {"type": "string", "format": "date-time"},
+_TAGS: Mapping[str, tuple[str, str]] = {
+    "resources": ("Resources", "What the fleet keeps covered, and the kinds that apps declare."),
+    "kinds": ("Resources", ""),
+    "sources": ("Resources", ""),
+    "nodes": ("Nodes", "The machines of the fleet, what they hold, and what would move."),
+    "node": ("Nodes", ""),
+    "plan": ("Nodes", ""),
+    "why": ("Nodes", ""),
+    "services": ("Services", "Services of the app, and its code."),
+    "relays": ("Messages", "Relays, sinks, and what was counted."),
+    "jobs": ("Jobs", "What is done by the clock or on demand."),
+    "runs": ("Runs", "What jobs did, and their output."),
+    "streams": ("Streams", "What is read from sources and published."),
+    "events": ("Events", "What happened, and the fleet at a glance."),
+    "overview": ("Events", ""),
+    "pulse": ("Events", ""),
+    "hooks": ("Hooks", "What is called or run when something happens."),
+    "tokens": ("Access", "Tokens, sessions and the audit trail."),
+    "session": ("Access", ""),
+    "audit": ("Access", ""),
+    "crawler": ("Resources by name", "The doors of seed 001, as it wrote them."),
+    "": ("Health", "Probes, metrics and this description."),
 }
-"""What parameters are that are no plain text."""
+"""The tag of each first part of a path, and what the tag is about where that is said first."""
 
-_ERROR = {
-    "description": "What is wrong, in a sentence.",
-    "content": {
-        "application/json": {
-            "schema": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-        }
-    },
+_NOT_FOUND: Mapping[str, str] = {
+    "resources": "resource_not_found",
+    "nodes": "node_not_found",
+    "jobs": "job_not_found",
+    "runs": "run_not_found",
+    "streams": "stream_not_found",
+    "hooks": "hook_not_found",
+    "tokens": "token_not_found",
 }
+
+_EVERYWHERE = (
+    "unauthenticated", "foreign_page", "wrong_host", "invalid", "unknown_parameter", "too_many_requests", "internal",
+    "unavailable", "not_joined", "stopping", "too_busy",
+)  # fmt: skip
+_WITH_BODY = ("bad_json", "body_incomplete", "body_timeout", "too_large", "not_json", "unknown_field")
+_CHANGING = ("conflict", "unknown_outcome")
+_OWN_CODES: Mapping[str, tuple[str, ...]] = {
+    "create_resource": ("already_exists", "unknown_kind"),
+    "create_hook": ("already_exists",),
+    "create_token": ("already_exists",),
+    "why_source": ("unknown_kind",),
+    "why_resource": ("resource_not_found",),
+    "why_node": ("node_not_found",),
+    "plan": ("node_not_found",),
+    "idlest_node": ("no_node",),
+    "try_hook": ("no_node",),
+    "add_resource": ("no_node",),
+    "remove_resource": ("resource_not_found",),
+    "count_messages": ("resource_not_found",),
+    "list_relays": ("not_found",),
+    "list_runs": ("job_not_found",),
+    "read_log": ("not_found",),
+    "follow_log": ("not_found",),
+}
+_CODES_OF_HEADERS: Mapping[str, str] = {"Idempotency-Key": "key_reused", "If-Match": "stale_version"}
+
+_NONE = re.compile(r"\bNone\b")
+_DURATION = "A duration, such as `10s`, `1h30m` or `250ms`; `PT10S` is accepted too."
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """A path that is no operation of the fleet: it is about the door itself."""
+
+    method: str
+    path: str
+    name: str
+    doc: str
+    access: Access | None = None
+    answer: type | None = None
+    media: str = "application/json"
+    body: type | None = None
+    codes: tuple[str, ...] = ()
+
+
+_PLAIN = (
+    _Plain("GET", "/healthz", "healthz", "Whether the node makes progress.", answer=bodies.Health),
+    _Plain(
+        "GET", "/readyz", "readyz", "Whether the node is in the fleet and its workers are ready.", answer=bodies.Health
+    ),
+    _Plain("GET", "/livez", "livez", "Whether the node answers at all.", answer=bodies.Health),
+    _Plain(
+        "GET",
+        "/metrics",
+        "metrics",
+        "The metrics of the node, as Prometheus text or OpenMetrics.",
+        Access.VIEW,
+        media="text/plain",
+    ),
+    _Plain("GET", "/v1/node", "this_node", "What the node that is asked knows of itself.", Access.VIEW),
+    _Plain(
+        "POST",
+        session.PATH,
+        "begin_session",
+        "Exchange a token for a session: a cookie, and a word that a page sends as `x-rota-csrf` with each change.",
+        answer=bodies.Session,
+        body=bodies.SessionBody,
+        codes=("unauthenticated", "foreign_page", "too_many_requests", "invalid", *_WITH_BODY),
+    ),
+    _Plain("GET", session.PATH, "show_session", "Whose session it is, and its word.", Access.VIEW, bodies.Session),
+    _Plain("DELETE", session.PATH, "end_session", "End the session: the cookie is removed.", Access.VIEW),
+    _Plain("GET", "/openapi.json", "describe", "This description.", Access.VIEW),
+)
+
+_TEXT = """The API of a Rota fleet. Every node answers it, whether it leads or not.
+
+Send `authorization: Bearer TOKEN` with every request but those of health. `x-role` says which role the token needs:
+`view`, `operate`, `admin` or `node`; each includes those before it. Times are ISO 8601 with their zone. Durations are
+written like `10s` or `1h30m`; `PT10S` is accepted too. Lists are read in pages: `next` of an answer is the `token`
+of the next request. A field or parameter that does not exist is refused.
+
+Errors are `application/problem+json` with a stable `code`; `x-error-codes` lists those of each operation."""
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The description of these endpoints."""
-    _, schemas = msgspec.json.schema_components(_RECORDS, ref_template="#/components/schemas/{name}")
-    schemas["Changes"] = _changes(schemas["WantedResource"])
+    """The description of these endpoints, and of what every door has."""
+    schemas = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    for plain in _PLAIN:
+        paths.setdefault(plain.path, {})[plain.method.lower()] = _plain(plain, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Rota", "version": __version__, "description": "Keeps work running on a fleet of machines."},
+        "info": {
+            "title": "Rota",
+            "version": __version__,
+            "summary": "Keeps work running on a fleet of machines.",
+            "description": _TEXT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The node that is asked."}],
+        "tags": [{"name": name, "description": doc} for name, doc in _TAGS.values() if doc],
         "paths": paths,
         "security": [{"token": []}],
-        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": schemas,
+            "responses": {
+                _named(status): _refusal(status) for status in sorted({each.status for each in PROBLEMS.values()})
+            },
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of the fleet. The scopes of an operation name the role that it needs.",
+                }
+            },
+        },
     }
+
+
+# Schemas
+
+
+def _schemas() -> dict[str, Any]:
+    """Every record, with a text at each property."""
+    kinds = dict.fromkeys(
+        (*_ANSWERS.values(), *_BODIES.values(), bodies.Session, bodies.SessionBody, bodies.Health, bodies.Problem)
+    )
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    for kind in _reached(kinds):
+        found = schemas.get(kind.__name__)
+        if found is None:
+            continue
+        found["description"] = _kind_text(kind)
+        texts, hints = texts_of(kind), get_type_hints(kind)
+        for name, each in found.get("properties", {}).items():
+            if datetime in (hint := hints.get(name), *get_args(hint)):
+                _mark_time(each)
+            if name in texts:
+                each["description"] = texts[name]
+            if _is_duration(each):
+                each["description"] = f"{each.get('description', '')} {_DURATION}".strip()
+    _with_items(schemas)
+    schemas["Changes"] = _changes(schemas["WantedResource"])
+    schemas["Problem"]["properties"]["code"]["examples"] = list(PROBLEMS)  # no enum: a newer node may have others
+    return schemas
+
+
+def texts_of(kind: type) -> dict[str, str]:
+    """Field → its text, or that of the record it is shown from; in the words of JSON."""
+    found: dict[str, str] = {}
+    for each in (*reversed(_SAME.get(kind, ())), kind):
+        found |= field_docs(each)
+    return {name: _NONE.sub("null", text) for name, text in found.items()}
+
+
+def _with_items(part: Any) -> None:
+    """Lists without a type, or with one for each place, are lists of anything: generators of clients know no others."""
+    if isinstance(part, dict):
+        if part.get("type") == "array" and ("prefixItems" in part or "items" not in part):
+            part.pop("prefixItems", None)
+            part["items"] = {}
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            _with_items(each)
+
+
+def _mark_time(schema: dict[str, Any]) -> None:
+    """Times have their zone, whatever their type would allow."""
+    for each in (schema, *schema.get("anyOf", ())):
+        if each.get("type") == "string":
+            each["format"] = "date-time"
+
+
+def _reached(kinds: Sequence[type] | dict[type, None]) -> Iterator[type]:
+    """Every record and every set of words that these kinds hold."""
+    seen: set[type] = set()
+    waiting: list[Any] = list(kinds)
+    while waiting:
+        each = waiting.pop()
+        waiting += get_args(each)
+        if not isinstance(each, type) or each in seen:
+            continue
+        seen.add(each)
+        if is_dataclass(each) or issubclass(each, msgspec.Struct):
+            waiting += get_type_hints(each).values()
+            yield each
+        elif issubclass(each, enum.Enum):
+            yield each
+
+
+def _kind_text(kind: type) -> str:
+    said = class_doc(kind)
+    if not issubclass(kind, enum.Enum):
+        return said
+    words = field_docs(kind)
+    told = [f"`{each.value}`: {words[each.name]}" for each in kind if each.name in words]
+    return " ".join([said, *told])
+
+
+def _is_duration(schema: dict[str, Any]) -> bool:
+    return any(each.get("format") == "duration" for each in (schema, *schema.get("anyOf", ())))
 
 
 def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
     """What an update takes: what can be asked of a new resource, but for its name."""
     fields = {name: field for name, field in wanted["properties"].items() if name not in ("kind", "id")}
-    return {"title": "Changes", "type": "object", "properties": fields, "additionalProperties": False}
-
-
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    name = endpoint.operation
-    function = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
-    described: dict[str, Any] = {
-        "operationId": name,
-        "summary": (function.__doc__ or "").partition("\n")[0],
-        "x-rota-access": operations.OPERATIONS[name],
-        "parameters": [*_in_path(endpoint.path), *_in_query(endpoint), *_in_headers(name)],
-        "responses": {**_success(name), "4XX": _ERROR, "5XX": _ERROR},
+    return {
+        "title": "Changes",
+        "description": "The fields of a resource that are to change; null puts one back to its default.",
+        "type": "object",
+        "properties": fields,
+        "additionalProperties": False,
     }
-    body = {"$ref": "#/components/schemas/Changes"} if name == "update_resource" else _BODIES.get(name)
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+# Operations
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    name, access = endpoint.operation, operations.OPERATIONS[endpoint.operation]
+    body = "Changes" if name == "update_resource" else _BODIES[name].__name__ if name in _BODIES else ""
+    described: dict[str, Any] = {
+        **_said(_function(name), name, endpoint.path, access),
+        "parameters": [*_in_path(endpoint.path), *_in_query(endpoint), *_in_headers(name)],
+    }
     if body:
-        described["requestBody"] = {
-            "required": name not in _MAY_BE_EMPTY,
-            "content": {"application/json": {"schema": body}},
-        }
+        described["requestBody"] = _body(body, schemas, is_required=name not in _MAY_BE_EMPTY)
+    described["responses"] = {**_success(name, schemas), **_errors(codes := _codes(endpoint, has_body=bool(body)))}
+    described["x-error-codes"] = codes
     return described
 
 
-def _success(name: str) -> dict[str, Any]:
+def _plain(plain: _Plain, schemas: dict[str, Any]) -> dict[str, Any]:
+    codes = [*plain.codes, "wrong_host", "internal", "too_busy"]
+    if plain.access is not None:
+        codes += ["unauthenticated", "too_many_requests", "foreign_page"]
+    if plain.answer is bodies.Health:
+        codes = ["too_busy", "internal"]
+    described = {**_said(plain.doc, plain.name, plain.path, plain.access), "parameters": []}
+    if plain.access is None:
+        described["security"] = []
+    if plain.body is not None:
+        described["requestBody"] = _body(plain.body.__name__, schemas, is_required=True)
+    if plain.method == "DELETE":
+        success: dict[str, Any] = {"204": {"description": "The session has ended."}}
+    else:
+        content = {plain.media: _content(plain.answer, schemas)}
+        success = {"200": {"description": plain.doc, "content": content}}
+    refused = _errors(sorted(set(codes), key=list(PROBLEMS).index))
+    if plain.answer is bodies.Health:
+        either = {"application/json": _content(plain.answer, schemas)}
+        refused["503"] = {
+            "description": "The node is not well; or too much is asked at once.",
+            "content": {**either, **_problem([503])},
+        }
+    described["responses"] = {**success, **refused}
+    described["x-error-codes"] = sorted(set(codes), key=list(PROBLEMS).index)
+    return described
+
+
+def _said(doc: str, name: str, path: str, access: Access | None) -> dict[str, Any]:
+    """What an operation is for, and who may use it."""
+    summary, _, rest = inspect.cleandoc(doc).partition("\n")
+    needs = f"Needs a token with the role `{access}`." if access else "Needs no token."
+    more = "\n\n".join(" ".join(part.split()) for part in (summary, *rest.strip().split("\n\n")) if part)
+    said: dict[str, Any] = {
+        "operationId": name,
+        "tags": [_tag(path)],
+        "summary": summary.partition(". ")[0].partition("; ")[0].rstrip(".") + ".",
+        "description": f"{more}\n\n{needs}",
+    }
+    if access:
+        said |= {"x-role": str(access), "security": [{"token": [str(access)]}]}
+    return said
+
+
+def _function(name: str) -> str:
+    function: Callable[..., Any] = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
+    return function.__doc__ or ""
+
+
+def _first(path: str) -> str:
+    """The first part of a path that is a word of the API."""
+    return path.removeprefix("/v1").split("/")[1] if path.startswith(("/v1/", "/crawler/")) else ""
+
+
+def _tag(path: str) -> str:
+    return _TAGS["services" if "/services" in path else _first(path)][0]
+
+
+def _body(name: str, schemas: dict[str, Any], *, is_required: bool) -> dict[str, Any]:
+    kind = getattr(bodies, name, None)
+    shown = _BODY_EXAMPLES.get(name) or getattr(kind, "example", {})
+    return {
+        "description": schemas[name]["description"],
+        "required": is_required,
+        "content": {"application/json": {"schema": _ref(name), "example": shown}},
+    }
+
+
+def _content(kind: type | None, schemas: dict[str, Any]) -> dict[str, Any]:
+    if kind is None:
+        return {}
+    return {"schema": _ref(kind.__name__), "example": example(_ref(kind.__name__), schemas)}
+
+
+def _success(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
     if name in _DELETING:
         return {"204": {"description": "It is deleted."}}
     if name in _STREAMS:
         return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
-    schema = {"$ref": f"#/components/schemas/{_ANSWERS[name]}"} if name in _ANSWERS else {"type": "object"}
     if name == "read_log":
-        return {"200": {"description": "The bytes.", "content": {"application/octet-stream": {}}}}
-    code, said = ("201", "It is there.") if name in _MAKING else ("200", "The answer.")
-    return {code: {"description": said, "content": {"application/json": {"schema": schema}}}}
+        headers = {
+            "rota-attempt": _header("The number of the attempt.", "1"),
+            "rota-next": _header("The offset to go on with.", "4096"),
+            "rota-whole": _header("`true` if the output ends here.", "true"),
+        }
+        return {"200": {"description": "The bytes.", "headers": headers, "content": {"application/octet-stream": {}}}}
+    kind = _ANSWERS[name]
+    code, said = ("201", "It is made. ") if name in _MAKING else ("200", "")
+    answer = {"description": said + class_doc(kind), "content": {"application/json": _content(kind, schemas)}}
+    headers = {}
+    if name in _WITH_VERSION:
+        headers["ETag"] = _header("Its version, for `If-Match`.", '"12"')
+    if name in _MAKING and name != "backfill_job":
+        headers["Location"] = _header("Its path.", "/v1/resources/room/1")
+    return {code: {**answer, "headers": headers} if headers else answer}
 
 
-def _in_path(path: str) -> list[dict[str, Any]]:
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+def _header(doc: str, shown: str) -> dict[str, Any]:
+    return {"description": doc, "schema": {"type": "string"}, "example": shown}
 
 
-def _in_query(endpoint: Endpoint) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "query", "schema": _PARAMETERS.get(name, {"type": "string"})}
-        for name in endpoint.parameters
-    ]
+# Errors
 
 
-def _in_headers(name: str) -> list[dict[str, Any]]:
-    return [{"name": header, "in": "header", "schema": {"type": "string"}} for header in _HEADERS.get(name, ())]
+def _codes(endpoint: Endpoint, *, has_body: bool) -> list[str]:
+    """The codes that an operation may be refused with, in the order of the table."""
+    name = endpoint.operation
+    found = {*_EVERYWHERE, *_OWN_CODES.get(name, ())}
+    if operations.OPERATIONS[name] is not Access.VIEW:
+        found.add("denied")
+    if has_body or endpoint.method in ("POST", "PUT", "PATCH"):
+        found |= {*_WITH_BODY}
+    if endpoint.method != "GET":
+        found |= {*_CHANGING}
+    if "{" in endpoint.path and (code := _NOT_FOUND.get(_first(endpoint.path))):
+        found.add(code)
+    if "/services" in endpoint.path:
+        found.add("service_not_found")
+    found |= {_CODES_OF_HEADERS[each] for each in _HEADERS.get(name, ()) if each in _CODES_OF_HEADERS}
+    return [code for code in PROBLEMS if code in found]
+
+
+def _errors(codes: Sequence[str]) -> dict[str, Any]:
+    """What is answered with these codes, by status; others are possible from a newer Rota."""
+    statuses = sorted({PROBLEMS[code].status for code in codes})
+    known = {str(status): {"$ref": f"#/components/responses/{_named(status)}"} for status in statuses}
+    return {**known, "4XX": _other("The request is refused."), "5XX": _other("The node could not answer.")}
+
+
+def _other(said: str) -> dict[str, Any]:
+    return {"description": said, "content": {problems.MEDIA_TYPE: {"schema": _ref("Problem")}}}
+
+
+def _named(status: int) -> str:
+    return f"Error{status}"
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    """The answer of one status, with an example for each of its codes."""
+    own = [problem for problem in PROBLEMS.values() if problem.status == status]
+    said = " ".join(f"`{each.code}`: {each.title}. {each.doc}" for each in own)
+    headers = {}
+    if any(each.retry_after is not None for each in own):
+        headers["Retry-After"] = _header("Seconds after which the request may succeed.", "1")
+    if status == 405:
+        headers["Allow"] = _header("The methods that the path takes.", "GET, HEAD")
+    if status == 401:
+        headers["WWW-Authenticate"] = _header("How to authenticate.", "Bearer")
+    answer = {"description": said, "content": _problem([status])}
+    return {**answer, "headers": headers} if headers else answer
+
+
+def _problem(statuses: Sequence[int]) -> dict[str, Any]:
+    own = [problem for problem in PROBLEMS.values() if problem.status in statuses]
+    shown = {
+        each.code: {"summary": each.title, "value": problems.content(each.code, f"{each.title}. {each.doc}")}
+        for each in own
+    }
+    return {problems.MEDIA_TYPE: {"schema": _ref("Problem"), "examples": shown}}
+
+
+# Parameters
+
+
+def _in_path(path: str) -> Iterator[dict[str, Any]]:
+    for part in path.split("/"):
+        if part.startswith("{"):
+            name = part[1:-1]
+            known = parameters.NAMES[_first(path)] if name == "name" else parameters.PATH[name]
+            yield {**_parameter(name, "path", known), "required": True}
+
+
+def _in_query(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    for name in endpoint.parameters:
+        known = parameters.SPECIAL.get((endpoint.operation, name)) or parameters.QUERY[name]
+        yield _parameter(name, "query", known)
+
+
+def _in_headers(name: str) -> Iterator[dict[str, Any]]:
+    for header in _HEADERS.get(name, ()):
+        yield _parameter(header, "header", parameters.HEADERS[header])
+
+
+def _parameter(name: str, where: str, known: parameters.Parameter) -> dict[str, Any]:
+    return {"name": name, "in": where, "description": known.doc, "schema": dict(known.schema), "example": known.example}

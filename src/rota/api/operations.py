@@ -225,6 +225,15 @@ async def list_nodes(store: Store) -> NodeList:
 
 
 @needs(Access.VIEW)
+async def get_node(store: Store, node: str) -> NodeView:
+    """One node: what it offers, what of that is taken, and whether it gets more; NotFound if there is none."""
+    seen = await _seen_nodes(store)
+    if node not in seen.ids:
+        raise await _no_node(store, node)
+    return _node_view(NodeId(node), seen, await store.now())
+
+
+@needs(Access.VIEW)
 async def idlest_node(store: Store) -> IdlestNode:
     """The node that has least to do, of those that are reached and may have work; Unavailable says why not."""
     listed = await list_nodes(store)
@@ -232,7 +241,7 @@ async def idlest_node(store: Store) -> IdlestNode:
     match idlest(_candidate(view) for view in listed.nodes):
         case NoneIdle(refusals):
             reasons = "; ".join(f"{node}: {why}" for node, why in refusals.items()) or "there are no nodes"
-            raise Unavailable(f"no node is to be had ({reasons}); try again when one is")
+            raise Unavailable(f"no node is to be had ({reasons}); try again when one is", code="no_node")
         case found:
             view = views[found.node]
             return IdlestNode(
@@ -421,11 +430,12 @@ async def read_events(
     kinds: Collection[str] = (),
     node: str | None = None,
     limit: int = 50,
+    token: str | None = None,
 ) -> events.Reading:
-    """What happened, the newest last."""
+    """What happened, the newest last; `token` is the `next` of the page before, and leads further back."""
     if not 0 <= limit <= MAX_EVENTS:
         raise Invalid(f"limit is {limit}; it must be from 0 to {MAX_EVENTS}")
-    return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit)
+    return await events.read(store, since=since, until=until, kinds=kinds, node=node, limit=limit, before=token or None)
 
 
 def _check_reason(why: str) -> None:
@@ -488,7 +498,8 @@ async def _made_before(store: Store, key: str, note: Note) -> ResourceView:
             return view
     raise Conflict(
         f"idempotency key {key} made {note.kind}/{note.id}, which has been deleted since; "
-        "use a new key to make it again"
+        "use a new key to make it again",
+        code="key_reused",
     )
 
 
@@ -496,7 +507,9 @@ async def _taken(store: Store, wanted: WantedResource) -> Conflict:
     key = keys.resource(wanted.kind, wanted.id)
     entry = await store.get(key)
     at = f", at version {entry.modified}" if entry else ""
-    return Conflict(f"resource {wanted.name} exists already{at}; update it, or choose another id", [key])
+    return Conflict(
+        f"resource {wanted.name} exists already{at}; update it, or choose another id", [key], code="already_exists"
+    )
 
 
 async def _kind(store: Store, name: str) -> KindRecord:
@@ -506,9 +519,12 @@ async def _kind(store: Store, name: str) -> KindRecord:
         return codec.decode(KindRecord, entry.value)
     known = [entry.key.removeprefix(keys.KINDS) for entry in (await store.scan(keys.KINDS)).entries]
     if not known:
-        raise Invalid(f'no app of this fleet has a kind "{name}", or any; start a node with an app that declares it')
+        raise Invalid(
+            f'no app of this fleet has a kind "{name}", or any; start a node with an app that declares it',
+            code="unknown_kind",
+        )
     guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-    raise Invalid(f'no app of this fleet has a kind "{name}"{guess}')
+    raise Invalid(f'no app of this fleet has a kind "{name}"{guess}', code="unknown_kind")
 
 
 # Reading resources
@@ -517,7 +533,9 @@ async def _kind(store: Store, name: str) -> KindRecord:
 async def _resource(store: Store, kind: str, id: str) -> tuple[Entry, ResourceRecord]:
     entry = await store.get(keys.resource(kind, id))
     if entry is None:
-        raise NotFound(f"there is no resource {kind}/{id}; see which there are with: rota resources ls")
+        raise NotFound(
+            f"there is no resource {kind}/{id}; see which there are with: rota resources ls", code="resource_not_found"
+        )
     return entry, codec.decode(ResourceRecord, entry.value)
 
 
@@ -620,6 +638,7 @@ def _expect_version(entry: Entry, version: int | None) -> None:
             f"resource {name} is at version {entry.modified}, not {version}: somebody changed it; "
             "look at it again and decide again",
             [entry.key],
+            code="stale_version",
         )
 
 
@@ -808,7 +827,7 @@ async def _cordon(store: Store, node: str) -> Cordon | None:
 async def _no_node(store: Store, node: str) -> NotFound:
     known = [entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries]
     there = f"there are {', '.join(known)}" if known else "there are none at the moment"
-    return NotFound(f'there is no node "{node}"; {there}')
+    return NotFound(f'there is no node "{node}"; {there}', code="node_not_found")
 
 
 # Reading in general

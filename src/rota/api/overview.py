@@ -35,9 +35,16 @@ class LeaderView:
     """Who leads."""
 
     node: NodeId
+    """The node that leads."""
+
     term: TermNumber
+    """The number of its term."""
+
     since: datetime
+    """Since when it leads."""
+
     age_s: int
+    """How many seconds it has led."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,8 @@ class Concern:
     """Something that somebody should look at."""
 
     severity: Severity
+    """How urgent it is."""
+
     about: str
     """What sort of thing it is: fleet, node, resource, stream or sink."""
 
@@ -63,19 +72,35 @@ class Overview:
     """The store's clock."""
 
     leader: LeaderView | None
+    """Who leads; null if no node does."""
+
     nodes: int
+    """Nodes that are known."""
+
     nodes_up: int
+    """Nodes that are in the fleet."""
+
     slots: int
+    """Slots of all nodes."""
+
     used: int
+    """Slots in use."""
+
     tasks: int
+    """Tasks that are placed."""
+
     tasks_running: int
     """As far as the nodes have told."""
 
     resources: int
+    """Resources to keep covered."""
+
     pending: int
     """Resources that have fewer tasks than they should."""
 
     jobs: int
+    """Jobs."""
+
     runs: dict[str, int]
     """Runs that are not over, by state."""
 
@@ -98,6 +123,7 @@ class Overview:
     """The worst first; some of them."""
 
     concerns_left_out: int = 0
+    """Concerns beyond those listed."""
 
 
 @dataclass(frozen=True, kw_only=True)

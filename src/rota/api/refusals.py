@@ -3,18 +3,21 @@
 Messages come and go as bytes and are decoded here, not by gRPC, which has only "Exception deserializing request!" for
 what it cannot read, and one limit for the whole port: the node link needs a higher one than the API.
 
-Each family of errors has its status; the details are its sentence. What is not Rota's own is logged, and not told.
+Each code has its status (`model.problems`); the details are its sentence, and a trailer has the code (`rpc.details`).
+What is not Rota's own is logged, and not reported.
 """
 
 import logging
 from collections.abc import Awaitable
+from http import HTTPStatus
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from rota.api.budget import Busy
-from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
+from rota.model.errors import Invalid, RotaError
+from rota.model.problems import PROBLEMS
+from rota.rpc.details import details
 
 log = logging.getLogger(__name__)
 
@@ -22,28 +25,22 @@ Context = grpc.aio.ServicerContext[Any, Any]
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
+ABORTED = grpc.StatusCode.ABORTED
+
 LARGEST = 1024 * 1024
 """Bytes of a request, as over HTTP."""
 
 LARGEST_ANSWER = 4 * 1024 * 1024
 """Bytes of an answer; callers take no more unless they say so."""
 
-MOST_DETAILS = 500
-"""Characters of a sentence that travel: in a status each may take 12 bytes, and 8 KiB is all there is."""
-
-STATUS: dict[type[RotaError], grpc.StatusCode] = {
-    Invalid: grpc.StatusCode.INVALID_ARGUMENT,
-    NotFound: grpc.StatusCode.NOT_FOUND,
-    Denied: grpc.StatusCode.PERMISSION_DENIED,
-    Conflict: grpc.StatusCode.ABORTED,
-    Unavailable: grpc.StatusCode.UNAVAILABLE,
-    Unknown: grpc.StatusCode.DEADLINE_EXCEEDED,
-}
-"""What each family of errors is in gRPC; any other is INTERNAL."""
+MOST_DETAILS = 400
+"""Characters of a sentence that travel: each may take 18 bytes, with the details, and 8 KiB is all there is."""
 
 
 class TooLarge(RotaError):
     """A message is larger than passes here; ask for less, or send less."""
+
+    code = "too_large"
 
 
 def read(kind: type[M], content: bytes) -> M:
@@ -66,7 +63,7 @@ def write(message: Message) -> bytes:
     return content
 
 
-async def guarded(context: Context, work: Awaitable[T], conflict: grpc.StatusCode = STATUS[Conflict]) -> T:
+async def guarded(context: Context, work: Awaitable[T], conflict: grpc.StatusCode = ABORTED) -> T:
     """What `work` returns; what it raises ends the call with a status and a sentence."""
     try:
         return await work
@@ -75,17 +72,13 @@ async def guarded(context: Context, work: Awaitable[T], conflict: grpc.StatusCod
 
 
 async def _refuse(context: Context, error: Exception, conflict: grpc.StatusCode) -> NoReturn:
-    match error:
-        case Conflict():
-            code = conflict
-        case TooLarge() | Busy():
-            code = grpc.StatusCode.RESOURCE_EXHAUSTED
-        case _:
-            code = next(
-                (code for family, code in STATUS.items() if isinstance(error, family)), grpc.StatusCode.INTERNAL
-            )
-    sentence = str(error)
-    if code == grpc.StatusCode.INTERNAL:
+    code = error.code if isinstance(error, RotaError) else RotaError.code
+    status, sentence = grpc.StatusCode[PROBLEMS[code].grpc], str(error)
+    if PROBLEMS[code].status == HTTPStatus.CONFLICT:
+        status = conflict
+    if status == grpc.StatusCode.INTERNAL:
         log.error("a call of the gRPC API failed", extra={"peer": context.peer()}, exc_info=error)
         sentence = "something went wrong in this node, not in your request; its log has the traceback"
-    await context.abort(code, sentence if len(sentence) <= MOST_DETAILS else f"{sentence[: MOST_DETAILS - 1]}…")
+    if len(sentence) > MOST_DETAILS:
+        sentence = f"{sentence[: MOST_DETAILS - 1]}…"
+    await context.abort(status, sentence, trailing_metadata=(details(status.value[0], sentence, code),))

@@ -27,10 +27,14 @@ class RelayView:
     """One node's relay."""
 
     node: NodeId
+    """The node it belongs to."""
+
     is_home: bool
     """Do messages meet here, by the relay map?"""
 
     status: RelayStatus | None = None
+    """What the relay reports of itself; null if it has not reported."""
+
     age_s: int | None = None
     """How long its process has been there, by the store's clock."""
 
@@ -48,6 +52,8 @@ class RelayList:
     """Every relay, in the order of its node's id."""
 
     relays: tuple[RelayView, ...]
+    """The relays."""
+
     map: RelayMap | None
     """None: no leader has written one yet."""
 

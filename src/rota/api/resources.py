@@ -4,7 +4,9 @@
 a sentence.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
@@ -35,7 +37,7 @@ from rota.api.behind import Behind
 from rota.api.calls import Call, Endpoint
 from rota.api.entry import caller_of, require
 from rota.api.forwarded import address_of
-from rota.api.schema import ResourceView
+from rota.api.schema import ResourceView, kind_view
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
 from rota.model.errors import Invalid
@@ -50,17 +52,21 @@ def routes(behind: Behind) -> list[Route]:
     for endpoint in table():
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
-    described: list[bytes] = []
+    made: list[bytes] = []
 
     async def description(request: Request) -> Response:
-        if not described:  # it never changes, and takes a tenth of a second
-            described.append(msgspec.json.encode(openapi.describe(table())))
-        return Response(described[0], media_type="application/json")
+        if not made:
+            made.append(await asyncio.to_thread(_described))
+        return Response(made[0], media_type="application/json")
 
     return [
         *(Route(path, _handler(methods, behind), methods=list(methods), name=path) for path, methods in found.items()),
         Route("/openapi.json", description),
     ]
+
+
+def _described() -> bytes:
+    return msgspec.json.encode(openapi.describe(table()))
 
 
 def table() -> tuple[Endpoint, ...]:
@@ -152,14 +158,21 @@ async def _messages(call: Call) -> Response:
 
 
 async def _kinds(call: Call) -> Response:
-    return calls.json({"kinds": await operations.list_kinds(call.store)})
+    page, further = calls.page(call, await operations.list_kinds(call.store), lambda kind: kind.name)
+    return calls.json({"kinds": [kind_view(each) for each in page], "next": further})
 
 
 # Nodes, why, events
 
 
 async def _nodes(call: Call) -> Response:
-    return calls.json(await operations.list_nodes(call.store))
+    listed = await operations.list_nodes(call.store)
+    page, further = calls.page(call, listed.nodes, lambda node: node.id)
+    return calls.json(replace(listed, nodes=page, next=further))
+
+
+async def _node(call: Call) -> Response:
+    return calls.json(await operations.get_node(call.store, call.path["node"]))
 
 
 async def _idlest(call: Call) -> Response:
@@ -239,8 +252,9 @@ async def _events(call: Call) -> Response:
         kinds=asked.getlist("kind"),
         node=asked.get("node"),
         limit=calls.count(call.request, "limit", 50),
+        token=asked.get("token"),
     )
-    return calls.json({"events": reading.events, "revision": reading.revision})
+    return calls.json({"events": reading.events, "revision": reading.revision, "next": reading.next})
 
 
 async def _watch_events(call: Call) -> Response:
@@ -256,7 +270,12 @@ async def _watch_events(call: Call) -> Response:
 
 
 async def _hooks(call: Call) -> Response:
-    return calls.json({"hooks": await hooks.list_hooks(call.store)})
+    page, further = calls.page(call, await hooks.list_hooks(call.store), lambda view: view.name)
+    return calls.json({"hooks": page, "next": further})
+
+
+async def _hook(call: Call) -> Response:
+    return calls.json(await hooks.get_hook(call.store, call.path["name"]))
 
 
 async def _create_hook(call: Call) -> Response:
@@ -305,9 +324,10 @@ ENDPOINTS = (
     Endpoint("PATCH", "/v1/resources/{kind}/{id}", "update_resource", _update),
     Endpoint("DELETE", "/v1/resources/{kind}/{id}", "delete_resource", _delete),
     Endpoint("GET", "/v1/resources/{kind}/{id}/messages", "count_messages", _messages),
-    Endpoint("GET", "/v1/kinds", "list_kinds", _kinds),
-    Endpoint("GET", "/v1/nodes", "list_nodes", _nodes),
+    Endpoint("GET", "/v1/kinds", "list_kinds", _kinds, ("limit", "token")),
+    Endpoint("GET", "/v1/nodes", "list_nodes", _nodes, ("limit", "token")),
     Endpoint("GET", "/v1/nodes/idlest", "idlest_node", _idlest),
+    Endpoint("GET", "/v1/nodes/{node}", "get_node", _node),
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
@@ -318,10 +338,11 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
-    Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit")),
+    Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit", "token")),
     Endpoint("GET", "/v1/overview", "overview", _overview),
     Endpoint("GET", "/v1/pulse/watch", "watch_pulse", _watch_pulse),
-    Endpoint("GET", "/v1/hooks", "list_hooks", _hooks),
+    Endpoint("GET", "/v1/hooks", "list_hooks", _hooks, ("limit", "token")),
+    Endpoint("GET", "/v1/hooks/{name}", "get_hook", _hook),
     Endpoint("POST", "/v1/hooks", "create_hook", _create_hook),
     Endpoint("PATCH", "/v1/hooks/{name}", "enable_hook", _enable_hook),
     Endpoint("DELETE", "/v1/hooks/{name}", "delete_hook", _delete_hook),

@@ -10,7 +10,13 @@ from rota.api.tokens import NewToken, TokenView
 
 
 async def _list(call: Call, request: pb.ListTokensRequest) -> pb.TokenList:
-    return pb.TokenList(tokens=map(_token, await tokens.list_tokens(call.store, call.clock)))
+    found = await tokens.list_tokens(call.store, call.clock)
+    page, further = call.page(request, found, lambda view: view.name)
+    return pb.TokenList(tokens=map(_token, page), next=further or "")
+
+
+async def _get(call: Call, request: pb.GetTokenRequest) -> pb.Token:
+    return _token(await tokens.get_token(call.store, call.clock, request.name))
 
 
 async def _create(call: Call, request: pb.CreateTokenRequest) -> pb.NewToken:
@@ -41,14 +47,15 @@ async def _revoke(call: Call, request: pb.RevokeTokenRequest) -> pb.Token:
 
 async def _read(call: Call, request: pb.ReadAuditRequest) -> pb.AuditLines:
     limit = wire.given(request, "limit")
-    lines = await audit.read_audit(
+    page = await audit.read_audit(
         call.store,
         limit=audit.PAGE if limit is None else limit,
         by=request.by,
         refused=request.refused,
         since=wire.from_time(request, "since"),
+        token=request.token,
     )
-    return pb.AuditLines(entries=map(_line, lines))
+    return pb.AuditLines(entries=map(_line, page.entries), next=page.next or "")
 
 
 async def _verify(call: Call, request: pb.VerifyAuditRequest) -> pb.AuditVerdict:
@@ -92,6 +99,7 @@ def _line(line: AuditLine) -> pb.AuditLine:
 
 METHODS: dict[str, Method | Stream] = {
     "rota.v1.Tokens.List": Method("list_tokens", _list),
+    "rota.v1.Tokens.Get": Method("get_token", _get),
     "rota.v1.Tokens.Create": Method("create_token", _create, conflict=grpc.StatusCode.ALREADY_EXISTS),
     "rota.v1.Tokens.Rotate": Method("rotate_token", _rotate),
     "rota.v1.Tokens.Revoke": Method("revoke_token", _revoke),

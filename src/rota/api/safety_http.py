@@ -13,7 +13,13 @@ from rota.model.errors import Invalid
 
 
 async def _list(call: Call) -> Response:
-    return calls.json({"tokens": await tokens.list_tokens(call.store, call.clock)})
+    found = await tokens.list_tokens(call.store, call.clock)
+    page, further = calls.page(call, found, lambda view: view.name)
+    return calls.json({"tokens": page, "next": further})
+
+
+async def _get(call: Call) -> Response:
+    return calls.json(await tokens.get_token(call.store, call.clock, call.path["name"]))
 
 
 async def _create(call: Call) -> Response:
@@ -50,14 +56,15 @@ async def _revoke(call: Call) -> Response:
 
 
 async def _read(call: Call) -> Response:
-    lines = await audit.read_audit(
+    page = await audit.read_audit(
         call.store,
         limit=calls.count(call.request, "limit", audit.PAGE),
         by=call.request.query_params.get("by", ""),
         refused=calls.flag(call.request, "refused"),
         since=calls.time(call.request, "since"),
+        token=call.request.query_params.get("token"),
     )
-    return calls.json({"entries": lines})
+    return calls.json(page)
 
 
 async def _verify(call: Call) -> Response:
@@ -81,10 +88,11 @@ def _span(fields: dict[str, object], name: str) -> timedelta | None:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/v1/tokens", "list_tokens", _list),
+    Endpoint("GET", "/v1/tokens", "list_tokens", _list, ("limit", "token")),
+    Endpoint("GET", "/v1/tokens/{name}", "get_token", _get),
     Endpoint("POST", "/v1/tokens", "create_token", _create),
     Endpoint("POST", "/v1/tokens/{name}/rotate", "rotate_token", _rotate),
     Endpoint("POST", "/v1/tokens/{name}/revoke", "revoke_token", _revoke),
-    Endpoint("GET", "/v1/audit", "read_audit", _read, ("limit", "by", "refused", "since")),
+    Endpoint("GET", "/v1/audit", "read_audit", _read, ("limit", "token", "by", "refused", "since")),
     Endpoint("GET", "/v1/audit/verify", "verify_audit", _verify, ("noted",)),
 )

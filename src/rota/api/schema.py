@@ -12,11 +12,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import Standing
-from rota.model.resource import Affinity, Cordon, Drain, ResourceRecord, ResourceStatus, SlotsSet, WantedResource
+from rota.model.resource import (
+    Affinity,
+    Cordon,
+    Drain,
+    KindRecord,
+    ResourceRecord,
+    ResourceStatus,
+    SlotsSet,
+    WantedResource,
+)
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
 
@@ -52,8 +62,6 @@ class ResourceView:
     spec: dict[str, Any]
     priority: int
     replicas: int | None
-    """None: as its kind says."""
-
     cost: int
     labels: dict[str, str]
     pin: NodeId | None
@@ -78,6 +86,8 @@ class ResourcePage:
     """Some resources in the order of kind and id."""
 
     resources: tuple[ResourceView, ...]
+    """The resources of this page."""
+
     revision: Revision
     """What they were read at."""
 
@@ -89,6 +99,44 @@ class ResourcePage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindView:
+    """A kind of resource, as an app declares it. Durations are written as people write them."""
+
+    name: str
+    app: str
+    replicas: int
+    exclusive: bool
+    runs_alone: bool
+    silent_after: str
+    start_within: str
+    labels: dict[str, str]
+    source_every: str | None
+    source_timeout: str | None
+    schema: dict[str, Any] | None
+    no_schema: str
+    affinity: Affinity
+
+
+def kind_view(record: KindRecord) -> KindView:
+    """A kind as it is shown."""
+    return KindView(
+        name=record.name,
+        app=record.app,
+        replicas=record.replicas,
+        exclusive=record.exclusive,
+        runs_alone=record.runs_alone,
+        silent_after=durations.render(record.silent_after),
+        start_within=durations.render(record.start_within),
+        labels=record.labels,
+        source_every=durations.render(record.source_every) if record.source_every else None,
+        source_timeout=durations.render(record.source_timeout) if record.source_timeout else None,
+        schema=record.schema,
+        no_schema=record.no_schema,
+        affinity=record.affinity,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeView:
     """A node: what it offers, what of that is taken, and whether it gets more."""
 
@@ -97,12 +145,18 @@ class NodeView:
     """Is it in the fleet? One that is not may still have a cordon, or tasks that nobody has moved yet."""
 
     leads: bool = False
+    """Is it the leader?"""
+
     role: Role | None = None
+    """Which work it takes; null while it is not in the fleet."""
+
     host: str = ""
     http: str = ""
     grpc: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     app: str | None = None
+    """The app it runs; null if none."""
+
     kinds: tuple[str, ...] = ()
     """The kinds of resources its app declares."""
 
@@ -150,9 +204,14 @@ class NodeView:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeList:
-    """Every node, in the order of the id."""
+    """Some nodes, in the order of the id."""
 
     nodes: tuple[NodeView, ...]
+    """The nodes of this page."""
+
+    next: str | None = None
+    """The token of the next page; None: there are no more."""
+
     as_of: datetime
     """The store's clock."""
 
@@ -162,12 +221,20 @@ class IdlestNode:
     """The node that has least to do."""
 
     node: NodeId
+    """The id of the node."""
+
     score: float
     """0 idle … 100 busy."""
 
     executors_free: int
+    """Attempts of jobs that it could run now."""
+
     http: str
+    """Where it answers HTTP; empty if nowhere."""
+
     grpc: str
+    """Where it answers gRPC; empty if nowhere."""
+
     as_of: datetime
     """The store's clock."""
 
@@ -177,6 +244,8 @@ class Why:
     """Why a resource is where it is, or why a node has what it has."""
 
     thing: str
+    """The resource, node or source that was asked about."""
+
     says: str
     """The answer in a sentence."""
 
@@ -251,7 +320,7 @@ def _only(check: Check, given: Mapping[str, object], known: tuple[str, ...]) -> 
     for name in given:
         if name not in known:
             guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-            check.fail(f'there is no field "{name}"{guess}')
+            check.fail(f'there is no field "{name}"{guess}', code="unknown_field")
 
 
 def _bounded(check: Check, name: str, value: T) -> T:

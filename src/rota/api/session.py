@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api import calls
+from rota.api import calls, problems
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.forwarded import address_of
 from rota.decide.access import Access, Admitted
@@ -81,7 +81,7 @@ def word(token: str) -> str:
 async def _begin(request: Request) -> Response:
     """Exchange a token for a cookie. Nobody has judged this request yet."""
     if why := foreign(request):
-        raise Denied(why)
+        raise Denied(why, code="foreign_page")
     token = (await calls.body(request)).get("token")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or set(token) & set(' ";,\\'):
         raise Invalid("token must be a text without blanks; send the token that was made for you")
@@ -89,8 +89,7 @@ async def _begin(request: Request) -> Response:
     judged = doorkeeper.judge(f"Bearer {token}", Access.VIEW)
     if not isinstance(judged, Admitted):
         refused = doorkeeper.turn_away(judged, door="http", address=address_of(request), what=f"POST {PATH}")
-        status = HTTPStatus.TOO_MANY_REQUESTS if refused.is_too_often else HTTPStatus.UNAUTHORIZED
-        return calls.json({"error": refused.why}, status)
+        return problems.answer("too_many_requests" if refused.is_too_often else "unauthenticated", refused.why)
     answer = calls.json(_told(judged, token))
     answer.set_cookie(COOKIE, token, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
     return answer

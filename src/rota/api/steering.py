@@ -26,6 +26,8 @@ class NodeServices:
     """The services of one node."""
 
     node: NodeId
+    """The id of the node."""
+
     services: list[Any]
     """As `rota services ls -o json` has them."""
 
@@ -38,6 +40,8 @@ class ServiceList:
     """The services of every node that has some, in the order of its id."""
 
     nodes: tuple[NodeServices, ...]
+    """The nodes that have services."""
+
     as_of: datetime
     """The store's clock."""
 

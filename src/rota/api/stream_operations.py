@@ -219,7 +219,9 @@ async def _declared(store: Store, name: str) -> Entry:
     if entry is None:
         there = (await store.scan(keys.STREAMS, limit=MAX_PAGE)).entries
         guess = did_you_mean(name, [each.key.removeprefix(keys.STREAMS) for each in there])
-        raise NotFound(f'there is no stream "{name}"{guess or "; rota streams ls shows those there are"}')
+        raise NotFound(
+            f'there is no stream "{name}"{guess or "; rota streams ls shows those there are"}', code="stream_not_found"
+        )
     return entry
 
 

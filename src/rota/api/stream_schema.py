@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, get_args, get_type_hints
 
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
@@ -25,10 +26,13 @@ from rota.model.stream import (
     origin,
 )
 from rota.model.url import without_passwords
-from rota.workloads.streams.spec import spec_of
+from rota.workloads.streams.spec import StreamSpec, spec_of
 from rota.workloads.streams.where import where
 
 UNHEALTHY = (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS)
+_SPANS = frozenset(name for name, hint in get_type_hints(StreamSpec).items() if timedelta in (hint, *get_args(hint)))
+"""Options of a stream that are durations."""
+
 MOST_TASKS = 10_000
 """Task groups that one stream may be asked to have."""
 
@@ -38,12 +42,20 @@ class StreamView:
     """A stream, what people want of it, and how it is."""
 
     name: str
+    """The name of the stream."""
+
     version: Revision
     """The revision its declaration was last written at."""
 
     app: str
+    """The app that declares it."""
+
     source: str
+    """The URL it reads from, without passwords."""
+
     sink: str
+    """The URL it writes to, without passwords."""
+
     spec: dict[str, Any]
     """The declaration."""
 
@@ -51,10 +63,18 @@ class StreamView:
     """Task groups that it should have: as somebody wants it, as its lag asks for, or as declared."""
 
     replicas: int
+    """Tasks that read each group at the same time."""
+
     state: StreamState = StreamState.PENDING
+    """How it is."""
+
     healthy: bool = True
+    """Is nothing wrong with it?"""
+
     detail: str = ""
     since: datetime | None = None
+    """Since when it is in this state."""
+
     phases: dict[str, int] = field(default_factory=dict)
     """Phase → how many groups are in it."""
 
@@ -70,7 +90,11 @@ class StreamView:
 
     errors: tuple[StreamError, ...] = ()
     suspended: bool = False
+    """Has somebody suspended it?"""
+
     terminated: bool = False
+    """Has somebody terminated it?"""
+
     hand_off: tuple[int, ...] = ()
     """Groups that are still to end because somebody wants it."""
 
@@ -78,6 +102,8 @@ class StreamView:
     """Offsets that are still to be set because somebody wants it."""
 
     by: str = ""
+    """Who last asked for a change."""
+
     at: datetime | None = None
     """Who wished for something last, and when."""
 
@@ -102,11 +128,16 @@ class StreamPage:
     """Some streams, in the order of the name."""
 
     streams: tuple[StreamView, ...]
+    """The streams of this page."""
+
     next: str | None = None
+    """The token of the next page; null: there are no more."""
+
     left_out: int = 0
     """Backfills on this page that are completed, and not told."""
 
     not_understood: dict[str, str] = field(default_factory=dict)
+    """Records that a newer Rota wrote, by name, with what is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +176,7 @@ class GroupView:
     """Where it ends as far as is agreed."""
 
     tasks: tuple[StreamTaskView, ...] = ()
+    """Its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +184,11 @@ class StreamDetail:
     """A stream, with its groups and what was left out of it or read again."""
 
     stream: StreamView
+    """The stream."""
+
     groups: tuple[GroupView, ...]
+    """Its task groups."""
+
     skips: tuple[SkipRecord, ...]
     """Records that its source had no more; the newest last."""
 
@@ -165,12 +201,19 @@ class PartitionLag:
     """How far the output of one partition is behind its source."""
 
     stream: str
+    """The name of the stream."""
+
     partition: int
+    """The partition."""
+
     committed: int
+    """Up to which offset it is in the output."""
+
     latest: int | None
     """None: the source has no such partition any more, or was not reached yet."""
 
     lag: int
+    """Records that are in the source and not in the output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +221,17 @@ class StreamVersion:
     """A stream as it was declared from some time on."""
 
     at: datetime
+    """When it was declared so."""
+
     node: NodeId
     """Whose app said so first."""
 
     app: str
+    """The app that declared it."""
+
     spec: dict[str, Any]
+    """The declaration."""
+
     changed: dict[str, tuple[Any, Any]]
     """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
 
@@ -192,7 +241,10 @@ class PublishedPage:
     """Some publishes, the oldest first."""
 
     published: tuple[Manifest, ...]
+    """The publishes of this page."""
+
     next: str | None = None
+    """The token of the next page; null: there are no more."""
 
 
 def stream_view(
@@ -236,7 +288,15 @@ def stream_view(
 
 def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A declaration for the eyes of anybody: its URLs may have passwords in them."""
-    return {name: without_passwords(told) if isinstance(told, str) else told for name, told in spec.items()}
+    return {name: _shown_option(name, told) if isinstance(told, str) else told for name, told in spec.items()}
+
+
+def _shown_option(name: str, told: str) -> str:
+    """Durations as people write them; the store keeps them as ISO 8601."""
+    try:
+        return durations.render(durations.parse(told)) if name in _SPANS else without_passwords(told)
+    except ValueError:  # of a newer Rota
+        return told
 
 
 def group_view(group: Group, tasks: Iterable[StreamTaskStatus]) -> GroupView:

@@ -48,6 +48,7 @@ class NewToken:
     access: Access
     expires: datetime | None
     token: str
+    """The secret. It is answered this once, and kept nowhere."""
 
 
 @needs(Access.ADMIN)
@@ -55,6 +56,13 @@ async def list_tokens(store: Store, clock: Clock) -> tuple[TokenView, ...]:
     """The tokens that the fleet knows, by name; those of the nodes' own folders are not among them."""
     found = [understood(TokenRecord, entry) for entry in (await store.scan(keys.TOKENS)).entries]
     return tuple(_view(record, clock.wall()) for record in found if record)
+
+
+@needs(Access.ADMIN)
+async def get_token(store: Store, clock: Clock, name: str) -> TokenView:
+    """One token, without anything by which it could be known again; NotFound if there is none."""
+    _, record = await _token(store, name)
+    return _view(record, clock.wall())
 
 
 @needs(Access.ADMIN)
@@ -76,7 +84,11 @@ async def create_token(
     before = await store.get(keys.token(name))
     record = understood(TokenRecord, before)
     if before and (record is None or _is_good(record, now)):
-        raise Conflict(f"token {name} exists; rotate it, revoke it first, or choose another name", [before.key])
+        raise Conflict(
+            f"token {name} exists; rotate it, revoke it first, or choose another name",
+            [before.key],
+            code="already_exists",
+        )
     secret = _secret()
     expires = now + expires_in if expires_in else None
     made = TokenRecord(name=name, access=held, digest=digest(secret).hex(), made=now, by=by, expires=expires)
@@ -134,7 +146,9 @@ async def _token(store: Store, name: str) -> tuple[Entry, TokenRecord]:
     entry = await store.get(keys.token(name)) if _NAME.fullmatch(name) else None
     if entry is None:
         names = [each.key.removeprefix(keys.TOKENS) for each in (await store.scan(keys.TOKENS)).entries]
-        raise NotFound(f'there is no token "{name[:100]}"{did_you_mean(name, names) or "; list them"}')
+        raise NotFound(
+            f'there is no token "{name[:100]}"{did_you_mean(name, names) or "; list them"}', code="token_not_found"
+        )
     return entry, codec.decode(TokenRecord, entry.value)
 
 

@@ -38,9 +38,9 @@ class Watches:
     async def each(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T | None, None]:
         """What comes, and None whenever nothing came for a while; it ends when the node stops."""
         if self._closing.is_set():
-            raise Unavailable("this node is stopping; ask another, or again later")
+            raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
         if self._open >= MOST:
-            raise Unavailable(f"{MOST} watches are open at this node; close one, or ask another node")
+            raise Unavailable(f"{MOST} watches are open at this node; close one, or ask another node", code="too_busy")
         self._open += 1
         self._nobody.clear()
         try:

@@ -19,6 +19,7 @@ from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.control.preview import Preview
+from rota.kit import durations
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
@@ -164,14 +165,15 @@ def to_page(page: ResourcePage) -> pb.ResourcePage:
     )
 
 
-def to_kinds(kinds: tuple[KindRecord, ...]) -> pb.KindList:
-    """Kinds of resources."""
-    return pb.KindList(kinds=[_kind(kind) for kind in kinds])
+def to_kinds(kinds: tuple[KindRecord, ...], next: str | None) -> pb.KindList:
+    """A page of kinds of resources."""
+    return pb.KindList(kinds=[_kind(kind) for kind in kinds], next=next or "")
 
 
 def to_nodes(listed: NodeList) -> pb.NodeList:
-    """Every node."""
-    return pb.NodeList(nodes=[_node(view) for view in listed.nodes], as_of=_timestamp(listed.as_of))
+    """A page of nodes."""
+    nodes = [to_node(view) for view in listed.nodes]
+    return pb.NodeList(nodes=nodes, as_of=_timestamp(listed.as_of), next=listed.next or "")
 
 
 def to_drain(drain: Drain) -> pb.DrainAnswer:
@@ -218,7 +220,7 @@ def to_hook(view: HookView) -> pb.Hook:
         events=view.events,
         url=view.url,
         command=view.command,
-        timeout=_span(view.timeout),
+        timeout=_span(durations.parse(view.timeout)),
         retries=view.retries,
         per_minute=view.per_minute,
         enabled=view.enabled,
@@ -322,7 +324,8 @@ def from_tally(told: pb.ResourceTally) -> ResourceTally:
 
 def to_events(reading: Reading) -> pb.EventList:
     """What happened."""
-    return pb.EventList(events=[_event(event) for event in reading.events], revision=reading.revision)
+    events = [_event(event) for event in reading.events]
+    return pb.EventList(events=events, revision=reading.revision, next=reading.next or "")
 
 
 def _leader(leader: LeaderView) -> pb.LeaderView:
@@ -361,7 +364,8 @@ def _kind(kind: KindRecord) -> pb.Kind:
     )
 
 
-def _node(view: NodeView) -> pb.Node:
+def to_node(view: NodeView) -> pb.Node:
+    """One node."""
     return pb.Node(
         id=view.id,
         is_up=view.is_up,

@@ -41,7 +41,9 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
     Example: rota audit --refused --since 1h
     """
     start = SYSTEM.wall() - since if since else None
-    found = on_store(store, lambda open: audit.read_audit(open, limit=limit, by=by, refused=refused, since=start))
+    found = on_store(
+        store, lambda open: audit.read_audit(open, limit=limit, by=by, refused=refused, since=start)
+    ).entries
     if output == "json":
         tables.show_json({"entries": found})
         return

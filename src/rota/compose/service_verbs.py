@@ -55,7 +55,10 @@ async def _row(services: ServicesDoor, name: str, admin: AdminSpec | None, close
 
 def _there(services: ServicesDoor | None) -> ServicesDoor:
     if services is None or not services.names():
-        raise NotFound("this node runs no services; its app declares none or is not loaded yet, or it has no app")
+        raise NotFound(
+            "this node runs no services; its app declares none or is not loaded yet, or it has no app",
+            code="service_not_found",
+        )
     return services
 
 

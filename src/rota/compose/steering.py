@@ -15,9 +15,10 @@ from rota.api.steer import PASSED_ON
 from rota.api.steer import Verb as Asked
 from rota.kit.decoding import UNREADABLE
 from rota.model import keys
-from rota.model.errors import Conflict, NotFound, RotaError, Unavailable, Unknown
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId
 from rota.model.node import Node
+from rota.model.problems import PROBLEMS
 from rota.node.control_socket import Verb
 from rota.node.reload import ReloadFailed
 from rota.rpc.settings import TlsFiles
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 15.0
 """Seconds that another node may take; its proxies have 5 of them."""
+
+FAMILIES: tuple[type[RotaError], ...] = (Invalid, NotFound, Denied, Conflict, Unavailable, Unknown)
 
 LONGEST = 300.0
 """Seconds that it may take to reload, or to go back."""
@@ -67,10 +70,14 @@ class FleetSteering:
     async def _address(self, node: NodeId) -> str:
         store = self._store()
         if store is None:
-            raise Unavailable("this node is not in the fleet yet; try again in a moment, or ask another node")
+            raise Unavailable(
+                "this node is not in the fleet yet; try again in a moment, or ask another node", code="not_joined"
+            )
         record = understood(Node, await store.get(keys.node(node)))
         if record is None:
-            raise NotFound(f'there is no node "{node}" in the fleet; rota nodes ls shows those there are')
+            raise NotFound(
+                f'there is no node "{node}" in the fleet; rota nodes ls shows those there are', code="node_not_found"
+            )
         if not record.http:
             raise Unavailable(f"node {node} has no HTTP door at the moment; try again")
         return record.http
@@ -97,7 +104,7 @@ class FleetSteering:
             raise Unknown(f"node {node} did not say what became of it ({type(error).__name__}); look again") from None
         if answer.is_success:
             return said["services"] if verb is Asked.SERVICES else said
-        raise _refusal(answer.status_code, str(said.get("error", said)) if isinstance(said, dict) else str(said))
+        raise _refusal(answer.status_code, said)
 
 
 async def _content(answer: "httpx2.Response") -> bytes:
@@ -134,9 +141,10 @@ def _request(node: NodeId, verb: Asked, fields: dict[str, Any]) -> tuple[str, st
             return "POST", f"{service}/resize", {"group": fields["group"], "count": fields["count"]}
 
 
-def _refusal(status: int, sentence: str) -> RotaError:
-    """The error that a door answered with."""
-    from rota.api.http import STATUS  # noqa: PLC0415  # the door loads it on the side
-
-    family = next((family for family, code in STATUS.items() if code == status), Unavailable)
-    return family(sentence)
+def _refusal(status: int, said: object) -> RotaError:
+    """The error that a door answered with; that of an older Rota has no code."""
+    fields = said if isinstance(said, dict) else {}
+    code = str(fields.get("code", ""))
+    family = next((each for each in FAMILIES if PROBLEMS[each.code].status == status), Unavailable)
+    known = code if code in PROBLEMS and PROBLEMS[code].status == PROBLEMS[family.code].status else ""
+    return family(str(fields.get("error", said)), code=known)

@@ -29,9 +29,16 @@ class PlannedMove:
     """A task that would come to a node, go to another, or end."""
 
     task: str
+    """The id of the task."""
+
     source: NodeId | None
+    """The node that has it now; null if none."""
+
     target: NodeId | None
+    """The node that would get it; null if it ends."""
+
     why: str
+    """Why it would move."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,16 @@ class PlannedNode:
     """How much a node would have."""
 
     id: NodeId
+    """The id of the node."""
+
     slots: int
+    """Its slots."""
+
     before: int
+    """Slots in use now."""
+
     after: int
+    """Slots in use afterwards."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +63,13 @@ class Preview:
     """What would change."""
 
     moves: tuple[PlannedMove, ...]
+    """Tasks that would start, move or end."""
+
     pending: dict[str, str]
     """Resources that would have too few tasks, and why."""
 
     nodes: tuple[PlannedNode, ...]
+    """How much each node would have."""
 
 
 def preview(
@@ -117,7 +134,9 @@ def _suppose(view: FleetView, without: Collection[str], add: int, like: str) -> 
     """Change the view as somebody wants to know it."""
     for name in without:
         if name not in view.nodes:
-            raise NotFound(f'there is no node "{name}"; there are {", ".join(sorted(view.nodes)) or "none"}')
+            raise NotFound(
+                f'there is no node "{name}"; there are {", ".join(sorted(view.nodes)) or "none"}', code="node_not_found"
+            )
     gone: list[Write] = [Delete(keys.node(NodeId(name))) for name in without]
     if gone:
         _fold(view, gone)
@@ -130,7 +149,7 @@ def _suppose(view: FleetView, without: Collection[str], add: int, like: str) -> 
 def _model(view: FleetView, like: str) -> NodeId:
     working = sorted(node for node in view.nodes if _works(view, node))
     if like and like not in view.nodes:
-        raise NotFound(f'there is no node "{like}"; there are {", ".join(working) or "none"}')
+        raise NotFound(f'there is no node "{like}"; there are {", ".join(working) or "none"}', code="node_not_found")
     if not working:
         raise Invalid("there is no node that works, so none can be added like it; start one first")
     return NodeId(like) if like else working[0]

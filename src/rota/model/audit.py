@@ -14,6 +14,8 @@ class Changed:
     """One key of a change."""
 
     key: str
+    """The key of the store."""
+
     before: str | None
     """What was there, as text; None if nothing was."""
 
@@ -26,6 +28,8 @@ class AuditEntry:
     """Something that was done, or refused."""
 
     id: str
+    """The id of the entry; ids sort by time."""
+
     at: datetime
     """When, by the clock of whoever wrote it down."""
 
@@ -39,6 +43,8 @@ class AuditEntry:
     """The operation; of a refusal, what was asked for."""
 
     changes: list[Changed] = field(default_factory=list)
+    """The keys that were changed."""
+
     refused: str = ""
     """Why it was refused; empty if it was done."""
 

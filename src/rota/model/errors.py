@@ -1,6 +1,7 @@
 """Errors, sorted by what the caller can do about them.
 
-A message names the thing that is wrong and the next move. `exit_code` is what the command line returns for it.
+A message names the thing that is wrong and the next move. `exit_code` is what the command line returns for it; `code`
+is what programs read at the doors (`model.problems`): that of the family, unless the place that raises names another.
 """
 
 from collections import Counter
@@ -17,12 +18,19 @@ class RotaError(Exception):
     """Root of everything Rota raises."""
 
     exit_code: ClassVar[int] = 1
+    code: str = "internal"
+
+    def __init__(self, *args: object, code: str = "") -> None:
+        super().__init__(*args)
+        if code:
+            self.code = code
 
 
 class Invalid(RotaError):
     """The request is wrong; asking again will not help."""
 
     exit_code = 2
+    code = "invalid"
 
 
 class Rewound(Invalid):
@@ -53,21 +61,24 @@ class NotFound(RotaError):
     """There is no such thing; look at what there is."""
 
     exit_code = 3
+    code = "not_found"
 
 
 class Denied(RotaError):
     """These credentials may not do that; come back with others."""
 
     exit_code = 4
+    code = "denied"
 
 
 class Conflict(RotaError):
     """Someone was faster; read again and decide again."""
 
     exit_code = 5
+    code = "conflict"
 
-    def __init__(self, message: str, keys: Iterable[Key] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, keys: Iterable[Key] = (), *, code: str = "") -> None:
+        super().__init__(message, code=code)
         self.keys = frozenset(keys)
 
 
@@ -75,6 +86,7 @@ class Unavailable(RotaError):
     """Out of reach for now; nothing happened; back off and retry."""
 
     exit_code = 7
+    code = "unavailable"
 
 
 class BrokenOff(Unavailable):
@@ -85,6 +97,7 @@ class Unknown(RotaError):
     """It may or may not have happened; read again before doing anything."""
 
     exit_code = 6
+    code = "unknown_outcome"
 
 
 class Compacted(RotaError):

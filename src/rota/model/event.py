@@ -52,10 +52,14 @@ class Event:
     """Something that happened."""
 
     id: str
+    """The id of the event; ids sort by time."""
+
     at: datetime
     """When, by the clock of the node that saw it."""
 
     kind: str
+    """The kind of event, such as `node.joined`."""
+
     subject: str
     """What it happened to: a node, a worker, an app."""
 
@@ -63,10 +67,13 @@ class Event:
     """Who saw it."""
 
     severity: Severity
+    """How urgent it is: info, warning or error."""
+
     text: str
     """A sentence for people."""
 
     fields: dict[str, Value]
+    """What else is known, by name; the reference of events lists the fields of each kind."""
 
 
 @dataclass(frozen=True)

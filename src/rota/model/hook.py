@@ -12,6 +12,8 @@ class Hook:
     """Call a URL or run a command for each event of some kinds."""
 
     name: str
+    """The name of the hook."""
+
     events: list[str]
     """Kinds of events; `*` stands for anything."""
 
@@ -31,7 +33,10 @@ class Hook:
     """How many events it takes in a minute; more than that wait."""
 
     enabled: bool = True
+    """Is it on? While it is off, events are not kept for it."""
+
     created: datetime
+    """When it was made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,8 @@ class HookStatus:
     """What became of a hook's deliveries."""
 
     delivered: int = 0
+    """Events that were delivered."""
+
     failed: int = 0
     """Given up after all tries."""
 
@@ -65,6 +72,8 @@ class HookStatus:
     """The id of the event that came to an end last."""
 
     last_at: datetime | None = None
+    """When that was."""
+
     error: str = ""
     """Why that one was given up; empty if it was delivered."""
 

@@ -61,17 +61,35 @@ class WantedJob:
     """A job as somebody asks for it."""
 
     name: str
+    """The name of the job."""
+
     cron: str | None = None
+    """When it is due, as a cron expression of five fields; null if the clock does not say so."""
+
     every: timedelta | None = None
+    """How often it is due; null if the clock does not say so."""
+
     tz: str = "UTC"
+    """The time zone of `cron`, such as Europe/Berlin."""
+
     after: tuple[str, ...] = ()
     """Jobs it follows; with neither these nor cron nor every it is started by hand."""
 
     misfire: str = "once"
+    """What becomes of due times that no node was there for: `once`, `skip` or `all`."""
+
     jitter: timedelta = timedelta()
+    """Each run is delayed by a random time up to this."""
+
     timeout: timedelta | None = None
+    """An attempt that takes longer is ended; null: no limit."""
+
     retries: int = 0
+    """How often a failed run is tried again."""
+
     on_lost: OnLost = OnLost.RETRY
+    """What becomes of a run whose node was lost."""
+
     concurrency: int | None = 1
     """Runs of it at a time in the whole fleet; None: no limit."""
 
@@ -79,11 +97,16 @@ class WantedJob:
     """What a node must be labelled with to run it."""
 
     mode: Mode = Mode.WARM
+    """Where a function runs: in a warm executor or in a process of its own."""
+
     argv: tuple[str, ...] = ()
     """The program of a command; empty for a function of an app."""
 
     env: dict[str, str] = field(default_factory=dict)
+    """Variables for the program, beside those of the node."""
+
     cwd: str | None = None
+    """The folder the program runs in; null: that of the run."""
 
     @property
     def is_command(self) -> bool:
@@ -189,33 +212,54 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When its work began, by the node's clock; None if it did not."""
 
     seconds: float = 0.0
+    """How long it took."""
+
     exit_code: int | None = None
     """Of a program or process; negative: the signal that ended it."""
 
     error: str = ""
+    """Why it failed; empty if it did not."""
+
     cpu_seconds: float = 0.0
+    """Processor time that it used, in seconds."""
+
     peak_memory: int = 0
     """In bytes."""
 
     log_bytes: int = 0
+    """Bytes of output that it wrote."""
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt that is over, in short."""
 
     attempt: int
+    """The number of the attempt, from 1."""
+
     epoch: int
+    """The epoch of the attempt, which fences what it writes."""
+
     node: NodeId
+    """The node that ran it."""
+
     outcome: Outcome
+    """How it ended."""
+
     ended: datetime
+    """When it ended."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Due times that one record stands for."""
 
     first: datetime
+    """The first of the due times."""
+
     last: datetime
+    """The last of them."""
+
     count: int
+    """How many there are."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="v", tag=1):
@@ -225,10 +269,20 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     """`job/moment`, or `job/moment-more` if it is not that of a due time; ids of a job sort by their due times."""
 
     job: str
+    """The name of the job."""
+
     due: datetime
+    """When it was due, or when it was asked for."""
+
     cause: Cause
+    """Why there is this run."""
+
     created: datetime
+    """When it was made."""
+
     state: RunState = RunState.PENDING
+    """Where it is."""
+
     attempt: int = 1
     """The attempt that runs, or the next one."""
 
@@ -248,6 +302,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
     dispatched: datetime | None = None
     ended: datetime | None = None
+    """When it ended; null while it has not."""
+
     outcome: Outcome | None = None
     """Of the last attempt."""
 

@@ -18,8 +18,13 @@ class Range:
     """Records of one partition, from `start` up to, and without, `end`."""
 
     partition: int
+    """The partition."""
+
     start: int
+    """The first offset."""
+
     end: int
+    """The offset behind the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,10 @@ class Segment:
     """Below the stream's folder."""
 
     rows: int
+    """Rows in the file."""
+
     bytes: int
+    """Its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +49,23 @@ class Manifest:
     """Of the draft that became this, so that who finds a draft can ask whether it is published."""
 
     stream: str
+    """The name of the stream."""
+
     ranges: tuple[Range, ...]
+    """The records that were published."""
+
     rows: int
+    """Rows that came of them."""
+
     segments: tuple[Segment, ...]
+    """The files that hold the rows."""
+
     file: str | None = None
     """Below the stream's folder, the list of segments, where there are too many for a record."""
 
     at: datetime
+    """When it was published."""
+
     by: str
     """The task that published."""
 

@@ -44,15 +44,23 @@ class Node:
     """One member, for the length of one session; lives under that session's lease."""
 
     id: NodeId
+    """The id of the node."""
+
     session: SessionId
     lease: LeaseId
     role: Role
+    """Which work it takes."""
+
     home: str
     """Which data folder it runs on: the same for each life of one node, and for no other."""
 
     host: str
+    """The name of its machine."""
+
     pid: int
     since: datetime
+    """Since when it is in the fleet."""
+
     lease_ttl: timedelta
     """How long its key outlives it."""
 
@@ -63,6 +71,8 @@ class Node:
     """Where the other nodes reach it; empty if nowhere."""
 
     labels: dict[str, str] = field(default_factory=dict)
+    """Its labels, which resources and jobs can ask for."""
+
     slots: int = 0
     executors: int = 0
     """How many attempts of jobs it runs at a time; 0: it runs none."""
@@ -133,7 +143,10 @@ class NodeLoad:
     """The share of its memory in use, 0 to 1."""
 
     executors: int
+    """Attempts of jobs that it can run at a time."""
+
     executors_used: int
+    """Attempts of jobs that it runs now."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,8 @@ class RelayMap:
     """One version of it."""
 
     version: int
+    """Grows with every change of the map."""
+
     nodes: tuple[NodeId, ...]
     """The homes of resources; sorted."""
 
@@ -79,10 +81,14 @@ class SinkStatus:
     """Its URL, without the password and the options."""
 
     state: SinkState
+    """Can it be published to?"""
+
     published: int = 0
     """Messages handed to the sink."""
 
     confirmed: int = 0
+    """Messages that the sink has confirmed."""
+
     rejected: dict[str, int] = field(default_factory=dict)
     """Reason → messages that can never be delivered."""
 
@@ -93,7 +99,11 @@ class SinkStatus:
     """Messages that the sink has, and has told no outcome of."""
 
     spool_messages: int = 0
+    """Messages on disk, because the sink is down."""
+
     spool_bytes: int = 0
+    """Bytes of those messages."""
+
     spool_limit: int = 0
     """Bytes that the spool may have."""
 
@@ -149,6 +159,7 @@ class RelayStatus:
     """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
 
     sinks: tuple[SinkStatus, ...] = ()
+    """The sinks it publishes to."""
 
     @property
     def is_idle(self) -> bool:
@@ -161,8 +172,14 @@ class ResourceTally:
     """What a relay has counted of one resource's messages since its process began."""
 
     kind: str
+    """The kind of the resource."""
+
     resource: str
+    """The id of the resource."""
+
     unique: int
+    """Different messages."""
+
     duplicates: int
     """Copies beyond the first."""
 

@@ -36,6 +36,8 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Never on a node that holds a task of another resource with any of these tags, nor the other way round."""
 
     prefer_near: dict[str, str] = msgspec.field(default_factory=dict)
+    """Preferably on nodes that hold a task of a resource with each of these tags."""
+
     prefer_apart: dict[str, str] = msgspec.field(default_factory=dict)
     """The same as wishes: kept where that is possible."""
 
@@ -55,12 +57,26 @@ class KindRecord:
     """A kind of resource, as an app declares it."""
 
     name: str
+    """The name of the kind."""
+
     app: str
+    """The app that declares it."""
+
     replicas: int
+    """Tasks of each resource, unless the resource says otherwise."""
+
     exclusive: bool
+    """Does a resource have at most one task, and each task an epoch that fences what it writes?"""
+
     runs_alone: bool
+    """Does each task have a process of its own?"""
+
     silent_after: timedelta
+    """A task that has sent nothing for this long is started anew."""
+
     start_within: timedelta
+    """A task that has not started within this time is started anew."""
+
     labels: dict[str, str] = field(default_factory=dict)
     """What nodes must be labelled with to hold such a task."""
 
@@ -109,14 +125,20 @@ class ResourceRecord:
     """Never changes, and no other resource ever has it."""
 
     kind: str
+    """The kind of resource, as an app declares it."""
+
     id: str
     """Its name; with the kind it is the key."""
 
     created: datetime
+    """When it was made, by the clock of the node that was asked."""
+
     origin: str = "api"
     """Who added it: `api`, `source`, `config` or `stream`."""
 
     spec: dict[str, Any] = field(default_factory=dict)
+    """What its task function is given: an object that fits the schema of its kind."""
+
     priority: int = 0
     """Higher is covered first when there are too few slots."""
 
@@ -136,6 +158,7 @@ class ResourceRecord:
     """What others can name it by in their affinity."""
 
     affinity: Affinity = NO_AFFINITY
+    """What it asks of its nodes beyond `labels`."""
 
 
 def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str = "api") -> ResourceRecord:
@@ -162,8 +185,14 @@ class Trouble:
     """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
 
     node: NodeId
+    """The node that gave the task back."""
+
     at: datetime
+    """When, by the store's clock."""
+
     why: str
+    """Why the node could not keep the task alive."""
+
     strikes: int = 1
     """How often this has happened lately; it is kept from there the longer."""
 
@@ -179,7 +208,11 @@ class ResourceStatus:
     """How a resource is covered. The first four fields are named as seed 001 named them."""
 
     ID: str
+    """The uid of the resource."""
+
     Name: str
+    """The id of the resource."""
+
     AssignedNode: str
     """`id|address` of each node that holds it, joined by commas; empty if none does."""
 
@@ -187,6 +220,8 @@ class ResourceStatus:
     """In nanoseconds since 1970."""
 
     kind: str
+    """The kind of the resource."""
+
     replicas: int
     """How many tasks it should have."""
 
@@ -224,8 +259,13 @@ class Cordon:
     """A node that gets no new tasks."""
 
     node: NodeId
+    """The id of the node."""
+
     since: datetime
+    """Since when it gets no new tasks."""
+
     why: str = ""
+    """The reason that was given; may be empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,11 +273,17 @@ class Drain:
     """A node whose tasks are to move to others; it gets no new ones."""
 
     node: NodeId
+    """The id of the node."""
+
     since: datetime
+    """When the drain began."""
+
     deadline: datetime | None = None
     """What is still there by then is stopped, whether another runs it or not."""
 
     why: str = ""
+    """The reason that was given; may be empty."""
+
     tasks: int = 0
     """How many it had when it began."""
 
@@ -264,8 +310,13 @@ class SlotsSet:
     """Somebody gave a node another number of slots than its settings say."""
 
     node: NodeId
+    """The id of the node."""
+
     slots: int
+    """How many slots it has instead."""
+
     since: datetime
+    """When they were set."""
 
 
 @dataclass(frozen=True, kw_only=True)

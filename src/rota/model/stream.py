@@ -82,6 +82,7 @@ class Reset:
     """Who wants it; empty: the stream's declaration does, because the source was made anew."""
 
     at: datetime
+    """When it was asked for."""
 
     @property
     def why(self) -> str:
@@ -138,7 +139,10 @@ class StreamError:
     """Something that went wrong with a stream."""
 
     at: datetime
+    """When it happened."""
+
     why: str
+    """What went wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,13 +197,28 @@ class SkipRecord:
     """A stream went on at `offset`, and left records of a partition out that its source has no more."""
 
     stream: str
+    """The name of the stream."""
+
     partition: int
+    """The partition."""
+
     first: int
+    """The first offset that was left out."""
+
     last: int
+    """The last offset that was left out."""
+
     offset: int
+    """Where it went on."""
+
     policy: str
+    """The rule of its declaration that allowed it."""
+
     why: str
+    """Why the records were gone."""
+
     at: datetime
+    """When it happened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,13 +229,23 @@ class MoveRecord:
     """What it is known by: who asks for a move of the same id again is told what was set, and nothing is set."""
 
     stream: str
+    """The name of the stream."""
+
     before: dict[int, int]
+    """Partition → the offset before."""
+
     after: dict[int, int]
+    """Partition → the offset that was set."""
+
     by: str
     """Who wanted it; empty: the stream's declaration did."""
 
     why: str
+    """Why they were set."""
+
     at: datetime
+    """When they were set."""
+
     backfill: str = ""
     """The stream that reads what was left out; empty: nobody does."""
 
@@ -258,6 +287,8 @@ class Group:
     """Grows with every group of the stream."""
 
     partitions: tuple[int, ...]
+    """The partitions it reads."""
+
     after: tuple[str, ...] = ()
     """Groups whose ends are its starts, while it stands by."""
 
@@ -268,6 +299,8 @@ class Group:
     """Agreed checkpoints in order: where each of its sequences ends."""
 
     phase: Phase = Phase.READING
+    """Where it is."""
+
     is_final: bool = False
     """While it is pausing: is it for the last time?"""
 
@@ -332,9 +365,17 @@ class StreamTaskStatus:
     stream: str
     group: str
     slot: int
+    """Which of the tasks of its group it is, from 0."""
+
     node: NodeId
+    """The node that runs it."""
+
     epoch: Revision
+    """The epoch of its assignment."""
+
     state: TaskState
+    """What it is doing."""
+
     life: str = ""
     """Which process says it: a worker that its node starts again has the same epoch."""
 
@@ -366,7 +407,10 @@ class StreamTaskStatus:
     """Why nothing can be read or published at the moment, if so."""
 
     error: str = ""
+    """Why it failed; empty if it did not."""
+
     at: datetime
+    """When it reported this."""
 
     @property
     def incarnation(self) -> str:

@@ -31,7 +31,11 @@ class TokenRecord:
     """A token that the fleet knows."""
 
     name: str
+    """The name of the token."""
+
     access: Access
+    """The role: what the token allows."""
+
     digest: str
     """SHA-256 of the token, in hex. A token is random and long, so a slow hash would protect nothing."""
 
@@ -39,6 +43,8 @@ class TokenRecord:
     """When the token itself was made: a rotation makes another one."""
 
     by: str
+    """Who made it."""
+
     expires: datetime | None = None
     """None: never."""
 

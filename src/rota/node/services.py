@@ -376,7 +376,7 @@ class Services:
                 return service
         names = self.names()
         there = f"; there are {', '.join(names)}" if names else "; the app has none"
-        raise NotFound(f'there is no service "{name}"{did_you_mean(name, names) or there}')
+        raise NotFound(f'there is no service "{name}"{did_you_mean(name, names) or there}', code="service_not_found")
 
     def _check_group(self, service: ServiceSummary, group: int) -> None:
         if str(group) not in service.groups:

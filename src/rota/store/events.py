@@ -183,6 +183,8 @@ class Reading:
 
     events: tuple[Event, ...]
     revision: Revision
+    next: str | None = None
+    """What `before` must be to read those before them; None: there are none."""
 
 
 async def read(
@@ -193,8 +195,9 @@ async def read(
     kinds: Collection[str] = (),
     node: str | None = None,
     limit: int | None = None,
+    before: str | None = None,
 ) -> Reading:
-    """The events of a time; with a limit the newest of them.
+    """The events of a time; with a limit the newest of them. `before` is the id of an event: only those before it.
 
     A store reads forwards only. To find the newest few among many, this looks at the last minutes first, and then at
     eight times as much, until it has enough.
@@ -202,10 +205,11 @@ async def read(
     while True:
         try:
             revision = await store.revision()
-            found = await _newest(store, revision, _Wanted(since, until, kinds, node, limit))
+            found = await _newest(store, revision, _Wanted(since, until, kinds, node, limit, before))
         except Compacted:  # somebody compacts without mercy
             continue
-        return Reading(tuple(found), revision)
+        has_more = bool(limit) and len(found) == limit
+        return Reading(tuple(found), revision, found[0].id if has_more else None)
 
 
 async def follow(
@@ -268,13 +272,26 @@ class _Wanted:
     kinds: Collection[str]
     node: str | None
     limit: int | None
+    before: str | None = None
+
+    @property
+    def end(self) -> Key | None:
+        """The key from which on nothing is wanted; None: all is."""
+        ends = [keys.event(event.moment(self.until))] if self.until else []
+        return min([*ends, *([keys.event(self.before)] if self.before else [])], default=None)
+
+    def ended(self, now: datetime) -> datetime:
+        """When what is wanted ends at the latest."""
+        last = event.time_of(self.before) if self.before else None
+        times = [each for each in (self.until, last + timedelta(milliseconds=1) if last else None) if each]
+        return min(times, default=now)
 
 
 async def _newest(store: Store, revision: Revision, wanted: _Wanted) -> deque[Event]:
     """The events that are wanted, found without reading all of them if they are few."""
     oldest = wanted.since or await _oldest(store, revision)
     if wanted.limit is not None and oldest is not None:
-        end, span = wanted.until or await store.now(), FIRST_LOOK
+        end, span = wanted.ended(await store.now()), FIRST_LOOK
         while span < end - oldest:
             found = await _from(store, revision, end - span, wanted)
             if len(found) == wanted.limit:
@@ -292,7 +309,7 @@ async def _oldest(store: Store, revision: Revision) -> datetime | None:
 async def _from(store: Store, revision: Revision, start: datetime | None, wanted: _Wanted) -> deque[Event]:
     """The events from `start` on that are wanted; the newest of them if there are more than the limit."""
     found: deque[Event] = deque(maxlen=wanted.limit)
-    end = keys.event(event.moment(wanted.until)) if wanted.until else None
+    end = wanted.end
     async with aclosing(_entries(store, keys.event(event.moment(start)) if start else None, revision)) as entries:
         async for entry in entries:
             if end is not None and entry.key >= end:

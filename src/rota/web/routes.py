@@ -1,4 +1,4 @@
-"""The dashboard's files, as the HTTP door serves them.
+"""The files of the dashboard and of the API's reference (`/docs`), as the HTTP door serves them.
 
 The files are the same for everybody and hold no secret, so they need no token; what they show comes from the API, which
 does. They are read once, when the door opens: what is served is what is in this package, whatever a path says.
@@ -17,6 +17,7 @@ from starlette.routing import Route
 from rota.model.errors import NotFound
 
 HOME = "/"
+DOCS = "/docs"
 BELOW = "/static/"
 """Where the files are."""
 
@@ -51,7 +52,7 @@ HEADERS = {
 
 def is_page(path: str) -> bool:
     """Is it one of the dashboard's files, which need no token?"""
-    return path == HOME or path.startswith(BELOW)
+    return path in (HOME, DOCS) or path.startswith(BELOW)
 
 
 def pages() -> list[Route]:
@@ -61,13 +62,16 @@ def pages() -> list[Route]:
     async def home(request: Request) -> Response:
         return _file(*held["index.html"])
 
+    async def docs(request: Request) -> Response:
+        return _file(*held["docs.html"])
+
     async def static(request: Request) -> Response:
         path = request.path_params["path"]
         if path not in held:
             raise NotFound(f"the dashboard has no file {path}; open {HOME} again, this node may run another Rota now")
         return _file(*held[path])
 
-    return [Route(HOME, home), Route(f"{BELOW}{{path:path}}", static)]
+    return [Route(HOME, home), Route(DOCS, docs), Route(f"{BELOW}{{path:path}}", static)]
 
 
 def _walk(folder: Traversable, above: str = "") -> list[tuple[str, bytes]]:

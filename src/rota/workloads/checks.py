@@ -38,9 +38,9 @@ class Check:
         check.subject = f"{self.subject}: {part}"
         return check
 
-    def fail(self, text: str) -> NoReturn:
-        """Raise Invalid about the subject."""
-        raise Invalid(f"{self.subject}: {text}")
+    def fail(self, text: str, code: str = "") -> NoReturn:
+        """Raise Invalid about the subject; `code` if there is a better one than that of the family."""
+        raise Invalid(f"{self.subject}: {text}", code=code)
 
     def name(self, value: object) -> str:
         """A name that keys, files, process titles and screens can hold."""

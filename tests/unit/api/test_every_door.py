@@ -109,7 +109,7 @@ def needed_over_http(method: str, path: str) -> Access:
     """What the description of the API says of a route; what it does not describe is for those who may look."""
     described = describe(resources.table())["paths"].get(path, {})
     found = described.get("get" if method == "HEAD" else method.lower())
-    return Access(found["x-rota-access"]) if found else Access.VIEW
+    return Access(found["x-role"]) if found else Access.VIEW
 
 
 JUDGES = ("POST", session.PATH)

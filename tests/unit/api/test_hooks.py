@@ -105,7 +105,7 @@ async def test_nodes_show_load_and_standing(store: Store) -> None:
 
 async def test_a_hook_is_made_listed_switched_and_removed(store: Store) -> None:
     made = await create_hook(store, CLOCK, {**HOOK, "timeout": "3s", "retries": 1})
-    assert (made.timeout, made.retries, made.per_minute, made.enabled) == (timedelta(seconds=3), 1, 60, True)
+    assert (made.timeout, made.retries, made.per_minute, made.enabled) == ("3s", 1, 60, True)
     assert [each.name for each in await list_hooks(store)] == ["pager"]
     with pytest.raises(Conflict, match="hook pager exists already"):
         await create_hook(store, CLOCK, HOOK)
@@ -219,3 +219,15 @@ async def test_over_grpc(store: Store) -> None:
         assert (found.node, found.score, found.executors_free) == ("a", 7.25, 8)
         nodes = await ask("rota.v1.Nodes.List", pb.ListNodesRequest(), pb.NodeList)
         assert (nodes.nodes[0].standing, nodes.nodes[0].load.cpu) == ("online", 0.0725)
+
+
+@pytest.mark.parametrize("told", ["3s", "PT3S"])
+async def test_a_duration_is_accepted_as_it_is_answered_and_as_programs_write_it(store: Store, told: str) -> None:
+    ask = opened_http(store)
+    made = (await ask("POST", "/v1/hooks", {**HOOK, "timeout": told})).json
+    assert made["timeout"] == "3s"
+    assert (await ask("DELETE", "/v1/hooks/pager")).status == 204
+    again = await ask("POST", "/v1/hooks", {**HOOK, "timeout": made["timeout"]})
+    assert (again.status, again.json["timeout"]) == (201, "3s")
+    (listed,) = (await ask("GET", "/v1/hooks")).json["hooks"]
+    assert listed["timeout"] == "3s"

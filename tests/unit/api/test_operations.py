@@ -728,8 +728,9 @@ def test_every_operation_says_what_it_needs() -> None:
     }  # fmt: skip
     governing = {name for name, access in OPERATIONS.items() if access is Access.ADMIN}
     assert governing == {
-        "create_hook", "delete_hook", "put_job", "delete_job", "list_tokens", "create_token", "rotate_token",
-        "revoke_token", "read_audit", "verify_audit", "revoke_certificates", "list_revoked", "stream_spec",
+        "create_hook", "delete_hook", "put_job", "delete_job", "list_tokens", "get_token", "create_token",
+        "rotate_token", "revoke_token", "read_audit", "verify_audit", "revoke_certificates", "list_revoked",
+        "stream_spec",
     }  # fmt: skip
     public = {
         name

@@ -348,7 +348,7 @@ async def test_the_history_of_a_stream_says_what_changed(store: Store) -> None:
     await remember(store, hours=1, tasks=2, idle_after="5m")
     first, second = await operations.stream_history(store, "clicks")
     assert (first.at, first.node, first.app, first.changed) == (NOON, "n1", "shop", {})
-    assert second.changed == {"tasks": (1, 2), "idle_after": (None, "PT300S")}
+    assert second.changed == {"tasks": (1, 2), "idle_after": (None, "5m")}
     with pytest.raises(NotFound, match='there is no stream "x"'):
         await operations.stream_history(store, "x")
 

@@ -195,7 +195,7 @@ async def test_tokens_over_http_and_the_trail_of_it(store: Store, clock: Time) -
         listed = await ask("GET", "/v1/tokens")
         assert [each["name"] for each in listed.json["tokens"]] == ["grafana"]
         assert token.encode() not in listed.body
-    lines = await audit.read_audit(store)
+    lines = (await audit.read_audit(store)).entries
     assert [(line.entry.by, line.entry.origin, line.entry.what) for line in lines] == [
         ("ada", "http 127.0.0.1", "create_token"),
         ("ada", "http 127.0.0.1", "rotate_token"),

@@ -11,6 +11,7 @@ from rota.control.audit import keep_audit
 from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.audit import AuditLink
+from rota.model.errors import Invalid
 from rota.model.ids import Key
 from rota.store import Delete, Put, Store
 from rota.store.audit import AuditedStore, unsealed
@@ -39,9 +40,40 @@ def test_what_was_written_before_and_during_a_term_gets_its_place() -> None:
         await asyncio.sleep(30)
         verdict = await verify_audit(store)
         assert (verdict.is_whole, verdict.links, verdict.waiting) == (True, 105, 0)
-        lines = await read_audit(store, limit=1000)
+        lines = (await read_audit(store, limit=1000)).entries
         assert [line.number for line in lines] == list(range(1, 106))
         assert {line.entry.changes[0].key for line in lines} == {f"/k/{number}" for number in range(105)}
+
+    play(story)
+
+
+def test_the_trail_is_read_back_to_its_beginning_page_by_page_while_it_is_sealed() -> None:
+    async def story(store: Store, node: Callable[..., asyncio.Task[None]]) -> None:
+        leading = node("a", sealing())
+        await asyncio.sleep(30)
+        await change(store, 0, 25)
+        await asyncio.sleep(30)
+        leading.cancel()
+        await change(store, 25, 12)
+        for by in ("", "ada"):
+            seen: list[str] = []
+            token: str | None = None
+            for number in range(20):
+                page = await read_audit(store, limit=5, token=token, by=by)
+                seen = [line.entry.changes[0].key for line in page.entries] + seen
+                token = page.next
+                if token is None:
+                    break
+                if number == 0 and by:
+                    node("b", sealing())  # what had no place when the first page was read gets one
+                    await asyncio.sleep(30)
+            assert seen == [f"/k/{number}" for number in range(37)], by
+        assert (await read_audit(store, limit=37)).next is None
+        assert (await read_audit(store, limit=36)).next == "2"
+        with pytest.raises(Invalid, match="must be the next of a page"):
+            await read_audit(store, token="x")
+        with pytest.raises(Invalid, match="begin again"):
+            await read_audit(store, token="0:gone")
 
     play(story)
 
@@ -89,7 +121,7 @@ def test_who_meddles_with_the_trail_in_the_store_is_found() -> None:
         entry = await store.get(keys.audit_link(2))
         assert entry is not None
         link = codec.decode(AuditLink, entry.value)
-        meddled = entry.value.replace(b"ada", b"bob")
+        meddled = entry.value.replace(b'"ada"', b'"bob"')  # not in a hash
         await store.commit(Put(entry.key, meddled))
         assert (await verify_audit(store)).flaw == "link 2 was changed: its hash does not fit what it says"
         await store.commit(Put(entry.key, codec.encode(link)))

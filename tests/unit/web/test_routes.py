@@ -27,6 +27,8 @@ def stranger() -> Caller:
     ("path", "kind"),
     [
         ("/", "text/html; charset=utf-8"),
+        ("/docs", "text/html; charset=utf-8"),
+        ("/static/docs.js", "text/javascript; charset=utf-8"),
         ("/static/app.js", "text/javascript; charset=utf-8"),
         ("/static/style.css", "text/css; charset=utf-8"),
         ("/static/icon.svg", "image/svg+xml"),
@@ -67,9 +69,9 @@ def test_no_file_asks_another_site_or_holds_a_script_within_a_page() -> None:
         assert not outside, path
         assert "innerHTML" not in text, path
         assert "eval(" not in text, path
-    index = texts()["index.html"]
-    assert not re.search(r"<script(?![^>]*\bsrc=)", index)
-    assert not re.search(r"\son\w+=|\sstyle=|<style", index)
+    for page in (texts()["index.html"], texts()["docs.html"]):
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\son\w+=|\sstyle=|<style", page)
 
 
 def test_every_file_that_is_loaded_is_there() -> None:

@@ -402,14 +402,20 @@ class DeleteResourceRequest(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class ListKindsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "token")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    token: str
+    def __init__(self, limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class KindList(_message.Message):
-    __slots__ = ("kinds",)
+    __slots__ = ("kinds", "next")
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     kinds: _containers.RepeatedCompositeFieldContainer[Kind]
-    def __init__(self, kinds: _Optional[_Iterable[_Union[Kind, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, kinds: _Optional[_Iterable[_Union[Kind, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Kind(_message.Message):
     __slots__ = ("name", "app", "replicas", "exclusive", "runs_alone", "silent_after", "start_within", "labels", "schema_json")
@@ -441,16 +447,28 @@ class Kind(_message.Message):
     def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: _Optional[bool] = ..., runs_alone: _Optional[bool] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "token")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    token: str
+    def __init__(self, limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+
+class GetNodeRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
 
 class NodeList(_message.Message):
-    __slots__ = ("nodes", "as_of")
+    __slots__ = ("nodes", "as_of", "next")
     NODES_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    next: str
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure")
@@ -830,26 +848,30 @@ class WhyAnswer(_message.Message):
     def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., holds: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ..., remedies: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListEventsRequest(_message.Message):
-    __slots__ = ("since", "until", "kinds", "node", "limit")
+    __slots__ = ("since", "until", "kinds", "node", "limit", "token")
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     since: _timestamp_pb2.Timestamp
     until: _timestamp_pb2.Timestamp
     kinds: _containers.RepeatedScalarFieldContainer[str]
     node: str
     limit: int
-    def __init__(self, since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kinds: _Optional[_Iterable[str]] = ..., node: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    token: str
+    def __init__(self, since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kinds: _Optional[_Iterable[str]] = ..., node: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class EventList(_message.Message):
-    __slots__ = ("events", "revision")
+    __slots__ = ("events", "revision", "next")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[Event]
     revision: int
-    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    next: str
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., revision: _Optional[int] = ..., next: _Optional[str] = ...) -> None: ...
 
 class WatchEventsRequest(_message.Message):
     __slots__ = ("kinds", "node", "limit", "after")
@@ -975,14 +997,26 @@ class Hook(_message.Message):
     def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: _Optional[bool] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ListHooksRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "token")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    token: str
+    def __init__(self, limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+
+class GetHookRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class HookList(_message.Message):
-    __slots__ = ("hooks",)
+    __slots__ = ("hooks", "next")
     HOOKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     hooks: _containers.RepeatedCompositeFieldContainer[Hook]
-    def __init__(self, hooks: _Optional[_Iterable[_Union[Hook, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, hooks: _Optional[_Iterable[_Union[Hook, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class CreateHookRequest(_message.Message):
     __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled")

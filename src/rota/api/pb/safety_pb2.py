@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18rota/api/pb/safety.proto\x12\x07rota.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11ListTokensRequest\"+\n\tTokenList\x12\x1e\n\x06tokens\x18\x01 \x03(\x0b\x32\x0e.rota.v1.Token\"\xc6\x01\n\x05Token\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12(\n\x04made\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12+\n\x07\x65xpires\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07revoked\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07is_good\x18\x07 \x01(\x08\"_\n\x12\x43reateTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12-\n\nexpires_in\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x12RotateTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08keep_old\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nexpires_in\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\"\n\x12RevokeTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"d\n\x08NewToken\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12+\n\x07\x65xpires\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05token\x18\x04 \x01(\t\"x\n\x10ReadAuditRequest\x12\x12\n\x05limit\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\n\n\x02\x62y\x18\x02 \x01(\t\x12\x0f\n\x07refused\x18\x03 \x01(\x08\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_limit\"1\n\nAuditLines\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.rota.v1.AuditLine\"\xce\x01\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\x12&\n\x02\x61t\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\x12\x0c\n\x04what\x18\x07 \x01(\t\x12%\n\x07\x63hanges\x18\x08 \x03(\x0b\x32\x14.rota.v1.AuditChange\x12\x0f\n\x07refused\x18\t \x01(\t\x12\r\n\x05\x63ount\x18\n \x01(\x03\"X\n\x0b\x41uditChange\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x13\n\x06\x62\x65\x66ore\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x12\n\x05\x61\x66ter\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\t\n\x07_beforeB\x08\n\x06_after\"#\n\x12VerifyAuditRequest\x12\r\n\x05noted\x18\x01 \x01(\t\"\\\n\x0c\x41uditVerdict\x12\x10\n\x08is_whole\x18\x01 \x01(\x08\x12\r\n\x05links\x18\x02 \x01(\x03\x12\x0f\n\x07waiting\x18\x03 \x01(\x03\x12\x0c\n\x04head\x18\x04 \x01(\t\x12\x0c\n\x04\x66law\x18\x05 \x01(\t2\xeb\x01\n\x06Tokens\x12\x36\n\x04List\x12\x1a.rota.v1.ListTokensRequest\x1a\x12.rota.v1.TokenList\x12\x38\n\x06\x43reate\x12\x1b.rota.v1.CreateTokenRequest\x1a\x11.rota.v1.NewToken\x12\x38\n\x06Rotate\x12\x1b.rota.v1.RotateTokenRequest\x1a\x11.rota.v1.NewToken\x12\x35\n\x06Revoke\x12\x1b.rota.v1.RevokeTokenRequest\x1a\x0e.rota.v1.Token2}\n\x05\x41udit\x12\x36\n\x04Read\x12\x19.rota.v1.ReadAuditRequest\x1a\x13.rota.v1.AuditLines\x12<\n\x06Verify\x12\x1b.rota.v1.VerifyAuditRequest\x1a\x15.rota.v1.AuditVerdictb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18rota/api/pb/safety.proto\x12\x07rota.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n\x11ListTokensRequest\x12\x12\n\x05limit\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\r\n\x05token\x18\x02 \x01(\tB\x08\n\x06_limit\"\x1f\n\x0fGetTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\tTokenList\x12\x1e\n\x06tokens\x18\x01 \x03(\x0b\x32\x0e.rota.v1.Token\x12\x0c\n\x04next\x18\x02 \x01(\t\"\xc6\x01\n\x05Token\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12(\n\x04made\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12+\n\x07\x65xpires\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07revoked\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07is_good\x18\x07 \x01(\x08\"_\n\x12\x43reateTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12-\n\nexpires_in\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x12RotateTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\x08keep_old\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nexpires_in\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\"\n\x12RevokeTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"d\n\x08NewToken\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12+\n\x07\x65xpires\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05token\x18\x04 \x01(\t\"\x87\x01\n\x10ReadAuditRequest\x12\x12\n\x05limit\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\n\n\x02\x62y\x18\x02 \x01(\t\x12\x0f\n\x07refused\x18\x03 \x01(\x08\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05token\x18\x05 \x01(\tB\x08\n\x06_limit\"?\n\nAuditLines\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.rota.v1.AuditLine\x12\x0c\n\x04next\x18\x02 \x01(\t\"\xce\x01\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\x12&\n\x02\x61t\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\x12\x0c\n\x04what\x18\x07 \x01(\t\x12%\n\x07\x63hanges\x18\x08 \x03(\x0b\x32\x14.rota.v1.AuditChange\x12\x0f\n\x07refused\x18\t \x01(\t\x12\r\n\x05\x63ount\x18\n \x01(\x03\"X\n\x0b\x41uditChange\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x13\n\x06\x62\x65\x66ore\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x12\n\x05\x61\x66ter\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\t\n\x07_beforeB\x08\n\x06_after\"#\n\x12VerifyAuditRequest\x12\r\n\x05noted\x18\x01 \x01(\t\"\\\n\x0c\x41uditVerdict\x12\x10\n\x08is_whole\x18\x01 \x01(\x08\x12\r\n\x05links\x18\x02 \x01(\x03\x12\x0f\n\x07waiting\x18\x03 \x01(\x03\x12\x0c\n\x04head\x18\x04 \x01(\t\x12\x0c\n\x04\x66law\x18\x05 \x01(\t2\x9c\x02\n\x06Tokens\x12\x36\n\x04List\x12\x1a.rota.v1.ListTokensRequest\x1a\x12.rota.v1.TokenList\x12/\n\x03Get\x12\x18.rota.v1.GetTokenRequest\x1a\x0e.rota.v1.Token\x12\x38\n\x06\x43reate\x12\x1b.rota.v1.CreateTokenRequest\x1a\x11.rota.v1.NewToken\x12\x38\n\x06Rotate\x12\x1b.rota.v1.RotateTokenRequest\x1a\x11.rota.v1.NewToken\x12\x35\n\x06Revoke\x12\x1b.rota.v1.RevokeTokenRequest\x1a\x0e.rota.v1.Token2}\n\x05\x41udit\x12\x36\n\x04Read\x12\x19.rota.v1.ReadAuditRequest\x1a\x13.rota.v1.AuditLines\x12<\n\x06Verify\x12\x1b.rota.v1.VerifyAuditRequest\x1a\x15.rota.v1.AuditVerdictb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,33 +34,35 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rota.api.pb.safety_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTTOKENSREQUEST']._serialized_start=102
-  _globals['_LISTTOKENSREQUEST']._serialized_end=121
-  _globals['_TOKENLIST']._serialized_start=123
-  _globals['_TOKENLIST']._serialized_end=166
-  _globals['_TOKEN']._serialized_start=169
-  _globals['_TOKEN']._serialized_end=367
-  _globals['_CREATETOKENREQUEST']._serialized_start=369
-  _globals['_CREATETOKENREQUEST']._serialized_end=464
-  _globals['_ROTATETOKENREQUEST']._serialized_start=466
-  _globals['_ROTATETOKENREQUEST']._serialized_end=592
-  _globals['_REVOKETOKENREQUEST']._serialized_start=594
-  _globals['_REVOKETOKENREQUEST']._serialized_end=628
-  _globals['_NEWTOKEN']._serialized_start=630
-  _globals['_NEWTOKEN']._serialized_end=730
-  _globals['_READAUDITREQUEST']._serialized_start=732
-  _globals['_READAUDITREQUEST']._serialized_end=852
-  _globals['_AUDITLINES']._serialized_start=854
-  _globals['_AUDITLINES']._serialized_end=903
-  _globals['_AUDITLINE']._serialized_start=906
-  _globals['_AUDITLINE']._serialized_end=1112
-  _globals['_AUDITCHANGE']._serialized_start=1114
-  _globals['_AUDITCHANGE']._serialized_end=1202
-  _globals['_VERIFYAUDITREQUEST']._serialized_start=1204
-  _globals['_VERIFYAUDITREQUEST']._serialized_end=1239
-  _globals['_AUDITVERDICT']._serialized_start=1241
-  _globals['_AUDITVERDICT']._serialized_end=1333
-  _globals['_TOKENS']._serialized_start=1336
-  _globals['_TOKENS']._serialized_end=1571
-  _globals['_AUDIT']._serialized_start=1573
-  _globals['_AUDIT']._serialized_end=1698
+  _globals['_LISTTOKENSREQUEST']._serialized_end=166
+  _globals['_GETTOKENREQUEST']._serialized_start=168
+  _globals['_GETTOKENREQUEST']._serialized_end=199
+  _globals['_TOKENLIST']._serialized_start=201
+  _globals['_TOKENLIST']._serialized_end=258
+  _globals['_TOKEN']._serialized_start=261
+  _globals['_TOKEN']._serialized_end=459
+  _globals['_CREATETOKENREQUEST']._serialized_start=461
+  _globals['_CREATETOKENREQUEST']._serialized_end=556
+  _globals['_ROTATETOKENREQUEST']._serialized_start=558
+  _globals['_ROTATETOKENREQUEST']._serialized_end=684
+  _globals['_REVOKETOKENREQUEST']._serialized_start=686
+  _globals['_REVOKETOKENREQUEST']._serialized_end=720
+  _globals['_NEWTOKEN']._serialized_start=722
+  _globals['_NEWTOKEN']._serialized_end=822
+  _globals['_READAUDITREQUEST']._serialized_start=825
+  _globals['_READAUDITREQUEST']._serialized_end=960
+  _globals['_AUDITLINES']._serialized_start=962
+  _globals['_AUDITLINES']._serialized_end=1025
+  _globals['_AUDITLINE']._serialized_start=1028
+  _globals['_AUDITLINE']._serialized_end=1234
+  _globals['_AUDITCHANGE']._serialized_start=1236
+  _globals['_AUDITCHANGE']._serialized_end=1324
+  _globals['_VERIFYAUDITREQUEST']._serialized_start=1326
+  _globals['_VERIFYAUDITREQUEST']._serialized_end=1361
+  _globals['_AUDITVERDICT']._serialized_start=1363
+  _globals['_AUDITVERDICT']._serialized_end=1455
+  _globals['_TOKENS']._serialized_start=1458
+  _globals['_TOKENS']._serialized_end=1742
+  _globals['_AUDIT']._serialized_start=1744
+  _globals['_AUDIT']._serialized_end=1869
 # @@protoc_insertion_point(module_scope)

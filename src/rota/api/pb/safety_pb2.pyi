@@ -11,14 +11,26 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListTokensRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit", "token")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    token: str
+    def __init__(self, limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+
+class GetTokenRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class TokenList(_message.Message):
-    __slots__ = ("tokens",)
+    __slots__ = ("tokens", "next")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     tokens: _containers.RepeatedCompositeFieldContainer[Token]
-    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Token(_message.Message):
     __slots__ = ("name", "access", "made", "by", "expires", "revoked", "is_good")
@@ -77,22 +89,26 @@ class NewToken(_message.Message):
     def __init__(self, name: _Optional[str] = ..., access: _Optional[str] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ReadAuditRequest(_message.Message):
-    __slots__ = ("limit", "by", "refused", "since")
+    __slots__ = ("limit", "by", "refused", "since", "token")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     limit: int
     by: str
     refused: bool
     since: _timestamp_pb2.Timestamp
-    def __init__(self, limit: _Optional[int] = ..., by: _Optional[str] = ..., refused: _Optional[bool] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    token: str
+    def __init__(self, limit: _Optional[int] = ..., by: _Optional[str] = ..., refused: _Optional[bool] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class AuditLines(_message.Message):
-    __slots__ = ("entries",)
+    __slots__ = ("entries", "next")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[AuditLine]
-    def __init__(self, entries: _Optional[_Iterable[_Union[AuditLine, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditLine, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class AuditLine(_message.Message):
     __slots__ = ("number", "hash", "id", "at", "by", "origin", "what", "changes", "refused", "count")

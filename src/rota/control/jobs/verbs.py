@@ -372,6 +372,8 @@ def _suffix(dice: Dice) -> str:
 class _Stale(Conflict):
     """The caller expected another version: reading again does not help."""
 
+    code = "stale_version"
+
 
 async def _persistently(call: Callable[[], Awaitable[T]]) -> T:
     for attempt in range(TRIES):

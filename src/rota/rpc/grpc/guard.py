@@ -1,19 +1,20 @@
 """The guard of a gRPC port: each call is judged by what its caller shows, before any of it is read."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 
 from rota.decide.access import TurnedAway
 from rota.model.errors import Denied
 from rota.rpc.address import caller_address
+from rota.rpc.details import details
 from rota.rpc.grpc import errors
 from rota.rpc.port import Admit, TakeNote
 
 AUTHORIZATION = "authorization"
-MOST_DETAILS = 500
-"""Characters of a sentence that travel: in a status each may take 12 bytes, and 8 KiB is all there is."""
+MOST_DETAILS = 300
+"""Characters of a sentence that travel: with its details each may take 23 bytes, and 8 KiB is all there is."""
 
 
 def shown(token: str | None) -> tuple[tuple[str, str], ...]:
@@ -44,13 +45,25 @@ class Guard(grpc.aio.ServerInterceptor):
 
         async def refuse(_: object, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
             final = self._take_note(refused, method, caller_address(context.peer())) if self._take_note else refused
-            told = ((errors.REFUSAL, errors.to_refusal(Denied(final.why)).SerializeToString()),)
-            await context.abort(_code(final), final.why[:MOST_DETAILS], trailing_metadata=told)
+            await end_refused(context, final)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
-def _code(refused: TurnedAway) -> grpc.StatusCode:
+async def end_refused(context: "grpc.aio.ServicerContext[Any, Any]", refused: TurnedAway) -> NoReturn:
+    """End a call of a caller that is turned away."""
+    status, code = _status(refused)
+    sentence = refused.why[:MOST_DETAILS]
+    told = (
+        (errors.REFUSAL, errors.to_refusal(Denied(refused.why)).SerializeToString()),
+        details(status.value[0], sentence, code),
+    )
+    await context.abort(status, sentence, trailing_metadata=told)
+
+
+def _status(refused: TurnedAway) -> tuple[grpc.StatusCode, str]:
     if refused.is_too_often:
-        return grpc.StatusCode.RESOURCE_EXHAUSTED
-    return grpc.StatusCode.UNAUTHENTICATED if refused.is_stranger else grpc.StatusCode.PERMISSION_DENIED
+        return grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many_requests"
+    if refused.is_stranger:
+        return grpc.StatusCode.UNAUTHENTICATED, "unauthenticated"
+    return grpc.StatusCode.PERMISSION_DENIED, "denied"

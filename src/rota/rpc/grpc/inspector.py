@@ -13,9 +13,8 @@ import grpc
 
 from rota.decide.access import TurnedAway
 from rota.kit import authority
-from rota.model.errors import Denied
 from rota.rpc.address import caller_address
-from rota.rpc.grpc import errors
+from rota.rpc.grpc.guard import end_refused
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.port import IsRevoked, TakeNote
 
@@ -77,9 +76,7 @@ class Inspector(grpc.aio.ServerInterceptor):
             return
         if self._take_note is not None:
             refused = self._take_note(refused, method, caller_address(context.peer()))
-        code = grpc.StatusCode.UNAUTHENTICATED if refused.is_stranger else grpc.StatusCode.PERMISSION_DENIED
-        told = ((errors.REFUSAL, errors.to_refusal(Denied(refused.why)).SerializeToString()),)
-        await context.abort(code, refused.why, trailing_metadata=told)
+        await end_refused(context, refused)
 
     async def _while_good(self, method: str, context: Context, work: Awaitable[Any]) -> Any:
         """Do the work of a stream for as long as the caller's certificate is good."""
