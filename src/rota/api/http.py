@@ -31,8 +31,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rota.api import session
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.entry import Entry
+from rota.api.entry import CUT, Entry
 from rota.api.health import Health, Verdict
+from rota.api.sessions import Sessions
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 
@@ -77,13 +78,14 @@ def door(
     more: Sequence[BaseRoute] = (),
     is_page: Callable[[str], bool] = lambda path: False,
     refresh: Callable[[], Awaitable[None]] | None = None,
+    sessions: Sessions | None = None,
     clock: Clock = SYSTEM,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `is_page` says
-    which paths are files for everybody. `refresh` is waited for before metrics are written down, for figures that take
-    a while to ask for.
+    `gate` judges who may come in, `sessions` knows the browsers that have logged in. `hosts` are the names of this
+    node, beside those of the loopback. `is_page` says which paths are files for everybody. `refresh` is waited for
+    before metrics are written down, for figures that take a while to ask for.
     """
 
     async def healthz(request: Request) -> Response:
@@ -117,7 +119,7 @@ def door(
         routes=routes,
         middleware=[
             Middleware(_Manners, clock=clock),
-            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page),
+            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, sessions=sessions),
         ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
@@ -170,8 +172,10 @@ class _Connection(H11Protocol):
         """Something came; if that was the end of a request's headers, it has asked."""
         before = self.cycle
         super().handle_events()
-        if self.cycle is not before and self._asked is not None:
-            self._asked.cancel()
+        if self.cycle is not before:
+            self.cycle.scope["extensions"] = {CUT: self.transport.abort}  # type: ignore[dict-item]
+            if self._asked is not None:
+                self._asked.cancel()
 
     def on_response_complete(self) -> None:
         """It was answered; the next request may come."""

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from inspect import isasyncgenfunction
 from typing import Any, TypeVar
 
 from rota.api import idempotency
@@ -84,12 +85,17 @@ LATELY = timedelta(days=1)
 OPERATIONS: dict[str, Access] = {}
 """Every operation by name, and what it needs."""
 
+STREAMING: set[str] = set()
+"""Those that go on answering. The doors judge their callers again meanwhile."""
+
 
 def needs(access: Access) -> Callable[[F], F]:
     """Declares an operation."""
 
     def declare(function: F) -> F:
         OPERATIONS[function.__name__] = access
+        if isasyncgenfunction(function):
+            STREAMING.add(function.__name__)
         return function
 
     return declare

@@ -36,7 +36,7 @@ class FleetSteering:
         node: NodeId,
         store: Callable[[], Store | None],
         own: Mapping[str, Verb],
-        token: str,
+        token: Callable[[], str],
         tls: TlsFiles | None = None,
     ) -> None:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
@@ -70,7 +70,7 @@ class FleetSteering:
         import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets of several nodes need
 
         method, path, body = _request(node, verb, fields)
-        headers = {"authorization": f"Bearer {self._token}", PASSED_ON: self._node}
+        headers = {"authorization": f"Bearer {self._token()}", PASSED_ON: self._node}
         patience = LONGEST if verb in (Asked.RELOAD, Asked.ROLLBACK) else PATIENCE
         try:
             async with httpx2.AsyncClient(timeout=patience, trust_env=False, verify=_context(self._tls)) as client:
