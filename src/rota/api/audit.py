@@ -43,6 +43,9 @@ class Verdict:
     flaw: str = ""
     """What is wrong; empty if nothing is."""
 
+    doubt: str = ""
+    """Why it cannot be told whether a noted hash was in the chain; empty if it can."""
+
 
 @needs(Access.ADMIN)
 async def read_audit(
@@ -79,4 +82,6 @@ async def verify_audit(store: Store, *, noted: str = "") -> Verdict:
                 break  # sealed while we read
             verifier.walk(link)
     flaw, waiting = verifier.end(), len(await audit.unsealed(store))
-    return Verdict(is_whole=not flaw, links=verifier.links, waiting=waiting, head=head.hash, flaw=flaw)
+    return Verdict(
+        is_whole=not flaw, links=verifier.links, waiting=waiting, head=head.hash, flaw=flaw, doubt=verifier.doubt
+    )

@@ -91,7 +91,7 @@ class Endpoint:
 
 async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
     """The JSON object that was sent; if it may be empty, its type must be right all the same."""
-    content = await _content(request)
+    sent = await content(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         said = f"it says {kind}" if kind else "it says nothing"
@@ -99,10 +99,10 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"the body must be JSON and say so, and {said}; send the header content-type: application/json",
         )
-    if not content and may_be_empty:
+    if not sent and may_be_empty:
         return {}
     try:
-        fields = msgspec.json.decode(content)
+        fields = msgspec.json.decode(sent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}") from None
     except RecursionError:
@@ -120,8 +120,15 @@ async def fields(call: Call, *known: str) -> dict[str, object]:
     return given
 
 
+async def content(request: Request) -> bytes:
+    """The body, as long as it is not too large or too slow; it can be read again."""
+    kept: bytes | None = getattr(request.state, "content", None)
+    if kept is None:
+        kept = request.state.content = await _content(request)
+    return kept
+
+
 async def _content(request: Request) -> bytes:
-    """The body, as long as it is not too large or too slow."""
     told = request.headers.get("content-length", "")
     too_large = HTTPException(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {LARGEST} bytes; send less"

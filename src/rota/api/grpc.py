@@ -155,6 +155,7 @@ async def _create(call: Call, request: pb.CreateResourceRequest) -> pb.Resource:
         wire.from_create(request),
         key=wire.given(request, "idempotency_key"),
         wait=None if wait is None else call.bounded(wait),
+        by=call.caller.name,
     )
     return wire.to_resource(made)
 

@@ -14,6 +14,7 @@ from rota.api import (
     crawler,
     hooks,
     job_operations,
+    once,
     operations,
     overview,
     planning,
@@ -29,6 +30,7 @@ from rota.api.job_schema import JobPage, JobView, RunPage, RunView
 from rota.api.schema import IdlestNode, NodeList, ResourcePage, ResourceView, Why
 from rota.api.stream_schema import PublishedPage, StreamDetail, StreamPage, StreamView
 from rota.control.preview import Preview
+from rota.decide.access import Access
 from rota.model.event import Event
 from rota.model.relay import ResourceTally
 from rota.model.resource import Cordon, Drain, KindRecord, WantedResource
@@ -192,8 +194,6 @@ _MAY_BE_EMPTY = (
 """Operations that do without a body."""
 
 _HEADERS: dict[str, tuple[str, ...]] = {
-    "create_resource": ("Idempotency-Key",),
-    "run_job": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
     "put_job": ("If-Match",),
     "delete_resource": ("If-Match",),
@@ -295,4 +295,6 @@ def _in_query(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _in_headers(name: str) -> list[dict[str, Any]]:
-    return [{"name": header, "in": "header", "schema": {"type": "string"}} for header in _HEADERS.get(name, ())]
+    takes_key = operations.OPERATIONS[name] is not Access.VIEW and name not in once.WITHOUT
+    taken = (*_HEADERS.get(name, ()), *(("Idempotency-Key",) if takes_key else ()))
+    return [{"name": header, "in": "header", "schema": {"type": "string"}} for header in taken]

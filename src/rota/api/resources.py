@@ -18,6 +18,7 @@ from rota.api import (
     crawler,
     hooks,
     job_http,
+    once,
     openapi,
     operations,
     overview,
@@ -36,7 +37,9 @@ from rota.api.entry import address_of, caller_of, require
 from rota.api.schema import ResourceView
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
+from rota.decide.access import Access
 from rota.model.errors import Invalid
+from rota.store.port import Store
 from rota.workloads.checks import Check
 
 T = TypeVar("T")
@@ -77,8 +80,18 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
         require(request, operations.OPERATIONS[endpoint.operation])
         calls.check_parameters(request, endpoint.parameters)
         caller, origin = caller_of(request), f"http {address_of(request)}"
-        store = behind.store_for(caller.name, origin, endpoint.operation)
-        return await endpoint.answer(Call(store, behind, request, caller))
+
+        async def answer(store: Store) -> Response:
+            own = behind.store_for(caller.name, origin, endpoint.operation, store)
+            return await endpoint.answer(Call(own, behind, request, caller))
+
+        is_change = operations.OPERATIONS[endpoint.operation] is not Access.VIEW
+        if not is_change or once.HEADER not in request.headers:
+            return await answer(behind.present_store())
+        behind.keys_used.take(caller.name, behind.clock.monotonic())
+        if endpoint.operation in once.FOUND_AGAIN:
+            return await answer(behind.present_store())
+        return await once.once(request, endpoint.operation, caller.name, behind.present_store(), answer)
 
     return handle
 
@@ -90,7 +103,7 @@ async def _create(call: Call) -> Response:
     fields = await calls.body(call.request)
     key = call.request.headers.get("idempotency-key")
     wait = calls.duration(call.request, "wait")
-    made = await operations.create_resource(call.store, call.clock, fields, key=key, wait=wait)
+    made = await operations.create_resource(call.store, call.clock, fields, key=key, wait=wait, by=call.caller.name)
     location = f"/v1/resources/{quote(made.kind, safe='')}/{quote(made.id, safe='')}"
     return _resource(made, HTTPStatus.CREATED, {"location": location})
 

@@ -124,7 +124,7 @@ class NodeState:
             self._tally,
             lambda: self.logs,
             self._steer,
-            self.notes.note,
+            note=self.notes.note,
         )
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
