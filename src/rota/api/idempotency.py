@@ -62,7 +62,7 @@ class Budget:
         self._used[by] = since, used + 1
 
 
-def place(key: str, by: str) -> Key:
+def place(key: str, by: str = "") -> Key:
     """Where the note of a request is, for each caller apart; Invalid if its key cannot be one."""
     if not _KEY.fullmatch(key):
         raise Invalid(
