@@ -346,6 +346,9 @@ async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -
             assert not (await ask("Tokens/Revoke", pb.RevokeTokenRequest(name="ci"), pb.Token)).is_good
             (listed,) = (await ask("Tokens/List", pb.ListTokensRequest(), pb.TokenList)).tokens
             assert (listed.name, listed.HasField("revoked")) == ("ci", True)
+            with_key = (("authorization", f"Bearer {ADMIN}"), ("idempotency-key", "k"))
+            async with refused(Code.INVALID_ARGUMENT, "over HTTP alone"):
+                await channel.unary_unary("/rota.v1.Tokens/Create")(b"", timeout=60, metadata=with_key)
             lines = (await ask("Audit/Read", pb.ReadAuditRequest(by="ada"), pb.AuditLines)).entries
             assert [line.what for line in lines] == ["create_token", "rotate_token", "revoke_token"]
             assert [change.HasField("before") for change in lines[0].changes] == [False, False]
