@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from playwright.async_api import Browser, ConsoleMessage, Dialog, Locator, Page, async_playwright, expect
 
-from rota.api.session import COOKIE
 from tests.kit import obtain
 
 ARGUMENTS = (
@@ -107,7 +106,8 @@ async def open_dashboard(
     )
     context.set_default_timeout(PATIENCE)
     if token is not None:
-        await context.add_cookies([{"name": COOKIE, "value": token, "url": origin}])
+        came_in = await context.request.post(f"{origin}/v1/session", data={"token": token})
+        assert came_in.ok, await came_in.text()
         await context.add_init_script("localStorage.setItem('rota.session', 'yes')")
     page = await context.new_page()
     shown = Dashboard(page, origin)

@@ -37,7 +37,9 @@ async def test_a_relay_that_is_frozen_is_killed_and_started_again(
     async def room(task: rota.Task) -> None: ...
 
     with socket.create_server(("127.0.0.1", 0)) as door:
-        place = RelayPlace(config=RelayConfig(), folder=tmp_path, door=door, address="127.0.0.1:1", token="a-token")
+        place = RelayPlace(
+            config=RelayConfig(), folder=tmp_path, door=door, address="127.0.0.1:1", token=lambda: "a-token"
+        )
         found = RelayHold(NodeId("a"), place, RestartPolicy(), SYSTEM, lambda *_, **__: None, list)
         found.serve(app.summary())
         watching = asyncio.create_task(found.watch())

@@ -50,6 +50,9 @@ class Verdict:
     flaw: str = ""
     """What is wrong; empty if nothing is."""
 
+    doubt: str = ""
+    """Why it cannot be told whether a noted hash was in the chain; empty if it can."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditPage:
@@ -140,4 +143,6 @@ async def verify_audit(store: Store, *, noted: str = "") -> Verdict:
                 break  # sealed while we read
             verifier.walk(link)
     flaw, waiting = verifier.end(), len(await audit.unsealed(store))
-    return Verdict(is_whole=not flaw, links=verifier.links, waiting=waiting, head=head.hash, flaw=flaw)
+    return Verdict(
+        is_whole=not flaw, links=verifier.links, waiting=waiting, head=head.hash, flaw=flaw, doubt=verifier.doubt
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rota.api.budget import Budget
+from rota.api.idempotency import KeyBudget
 from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
 from rota.api.steer import Steer, Verb
@@ -42,6 +43,9 @@ class Behind:
     steer: Steer = _alone
     """Asks a node what only it can answer."""
 
+    keys_used: KeyBudget = field(default_factory=KeyBudget)
+    """Bounds how many idempotency keys callers use."""
+
     note: Callable[..., None] = lambda **_: None
     """Puts what is done without a commit on the audit trail: by whom, from where, what."""
 
@@ -54,12 +58,12 @@ class Behind:
             raise _not_yet()
         return store
 
-    def store_for(self, by: str, origin: str, what: str) -> Store:
+    def store_for(self, by: str, origin: str, what: str, store: Store | None = None) -> Store:
         """The store for one operation of one caller; Unavailable while there is none.
 
-        Whoever only looks gets it as it is; for the others, each change says who made it.
+        Whoever only looks gets it as it is; for the others, each change says who made it, in `store` if that is given.
         """
-        store = self.present_store()
+        store = store or self.present_store()
         if OPERATIONS[what] is Access.VIEW:
             return store
         return AuditedStore(store, self.clock, by=by, origin=origin, what=what)

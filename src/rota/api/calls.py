@@ -97,9 +97,9 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
     A page of another site can send a request without a body. It is refused all the same: such a page can show no token,
     and a request with the cookie of a session must show its word (`api.session`).
     """
-    content = await _content(request)
+    sent = await content(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not content and may_be_empty and kind in ("", "application/json"):
+    if not sent and may_be_empty and kind in ("", "application/json"):
         return {}
     if kind != "application/json":
         said = f"it says {kind}" if kind else "it says nothing"
@@ -108,7 +108,7 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
             code="not_json",
         )
     try:
-        fields = msgspec.json.decode(content)
+        fields = msgspec.json.decode(sent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RotaError(f"the body is not JSON: {error}", code="bad_json") from None
     except RecursionError:
@@ -128,8 +128,15 @@ async def fields(call: Call, *known: str) -> dict[str, object]:
     return given
 
 
+async def content(request: Request) -> bytes:
+    """The body, as long as it is not too large or too slow; it can be read again."""
+    kept: bytes | None = getattr(request.state, "content", None)
+    if kept is None:
+        kept = request.state.content = await _content(request)
+    return kept
+
+
 async def _content(request: Request) -> bytes:
-    """The body, as long as it is not too large or too slow."""
     told = request.headers.get("content-length", "")
     too_large = RotaError(f"the body is larger than {LARGEST} bytes; send less", code="too_large")
     if told.isdigit() and int(told) > LARGEST:

@@ -4,21 +4,29 @@ It begins with the token of the node's own folder and follows those in the store
 or revoked anywhere counts here a moment later. While the store is away, the list stays as it was: what a caller could
 still ask is what the node knows of itself, for everything else needs the store too.
 
+The token of the folder may be one that the store has known, and taken back since. The store notes every digest that a
+record ever had (`keys.TOKEN_DIGESTS`), so the doorkeeper asks it about the folder's before that one opens anything.
+Digests of records that an older Rota wrote are noted here, as soon as a record is seen.
+
 Who is turned away is counted and noted. Both doors ask this; none of them decides for itself.
 """
 
+import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from random import random
 
-from rota.decide.access import Access, Admitted, Gate, TurnedAway
+from rota.decide.access import Access, Admitted, Gate, TurnedAway, known_of
 from rota.decide.attempts import Failures, source_of
+from rota.kit.backoff import delays
 from rota.kit.clock import SYSTEM, Clock
-from rota.model import keys
+from rota.model import codec, keys
+from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Key
-from rota.model.token import TokenRecord
+from rota.model.token import DigestRecord, TokenRecord
 from rota.store.audit import Note, forget
-from rota.store.follow import follow_all
-from rota.store.port import Store
+from rota.store.follow import RETRY, follow_all
+from rota.store.port import Absent, Put, Store
 from rota.store.records import understood
 
 WAIT = 1
@@ -29,16 +37,52 @@ class Doorkeeper:
     """Who may come in here, at this moment."""
 
     def __init__(
-        self, gate: Gate, clock: Clock = SYSTEM, *, note: Note = forget, failures: Failures | None = None
+        self,
+        gate: Gate,
+        clock: Clock = SYSTEM,
+        *,
+        note: Note = forget,
+        failures: Failures | None = None,
+        asks_first: bool = False,
     ) -> None:
-        self._own = self._gate = gate
+        """`gate` knows the node's own tokens; if it `asks_first`, they open nothing until the store was asked."""
         self._clock, self._note, self._failures = clock, note, failures or Failures()
+        self._asks_first = asks_first
         self._records: dict[Key, TokenRecord] = {}
+        self._once: dict[bytes, str] = {}
+        """The node's own digests that a record of the store has or had, and under which name."""
+
+        self._asked: set[bytes] = set()
+        """The node's own digests that the store was asked about."""
+
+        self._noted: set[bytes] = set()
+        """Digests of records that are noted in the store."""
+
+        self._to_ask = asyncio.Event()
+        self.has_asked = asyncio.Event()
+        """Set once the store was asked about the node's own tokens."""
+
         self._revoked: set[Key] = set()
+        self._own = gate
+        self._change()
+
+    def renew(self, gate: Gate) -> None:
+        """Go by other tokens of the node's own from now on; those before open nothing unless the store knows them."""
+        self._own = gate
+        self._to_ask.set()
+        self._change()
 
     def judge(self, authorization: str | None, needed: Access) -> Admitted | TurnedAway:
         """Who a caller is, if it may do this; otherwise why not. Nothing is noted."""
         return self._gate.judge(authorization, needed, self._clock.wall())
+
+    def judge_digest(self, digest: bytes, needed: Access) -> Admitted | TurnedAway:
+        """The same, of who has shown a token with this digest before."""
+        return self._gate.judge_digest(digest, needed, self._clock.wall())
+
+    def for_nodes(self) -> list[str]:
+        """The digests, in hex, of all tokens that nodes may show each other now."""
+        return [digest.hex() for digest in self._gate.opening(Access.NODE, self._clock.wall())]
 
     def is_revoked(self, serial: str) -> bool:
         """Was the certificate with this serial taken back?"""
@@ -54,6 +98,8 @@ class Doorkeeper:
 
         `address` may name the proxy that the caller came through: `203.0.113.7 via 10.0.0.5`.
         """
+        if refused.is_unsure:
+            return refused
         source = source_of(address.partition(" ")[0])
         if refused.is_stranger and self._failures.is_too_often(source, self._clock.monotonic()):
             self._note(by=refused.name, origin=f"{door} {source}", what="several", refused="too many refusals")
@@ -63,7 +109,12 @@ class Doorkeeper:
         return refused
 
     async def follow(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
-        """Learn which tokens the store knows, for ever; `heard` is called after each change."""
+        """Learn which tokens the store knows, until cancelled; `heard` is called after each change."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._follow_records(store, heard), name="token records")
+            parts.create_task(self._ask(store, heard), name="own tokens")
+
+    async def _follow_records(self, store: Store, heard: Callable[[], None]) -> None:
         async with aclosing(follow_all(store, keys.TOKENS)) as coming:
             async for news in coming:
                 if news.is_whole:
@@ -72,8 +123,52 @@ class Doorkeeper:
                     self._records.pop(change.key, None)
                     if (record := understood(TokenRecord, change.entry)) is not None:
                         self._records[change.key] = record
-                self._gate = self._own.with_records(self._records.values())
+                self._to_ask.set()
+                self._change()
                 heard()
+
+    async def _ask(self, store: Store, heard: Callable[[], None]) -> None:
+        """Ask whether records ever named our own tokens, and note the digests of records that nobody noted."""
+        waits = delays(*RETRY, random)
+        while True:
+            await self._to_ask.wait()
+            self._to_ask.clear()
+            try:
+                for each in self._own.known:
+                    await self._ask_about(store, each.digest)
+                self._change()
+                self.has_asked.set()
+                heard()
+                await self._note_digests(store)
+                waits = delays(*RETRY, random)
+            except (Unavailable, Unknown):
+                self._to_ask.set()
+                await asyncio.sleep(next(waits).total_seconds())
+
+    async def _ask_about(self, store: Store, digest: bytes) -> None:
+        if digest not in self._once and (entry := await store.get(keys.token_digest(digest.hex()))):
+            noted = understood(DigestRecord, entry)
+            self._once[digest] = noted.name if noted else "of the fleet"  # a newer Rota's note counts all the same
+        self._asked.add(digest)
+
+    async def _note_digests(self, store: Store) -> None:
+        named = {each.digest: each.name for record in list(self._records.values()) for each in known_of(record)}
+        self._noted &= named.keys()
+        for digest, name in named.items():
+            key = keys.token_digest(digest.hex())
+            if digest not in self._noted and await store.get(key) is None:
+                note = Put(key, codec.encode(DigestRecord(name=name, at=self._clock.wall())))
+                with suppress(Conflict):  # another node was first
+                    await store.commit(note, expect=[Absent(key)])
+            self._noted.add(digest)
+
+    def _change(self) -> None:
+        """Go by what is known now."""
+        own = {each.digest for each in self._own.known}
+        named = {each.digest: each.name for record in self._records.values() for each in known_of(record)}
+        self._once |= {digest: name for digest, name in named.items() if digest in own}
+        unsure = own - self._asked if self._asks_first else set[bytes]()
+        self._gate = self._own.with_records(self._records.values(), self._once, unsure)
 
     async def follow_revoked(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
         """Learn which certificates were taken back, for ever; `heard` is called after each change."""

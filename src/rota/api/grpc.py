@@ -43,11 +43,12 @@ from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, services_pb2, streams
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, TurnedAway
-from rota.model.errors import Unavailable
+from rota.model.errors import Invalid, Unavailable
 from rota.rpc.address import caller_address
 
 T = TypeVar("T")
 
+KEY = "idempotency-key"
 STALLED = 30.0
 """Seconds a caller may take nothing of what is sent to it."""
 
@@ -103,6 +104,7 @@ def _handler(
     async def answer(content: bytes, context: Context) -> bytes:
         request, remaining = read(kind, content), context.time_remaining()
         left = None if remaining is None else timedelta(seconds=remaining)
+        _refuse_key(method.operation, context)
         caller = _caller(doorkeeper, context)
         origin = f"grpc {caller_address(context.peer())}"
         store = behind.store_for(caller.name, origin, method.operation)
@@ -137,6 +139,16 @@ def _stream_handler(
         await guarded(context, _within_budget(behind, doorkeeper, context, answer(content, context)))
 
     return grpc.unary_stream_rpc_method_handler(handle)
+
+
+def _refuse_key(operation: str, context: Context) -> None:
+    """Invalid if a change comes with an idempotency key in its metadata, which nothing would look at."""
+    is_change = operations.OPERATIONS[operation] is not Access.VIEW
+    if is_change and any(key == KEY for key, _ in context.invocation_metadata() or ()):
+        raise Invalid(
+            f"metadata {KEY} has no effect over gRPC; rota.v1.Resources/Create and rota.v1.Jobs/Start take the field "
+            "idempotency_key, other changes take a key over HTTP alone"
+        )
 
 
 async def _within_budget(
@@ -180,6 +192,7 @@ async def _create(call: Call, request: pb.CreateResourceRequest) -> pb.Resource:
         wire.from_create(request),
         key=wire.given(request, "idempotency_key"),
         wait=None if wait is None else call.bounded(wait),
+        by=call.caller.name,
     )
     return wire.to_resource(made)
 

@@ -33,9 +33,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rota.api import problems, session
 from rota.api.budget import Budget, Busy
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.entry import FREE, Entry
+from rota.api.entry import CUT, FREE, Entry
 from rota.api.forwarded import Forwarded, Network, is_trusted
 from rota.api.health import Health, Verdict
+from rota.api.sessions import Sessions
 from rota.decide.attempts import source_of
 from rota.decide.places import Full, Seat, room_for
 from rota.kit.clock import SYSTEM, Clock
@@ -84,14 +85,16 @@ def door(
     more: Sequence[BaseRoute] = (),
     is_page: Callable[[str], bool] = lambda path: False,
     refresh: Callable[[], Awaitable[None]] | None = None,
+    sessions: Sessions | None = None,
     clock: Clock = SYSTEM,
     budget: Budget | None = None,
 ) -> Starlette:
     """The application; `node` gives what `/v1/node` shows, `more` is what else the node answers.
 
-    `gate` judges who may come in; `hosts` are the names of this node, beside those of the loopback. `is_page` says
-    which paths are files for everybody. `refresh` is waited for before metrics are written down, for figures that take
-    a while to ask for. `budget` is what each caller may take of this node.
+    `gate` judges who may come in, `sessions` knows the browsers that have logged in. `hosts` are the names of this
+    node, beside those of the loopback. `is_page` says which paths are files for everybody. `refresh` is waited for
+    before metrics are written down, for figures that take a while to ask for. `budget` is what each caller may take of
+    this node.
     """
 
     async def healthz(request: Request) -> Response:
@@ -125,7 +128,7 @@ def door(
         routes=routes,
         middleware=[
             Middleware(_Manners, clock=clock),
-            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget),
+            Middleware(Entry, doorkeeper=gate, hosts=hosts, is_page=is_page, budget=budget, sessions=sessions),
         ],
         exception_handlers={HTTPException: _refusal(routes)},
     )
@@ -250,6 +253,7 @@ class _Connection(H11Protocol):
         super().handle_events()
         if self.cycle is not before:
             self._has_asked = True
+            self.cycle.scope["extensions"] = {CUT: self.transport.abort}  # type: ignore[dict-item]
             if self._asked is not None:
                 self._asked.cancel()
 

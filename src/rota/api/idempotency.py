@@ -1,9 +1,9 @@
 """Idempotency keys: a request that is asked twice is done once.
 
-Who asks names the request by a key of his own. What it made is noted under that key, in the very commit that made it,
-and under a lease of an hour that nobody renews: so notes go by themselves, and a store holds at most an hour of them. A
-dump does not carry them. After that hour a repeated request for a resource is met by the name that is taken, so nothing
-is doubled; one for a run makes another run.
+Who asks names the request by a key of its own; callers do not see each other's. What it made is noted under that key,
+in the very commit that made it, and under a lease of an hour that nobody renews: so notes go by themselves, and a store
+holds at most an hour of them. A dump does not carry them. After that hour a repeated request for a resource is met by
+the name that is taken, so nothing is doubled; one for a run makes another run.
 """
 
 import re
@@ -12,15 +12,19 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
+from urllib.parse import quote
 
 import msgspec
 
-from rota.model.errors import Conflict, Invalid, RotaError, Unknown
+from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Key
 from rota.store.port import Put, Store
 
 PREFIX: Key = "/idempotency/"
 KEPT = timedelta(hours=1)
+MOST = 100_000
+"""Keys that one caller may use at one node within that time."""
+
 _KEY = re.compile(r"[!-.0-~]{1,200}")
 """Printable ASCII without a slash or a space."""
 
@@ -38,14 +42,34 @@ class Note:
     uid: str
 
 
-def place(key: str) -> Key:
-    """Where the note of a request is; Invalid if its key cannot be one."""
+class KeyBudget:
+    """How many keys callers have used at a node lately, so that notes cannot fill the store."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._used: dict[str, tuple[float, int]] = {}
+
+    def take(self, by: str, now: float) -> None:
+        """Count a key; Unavailable if the caller has used too many within an hour."""
+        since, used = self._used.get(by, (now, 0))
+        if now - since >= KEPT.total_seconds():
+            since, used = now, 0
+        if used >= self._most:
+            left = KEPT.total_seconds() - (now - since)
+            raise Unavailable(
+                f"{by or 'you'} used {self._most} idempotency keys at this node within an hour; wait {left:.0f} s"
+            )
+        self._used[by] = since, used + 1
+
+
+def place(key: str, by: str = "") -> Key:
+    """Where the note of a request is, for each caller apart; Invalid if its key cannot be one."""
     if not _KEY.fullmatch(key):
         raise Invalid(
             f'idempotency key "{key[:40]}": use 1 to 200 printable ASCII characters, without spaces and "/"; '
             "a UUID is a good one"
         )
-    return PREFIX + key
+    return f"{PREFIX}{quote(by, safe='') or '-'}/{key}"
 
 
 def digest(request: object) -> str:
@@ -53,11 +77,11 @@ def digest(request: object) -> str:
     return sha256(msgspec.json.encode(request, order="deterministic")).hexdigest()
 
 
-async def find(store: Store, key: str, request: str) -> Note | None:
+async def find(store: Store, key: str, request: str, by: str = "") -> Note | None:
     """The note of this very request, or None; Conflict if the key was used for another one."""
-    entry = await store.get(place(key))
+    entry = await store.get(place(key, by))
     if entry is None:
-        return None
+        return await _of_an_older_rota(store, key, request)
     try:
         note = msgspec.json.decode(entry.value, type=Note)
     except msgspec.DecodeError as error:
@@ -69,12 +93,21 @@ async def find(store: Store, key: str, request: str) -> Note | None:
     return note
 
 
+async def _of_an_older_rota(store: Store, key: str, request: str) -> Note | None:
+    """The note as older versions wrote it, without the caller, if it is of this very request."""
+    entry = await store.get(PREFIX + key)
+    with suppress(msgspec.DecodeError):
+        note = msgspec.json.decode(entry.value, type=Note) if entry else None
+        return note if note and note.request == request else None
+    return None
+
+
 @asynccontextmanager
-async def noted(store: Store, key: str, note: Note) -> AsyncIterator[Put]:
+async def noted(store: Store, key: str, note: Note, by: str = "") -> AsyncIterator[Put]:
     """The write that notes a request, for its own commit; the lease is given back if that did not happen."""
     lease = await store.grant(KEPT)
     try:
-        yield Put(place(key), msgspec.json.encode(note), lease.id)
+        yield Put(place(key, by), msgspec.json.encode(note), lease.id)
     except Unknown:
         raise  # it may have happened, and then the note is needed
     except RotaError:

@@ -197,16 +197,16 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
         [run] = await verbs.run_now(store, name, by, payloads=[payload])
         return run
     request = idempotency.digest({"run": name, "payload": payload})
-    if note := await idempotency.find(store, key, request):
+    if note := await idempotency.find(store, key, request, by):
         return await _started_before(store, key, note)
     prepared = await verbs.prepare_run(store, name, by, payload)
     made = idempotency.Note(request=request, kind="run", id=prepared.run.id, uid="")
     try:
-        async with idempotency.noted(store, key, made) as also:
+        async with idempotency.noted(store, key, made, by) as also:
             await verbs.make_run(store, prepared, also)
     except Conflict:
         # Perhaps the same request, a moment earlier.
-        if note := await idempotency.find(store, key, request):
+        if note := await idempotency.find(store, key, request, by):
             return await _started_before(store, key, note)
         raise
     return prepared.run.id

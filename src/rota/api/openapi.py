@@ -25,6 +25,7 @@ from rota.api import (
     hooks,
     job_operations,
     job_schema,
+    once,
     operations,
     overview,
     parameters,
@@ -194,8 +195,6 @@ _MAY_BE_EMPTY = frozenset(
 """Operations that do without a body."""
 
 _HEADERS: Mapping[str, tuple[str, ...]] = {
-    "create_resource": ("Idempotency-Key",),
-    "run_job": ("Idempotency-Key",),
     "update_resource": ("If-Match",),
     "put_job": ("If-Match",),
     "delete_resource": ("If-Match",),
@@ -595,7 +594,7 @@ def _codes(endpoint: Endpoint, *, has_body: bool) -> list[str]:
         found.add(code)
     if "/services" in endpoint.path:
         found.add("service_not_found")
-    found |= {_CODES_OF_HEADERS[each] for each in _HEADERS.get(name, ()) if each in _CODES_OF_HEADERS}
+    found |= {_CODES_OF_HEADERS[each] for each in _headers(name) if each in _CODES_OF_HEADERS}
     return [code for code in PROBLEMS if code in found]
 
 
@@ -655,8 +654,14 @@ def _in_query(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
         yield _parameter(name, "query", known)
 
 
+def _headers(name: str) -> tuple[str, ...]:
+    """The request headers that an operation heeds."""
+    takes_key = operations.OPERATIONS[name] is not Access.VIEW and name not in once.WITHOUT
+    return (*_HEADERS.get(name, ()), *(("Idempotency-Key",) if takes_key else ()))
+
+
 def _in_headers(name: str) -> Iterator[dict[str, Any]]:
-    for header in _HEADERS.get(name, ()):
+    for header in _headers(name):
         yield _parameter(header, "header", parameters.HEADERS[header])
 
 

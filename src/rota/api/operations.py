@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from inspect import isasyncgenfunction
 from typing import Any, TypeVar
 
 from rota.api import idempotency
@@ -84,6 +85,9 @@ LATELY = timedelta(days=1)
 OPERATIONS: dict[str, Access] = {}
 """Every operation by name, and what it needs."""
 
+STREAMING: set[str] = set()
+"""Those that go on answering. The doors judge their callers again meanwhile."""
+
 
 HEAVY: set[str] = set()
 """Operations that compute or read much; few of them run at a time (`api.budget`)."""
@@ -96,6 +100,8 @@ def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
         OPERATIONS[function.__name__] = access
         if heavy:
             HEAVY.add(function.__name__)
+        if isasyncgenfunction(function):
+            STREAMING.add(function.__name__)
         return function
 
     return declare
@@ -106,15 +112,21 @@ def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
 
 @needs(Access.OPERATE)
 async def create_resource(
-    store: Store, clock: Clock, fields: Mapping[str, object], *, key: str | None = None, wait: timedelta | None = None
+    store: Store,
+    clock: Clock,
+    fields: Mapping[str, object],
+    *,
+    key: str | None = None,
+    wait: timedelta | None = None,
+    by: str = "",
 ) -> ResourceView:
     """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
 
-    `key` names the request: asked again with the same key and the same fields, it is the same resource.
+    `key` names the request of the caller `by`: asked again with the same key and fields, it is the same resource.
     """
     wanted = read_resource(fields)
     check_wait(wait)
-    made = await _created(store, clock, wanted, key)
+    made = await _created(store, clock, wanted, key, by)
     return await await_placement(store, made, wait) if wait else made
 
 
@@ -466,9 +478,9 @@ def _leave_to_its_stream(kind: str, id: str) -> None:
         raise Invalid(f'{kind}/{id} stands for a group of stream "{stream}", which looks after it; leave it alone')
 
 
-async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str | None) -> ResourceView:
+async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str | None, by: str) -> ResourceView:
     request = idempotency.digest(wanted)
-    if key is not None and (note := await idempotency.find(store, key, request)):
+    if key is not None and (note := await idempotency.find(store, key, request, by)):
         return await _made_before(store, key, note)
     kind = await _kind(store, wanted.kind)
     check_replicas(kind, wanted.id, wanted.replicas)
@@ -480,11 +492,11 @@ async def _created(store: Store, clock: Clock, wanted: WantedResource, key: str 
             revision = await store.commit(put, expect=[Absent(put.key)])
         else:
             made = Note(request=request, kind=record.kind, id=record.id, uid=record.uid)
-            async with idempotency.noted(store, key, made) as also:
+            async with idempotency.noted(store, key, made, by) as also:
                 revision = await store.commit(put, also, expect=[Absent(put.key), Absent(also.key)])
     except Conflict:
         # Perhaps the same request, a moment earlier.
-        if key is not None and (note := await idempotency.find(store, key, request)):
+        if key is not None and (note := await idempotency.find(store, key, request, by)):
             return await _made_before(store, key, note)
         raise await _taken(store, wanted) from None
     return view_of(record, revision, None)

@@ -21,6 +21,7 @@ from rota.api import (
     crawler,
     hooks,
     job_http,
+    once,
     openapi,
     operations,
     overview,
@@ -40,7 +41,9 @@ from rota.api.forwarded import address_of
 from rota.api.schema import ResourceView, kind_view
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
+from rota.decide.access import Access
 from rota.model.errors import Invalid
+from rota.store.port import Store
 from rota.workloads.checks import Check
 
 T = TypeVar("T")
@@ -89,12 +92,22 @@ def _handler(methods: Mapping[str, Endpoint], behind: Behind) -> Callable[[Reque
         require(request, operations.OPERATIONS[endpoint.operation])
         calls.check_parameters(request, endpoint.parameters)
         caller, origin = caller_of(request), f"http {address_of(request)}"
-        store = behind.store_for(caller.name, origin, endpoint.operation)
-        call = Call(store, behind, request, caller)
-        if endpoint.operation not in operations.HEAVY:
-            return await endpoint.answer(call)
-        async with behind.budget.heavy(caller.name):
-            return await endpoint.answer(call)
+
+        async def answer(store: Store) -> Response:
+            own = behind.store_for(caller.name, origin, endpoint.operation, store)
+            call = Call(own, behind, request, caller)
+            if endpoint.operation not in operations.HEAVY:
+                return await endpoint.answer(call)
+            async with behind.budget.heavy(caller.name):
+                return await endpoint.answer(call)
+
+        is_change = operations.OPERATIONS[endpoint.operation] is not Access.VIEW
+        if not is_change or once.HEADER not in request.headers:
+            return await answer(behind.present_store())
+        behind.keys_used.take(caller.name, behind.clock.monotonic())
+        if endpoint.operation in once.FOUND_AGAIN:
+            return await answer(behind.present_store())
+        return await once.once(request, endpoint.operation, caller.name, behind.present_store(), answer)
 
     return handle
 
@@ -106,7 +119,7 @@ async def _create(call: Call) -> Response:
     fields = await calls.body(call.request)
     key = call.request.headers.get("idempotency-key")
     wait = calls.duration(call.request, "wait")
-    made = await operations.create_resource(call.store, call.clock, fields, key=key, wait=wait)
+    made = await operations.create_resource(call.store, call.clock, fields, key=key, wait=wait, by=call.caller.name)
     location = f"/v1/resources/{quote(made.kind, safe='')}/{quote(made.id, safe='')}"
     return _resource(made, HTTPStatus.CREATED, {"location": location})
 

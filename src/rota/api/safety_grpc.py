@@ -42,7 +42,7 @@ async def _rotate(call: Call, request: pb.RotateTokenRequest) -> pb.NewToken:
 
 
 async def _revoke(call: Call, request: pb.RevokeTokenRequest) -> pb.Token:
-    return _token(await tokens.revoke_token(call.store, call.clock, request.name))
+    return _token(await tokens.revoke_token(call.store, call.clock, request.name, most=call.caller.access))
 
 
 async def _read(call: Call, request: pb.ReadAuditRequest) -> pb.AuditLines:

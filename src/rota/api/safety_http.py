@@ -52,7 +52,7 @@ async def _rotate(call: Call) -> Response:
 
 async def _revoke(call: Call) -> Response:
     await calls.fields(call)
-    return calls.json(await tokens.revoke_token(call.store, call.clock, call.path["name"]))
+    return calls.json(await tokens.revoke_token(call.store, call.clock, call.path["name"], most=call.caller.access))
 
 
 async def _read(call: Call) -> Response:

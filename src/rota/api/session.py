@@ -1,13 +1,17 @@
-"""Sessions of browsers: a token becomes a cookie that scripts cannot read, and a word that pages must show.
+"""Sessions of browsers over HTTP: a token becomes a cookie that scripts cannot read, and a word that pages must show.
 
-The cookie holds the token; a browser sends it by itself, so it alone would let a page of another site act in our name.
-Therefore it is `SameSite=Strict`, and whoever comes with it must also come from our own page: the `Origin` must be this
-node's, and whatever changes something must show the word (`x-rota-csrf`), which only a page of ours was told. The word
-is made from the token, so that every node knows it and none has to remember it.
+The cookie holds a random id (`api.sessions`), never the token: browsers send cookies to every port of a host. Its name
+has the port that the browser asked, so that nodes on one host do not overwrite each other's; under TLS it begins with
+`__Host-`, so that no other name of the domain can set it.
+
+A browser sends the cookie by itself, so it alone would let a page of another site act in our name. Therefore it is
+`SameSite=Strict`, and whoever comes with it must also come from our own page: the `Origin` must be this node's, and
+whatever changes something must show the word (`x-rota-csrf`), which only a page of ours was told. The word is made from
+the id, so that every node knows it and none has to remember it.
 
     POST /v1/session {"token": "rota_…"}   →  200, Set-Cookie, {"name", "access", "csrf"}
     GET /v1/session                        →  the same without a cookie, for a page that was loaded again
-    DELETE /v1/session                     →  204, and the cookie is gone
+    DELETE /v1/session                     →  204, and the session is over on every node
 """
 
 import hashlib
@@ -23,8 +27,9 @@ from starlette.routing import Route
 from rota.api import calls, problems
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.forwarded import address_of
-from rota.decide.access import Access, Admitted
-from rota.model.errors import Denied, Invalid
+from rota.api.sessions import LIFE, Sessions
+from rota.decide.access import Access, Admitted, digest
+from rota.model.errors import Denied, Invalid, Unavailable, Unknown
 
 PATH = "/v1/session"
 COOKIE = "rota_session"
@@ -42,21 +47,29 @@ def routes() -> list[Route]:
 
 
 def shown(request: Request) -> str | None:
-    """The token in the cookie of a request; None if there is none."""
+    """The id of the session in the cookie of a request; None if there is none."""
     try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(request.headers.get("cookie", "")).get(cookie_name(request))
     except CookieError:
         return None
     return found.value if found is not None else None
 
 
-def objection(request: Request, token: str) -> str:
+def cookie_name(request: Request) -> str:
+    """What the cookie is called at the place that the browser has asked; a balancer's, if there is one."""
+    is_secure = request.url.scheme == "https"
+    _, _, port = request.headers.get("host", "").rpartition(":")
+    number = port if port.isascii() and port.isdigit() else "443" if is_secure else "80"
+    return f"{'__Host-' if is_secure else ''}{COOKIE}_{number}"
+
+
+def objection(request: Request, id: str) -> str:
     """Why a request that comes with a cookie may be another site's doing; nothing if it is not."""
     if why := foreign(request):
         return why
     if request.method not in LOOKING:
         told = request.headers.get(HEADER, "")
-        if not hmac.compare_digest(told.encode(errors="replace"), word(token).encode()):
+        if not hmac.compare_digest(told.encode(errors="replace"), word(id).encode()):
             return f"a page that changes something must send the header {HEADER}, with what GET {PATH} says"
     return ""
 
@@ -73,9 +86,9 @@ def foreign(request: Request) -> str:
     return ""
 
 
-def word(token: str) -> str:
-    """What pages must show who change something with this token in their cookie."""
-    return hashlib.sha256(f"csrf {token}".encode(errors="replace")).hexdigest()
+def word(id: str) -> str:
+    """What pages must show who change something in this session."""
+    return hashlib.sha256(f"csrf {id}".encode(errors="replace")).hexdigest()
 
 
 async def _begin(request: Request) -> Response:
@@ -89,9 +102,20 @@ async def _begin(request: Request) -> Response:
     judged = doorkeeper.judge(f"Bearer {token}", Access.VIEW)
     if not isinstance(judged, Admitted):
         refused = doorkeeper.turn_away(judged, door="http", address=address_of(request), what=f"POST {PATH}")
-        return problems.answer("too_many_requests" if refused.is_too_often else "unauthenticated", refused.why)
-    answer = calls.json(_told(judged, token))
-    answer.set_cookie(COOKIE, token, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        code = "too_many_requests" if refused.is_too_often else "unauthenticated"
+        return problems.answer("unavailable" if refused.is_unsure else code, refused.why)
+    sessions: Sessions = request.state.sessions
+    id = await sessions.begin(digest(token))
+    answer = calls.json(_told(judged, id))
+    answer.set_cookie(
+        cookie_name(request),
+        id,
+        max_age=int(LIFE.total_seconds()),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
     return answer
 
 
@@ -102,9 +126,16 @@ async def _show(request: Request) -> Response:
 
 async def _end(request: Request) -> Response:
     answer = Response(status_code=HTTPStatus.NO_CONTENT)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    sessions: Sessions = request.state.sessions
+    try:
+        await sessions.end(shown(request) or "")
+    except (Unavailable, Unknown) as error:  # the browser forgets its id all the same
+        sentence = f"the session was not ended in the store ({error}); it ends by itself within {LIFE}"
+        answer = calls.json({"error": sentence}, HTTPStatus.SERVICE_UNAVAILABLE)
+    is_secure = request.url.scheme == "https"
+    answer.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict", secure=is_secure)
     return answer
 
 
-def _told(caller: Admitted, token: str) -> dict[str, str]:
-    return {"name": caller.name, "access": caller.access, "csrf": word(token)}
+def _told(caller: Admitted, id: str) -> dict[str, str]:
+    return {"name": caller.name, "access": caller.access, "csrf": word(id)}

@@ -1,6 +1,7 @@
 """What can be asked about tokens, as plain functions on the store; the doors call these.
 
-A token is shown once, to whoever made it. The store keeps its digest.
+A token is shown once, to whoever made it. The store keeps its digest; and that there was such a digest it keeps for
+good, in the same commit: what was rotated or revoked stays so, whatever becomes of its record.
 """
 
 import re
@@ -9,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from rota.api.operations import needs
-from rota.decide.access import Access, digest
+from rota.decide.access import OPERATOR, Access, digest
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound
-from rota.model.token import TokenRecord
+from rota.model.token import DigestRecord, TokenRecord
 from rota.store.port import Absent, At, Entry, Expect, Put, Store
 from rota.store.records import understood
 from rota.workloads.checks import did_you_mean
@@ -92,7 +93,7 @@ async def create_token(
     secret = _secret()
     expires = now + expires_in if expires_in else None
     made = TokenRecord(name=name, access=held, digest=digest(secret).hex(), made=now, by=by, expires=expires)
-    await _write(store, made, before)
+    await _write(store, made, before, record)
     return NewToken(name=name, access=held, expires=expires, token=secret)
 
 
@@ -128,17 +129,22 @@ async def rotate_token(
         older=record.digest if keep_old else "",
         older_until=now + keep_old if keep_old else None,
     )
-    await _write(store, changed, entry)
+    await _write(store, changed, entry, record)
     return NewToken(name=name, access=record.access, expires=changed.expires, token=secret)
 
 
 @needs(Access.ADMIN)
-async def revoke_token(store: Store, clock: Clock, name: str) -> TokenView:
-    """Take a token back: every node refuses it a moment later, for ever. One that was revoked stays so."""
+async def revoke_token(store: Store, clock: Clock, name: str, *, most: Access = Access.NODE) -> TokenView:
+    """Take a token back: every node refuses it a moment later, for good. One that was revoked stays so.
+
+    Denied if it opens more than `most`: who may not make such a token may not take it back either.
+    """
     entry, record = await _token(store, name)
+    if not most.covers(record.access):
+        raise Denied(f"token {name} opens {record.access}, and yours opens {most}; ask somebody whose token does")
     if record.revoked is None:
-        record = replace(record, revoked=clock.wall())
-        await _write(store, record, entry)
+        before, record = record, replace(record, revoked=clock.wall())
+        await _write(store, record, entry, before)
     return _view(record, clock.wall())
 
 
@@ -152,11 +158,20 @@ async def _token(store: Store, name: str) -> tuple[Entry, TokenRecord]:
     return entry, codec.decode(TokenRecord, entry.value)
 
 
-async def _write(store: Store, record: TokenRecord, before: Entry | None) -> None:
+async def _write(store: Store, record: TokenRecord, entry: Entry | None, before: TokenRecord | None) -> None:
+    """Write a record, and note the digests that it has and had; an older Rota did not."""
     key = keys.token(record.name)
-    seen: Expect = At(key, before.modified) if before else Absent(key)
+    seen: Expect = At(key, entry.modified) if entry else Absent(key)
+    at = record.revoked or record.made
+    digests = {each for each in (record.digest, record.older) if each}
+    digests |= {each for each in (before.digest, before.older) if each} if before else set()
+    notes = [
+        Put(keys.token_digest(each), codec.encode(DigestRecord(name=record.name, at=at)))
+        for each in sorted(digests)
+        if await store.get(keys.token_digest(each)) is None
+    ]
     try:
-        await store.commit(Put(key, codec.encode(record)), expect=[seen])
+        await store.commit(Put(key, codec.encode(record)), *notes, expect=[seen])
     except Conflict:
         raise Conflict(f"token {record.name} was changed by somebody else meanwhile; look again", [key]) from None
 
@@ -165,6 +180,10 @@ def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise Invalid(
             f'token "{name[:100]}": use letters, digits, ".", "_" and "-", at most 63, beginning with a letter or digit'
+        )
+    if name.lower() == OPERATOR:
+        raise Invalid(
+            f'token "{name}": the audit trail says "{OPERATOR}" for the token of a node\'s own file; use another'
         )
 
 

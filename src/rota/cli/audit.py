@@ -61,6 +61,8 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
 def verify(noted: str, store: str) -> None:
     """Check that nothing in the trail was changed or taken from it; exit code 2 if something was.
 
+    Exit code 1: the links there are, are whole, but the noted hash may have been of one that retention has cleared.
+
     Example: rota audit verify --noted 9f2c…
     """
     verdict = on_store(store, lambda open: audit.verify_audit(open, noted=noted))
@@ -70,6 +72,9 @@ def verify(noted: str, store: str) -> None:
         )
     click.echo(f"{verdict.links} links are whole, {verdict.waiting} entries wait to be sealed")
     click.echo(f"head: {verdict.head or '-'}")
+    if verdict.doubt:
+        click.echo(f"rota: {verdict.doubt}", err=True)
+        raise click.exceptions.Exit(1)
 
 
 def _row(line: AuditLine) -> tuple[str, ...]:

@@ -144,6 +144,7 @@ async def _serve_http(
         more=[*routes(state.behind), *pages()],
         is_page=is_page,
         refresh=state.service_figures.refresh,
+        sessions=state.sessions,
         clock=state.clock,
         budget=state.behind.budget,
     )

@@ -181,15 +181,14 @@ class _Node:
         self._health = Health(clock)
         self._state = state = NodeState(folder.node_id(config.id), clock)
         self._new_token = token.make(folder.path) if config.token is None else None
-        shown = token.find(config.token, folder.path)
-        self._token = shown.text
+        self._token = token.Held(token.find(config.token, folder.path))
         self._certificates = _certificates(config, state.id)
-        self._doorkeeper = Doorkeeper(_gate(shown), clock, note=state.notes.note)
+        self._doorkeeper = Doorkeeper(_gate(self._token), clock, note=state.notes.note, asks_first=True)
         state.tallies = FleetTallies(
-            state.id, lambda: state.store, state.count_messages, shown.text, tls_files(self._certificates)
+            state.id, lambda: state.store, state.count_messages, self._token, tls_files(self._certificates)
         )
         state.steer = FleetSteering(
-            state.id, lambda: state.store, steering_verbs(state), shown.text, tls_files(self._certificates)
+            state.id, lambda: state.store, steering_verbs(state), self._token, tls_files(self._certificates)
         )
         state.declared = Declarations(settings.resources)
         state.read_settings_again = self._read_settings_again
@@ -199,7 +198,7 @@ class _Node:
         if config.app is not None and config.role.may_work:
             limits = confine.find(settings.runtime)
             target = Target(config.app, state.id, settings.log, limits, folder.home)
-            place = self._relay_place = _relay_place(settings, folder, shown)
+            place = self._relay_place = _relay_place(settings, folder, self._token)
             state.runtime = Runtime(
                 target,
                 settings.runtime,
@@ -231,6 +230,8 @@ class _Node:
                 running = [
                     parts.create_task(self._turn(), name="progress"),
                     parts.create_task(state.meter.run(), name="load"),
+                    parts.create_task(token.keep_fresh(self._token, self._renew_token), name="token"),
+                    parts.create_task(self._tell_relay_tokens(), name="relay tokens"),
                 ]
                 if settings.telemetry is not None:
                     refresh = state.service_figures.refresh
@@ -277,6 +278,17 @@ class _Node:
         """Have the relay know which certificates were taken back; the doors ask the doorkeeper."""
         if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
             relay.revoke(self._doorkeeper.revoked)
+
+    def _renew_token(self) -> None:
+        """The file of our own token has another one; what is shown to other nodes is asked for at each call."""
+        self._doorkeeper.renew(_gate(self._token))
+
+    async def _tell_relay_tokens(self) -> None:
+        """Have the relay know which tokens count; they change with the store, with our file, and with time."""
+        while True:
+            if self._state.runtime is not None and (relay := self._state.runtime.relay) is not None:
+                relay.admit(self._token(), self._doorkeeper.for_nodes())
+            await asyncio.sleep(1)
 
     def _read_settings_again(self) -> None:
         """Take in what the settings declare, and report what else of them has changed."""
@@ -347,6 +359,7 @@ class _Node:
                     parts.create_task(
                         self._doorkeeper.follow_revoked(store, self._revoke), name="revoked certificates"
                     ),
+                    parts.create_task(state.sessions.follow(store), name="sessions"),
                     parts.create_task(state.notes.write(store), name="audit notes"),
                 ]
                 own = self._folder.path / "logs"
@@ -356,6 +369,7 @@ class _Node:
                 if state.runtime is not None:
                     writing.append(parts.create_task(state.runtime.logs.keep(state.logs), name="logs"))
                 try:
+                    await self._doorkeeper.has_asked.wait()  # other nodes call as soon as they know of us
                     await in_session(
                         store,
                         self._identity(),
@@ -462,9 +476,9 @@ class _Node:
             state.term = None
 
 
-def _gate(found: token.Token) -> Gate:
-    """Who may come in before the store is asked: whoever has this node's own token, and then to everything."""
-    return Gate((known(found.text, Access.NODE),), found.where)
+def _gate(held: token.Held) -> Gate:
+    """Whoever has this node's own token may come in to everything, unless the store says otherwise."""
+    return Gate((known(held(), Access.NODE),))
 
 
 def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | None:
@@ -486,7 +500,7 @@ def _certificates(config: NodeConfig, node: NodeId) -> certificates.Folder | Non
     return folder
 
 
-def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> RelayPlace:
+def _relay_place(settings: Settings, folder: DataFolder, shown: token.Held) -> RelayPlace:
     """The relay's door, on the host of the node link, whether or not there will be a relay."""
     config = settings.node
     host = config.grpc.rpartition(":")[0]
@@ -497,7 +511,7 @@ def _relay_place(settings: Settings, folder: DataFolder, shown: token.Token) -> 
         folder=folder.path / "relay",
         door=door,
         address=f"{config.advertised}:{port}",
-        token=shown.text,
+        token=shown,
         tls=config.tls,
         log=settings.log,
     )

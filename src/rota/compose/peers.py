@@ -15,7 +15,7 @@ from rota.node.load import publish_load
 from rota.node.peers import Peers, check_peers
 from rota.node.session import Session
 from rota.rpc.open import open_link
-from rota.rpc.port import IsRevoked, Link
+from rota.rpc.port import IsRevoked, Link, Shown
 from rota.rpc.settings import TlsFiles
 from rota.store import Store
 
@@ -32,7 +32,7 @@ def live_together(
     store: Store,
     session: Session,
     config: PeersConfig,
-    token: str,
+    token: Shown,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
 ) -> None:

@@ -10,6 +10,7 @@ from rota import __version__
 from rota.api.behind import Behind
 from rota.api.metrics import Figures
 from rota.api.relays import Tallies
+from rota.api.sessions import Sessions
 from rota.api.steer import Steer, Verb
 from rota.api.watches import Watches
 from rota.compose.service_figures import ServiceFigures
@@ -104,6 +105,9 @@ class NodeState:
     notes: AuditNotes = field(init=False)
     """What was refused at its doors, or done without the store, until it is written down."""
 
+    sessions: Sessions = field(init=False)
+    """The browsers that have logged in."""
+
     behind: Behind = field(init=False)
     """What its doors see of it."""
 
@@ -112,6 +116,7 @@ class NodeState:
 
     def __post_init__(self) -> None:
         self.notes = AuditNotes(self.clock)
+        self.sessions = Sessions(lambda: self.store, self.clock)
         self.behind = Behind(
             lambda: self.store,
             self.clock,
@@ -119,7 +124,7 @@ class NodeState:
             self._tally,
             lambda: self.logs,
             self._steer,
-            self.notes.note,
+            note=self.notes.note,
         )
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)

@@ -48,7 +48,7 @@ class FleetSteering:
         node: NodeId,
         store: Callable[[], Store | None],
         own: Mapping[str, Verb],
-        token: str,
+        token: Callable[[], str],
         tls: TlsFiles | None = None,
     ) -> None:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
@@ -87,7 +87,7 @@ class FleetSteering:
 
         method, path, body = _request(node, verb, fields)
         headers = {
-            "authorization": f"Bearer {self._token}",
+            "authorization": f"Bearer {self._token()}",
             "accept-encoding": "identity",  # what is unpacked may be a thousand times as large
             PASSED_ON: self._node,
         }

@@ -29,7 +29,12 @@ class FleetTallies:
     """Asks the relay that knows."""
 
     def __init__(
-        self, node: NodeId, store: Callable[[], Store | None], own: Own, token: str, tls: TlsFiles | None = None
+        self,
+        node: NodeId,
+        store: Callable[[], Store | None],
+        own: Own,
+        token: Callable[[], str],
+        tls: TlsFiles | None = None,
     ) -> None:
         self._node, self._store, self._own, self._token, self._tls = node, store, own, token, tls
 
@@ -56,7 +61,7 @@ class FleetTallies:
         from rota.api.pb import api_pb2 as pb  # noqa: PLC0415
 
         request = pb.CountMessagesRequest(kind=kind, id=resource)
-        shown = (("authorization", f"Bearer {self._token}"),)
+        shown = (("authorization", f"Bearer {self._token()}"),)
         async with open_channel(address, self._tls) as channel:
             ask = channel.unary_unary(
                 "/rota.v1.Resources/CountMessages",

@@ -8,12 +8,13 @@ Tokens are compared by their digests, in a time that does not depend on where th
 refusal takes learns nothing. So the gate does not hold a single token, and none can be read from it.
 
 What the store knows of a token counts more than what a node found in its folder: who takes a token back takes it from
-every node.
+every node. That holds after its record has gone, too: a digest that a record ever named opens something only while a
+record names it. A token of a node's folder opens nothing until the store was asked about it.
 """
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,6 +25,8 @@ __all__ = ["Access", "Admitted", "Gate", "Known", "TurnedAway", "digest", "known
 SCHEME = "bearer"
 OPERATOR = "operator"
 """Who comes with the token of a node's own folder."""
+
+WHERE = "which is in the file that the node's setting `token` names, or in the file `token` of its data folder"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,15 @@ class Known:
     """When it ends to open anything; None: never."""
 
     is_revoked: bool = False
+    is_replaced: bool = False
+    """Did a record of the store name it once, and none does now?"""
+
+    is_unsure: bool = False
+    """Was the store not asked yet whether it was taken back?"""
+
+    def opens(self, needed: Access, now: datetime) -> bool:
+        """Does it open that now?"""
+        return isinstance(_judged(self, needed, now), Admitted)
 
 
 @dataclass(frozen=True)
@@ -61,31 +73,59 @@ class TurnedAway:
     is_too_often: bool = False
     """Was it turned away so often that it should wait?"""
 
+    is_unsure: bool = False
+    """Is it not known yet whether the token is good? Then the same call may be let in a moment later."""
+
+    is_foreign_page: bool = False
+    """Did a page of another site send it with the cookie of a session?"""
+
 
 @dataclass(frozen=True)
 class Gate:
     """The tokens that are known here."""
 
     known: tuple[Known, ...]
-    where: str
-    """Where a caller finds one, as the end of a sentence."""
+    where: str = WHERE
+    """Where a caller finds one, as the end of a sentence. It is said to strangers, so it names no path."""
 
     def judge(self, authorization: str | None, needed: Access, now: datetime) -> Admitted | TurnedAway:
         """Who the caller with this header is, if what it may do is enough; otherwise why it is turned away."""
         shown = _token(authorization)
         if shown is None:
             return TurnedAway(f"this needs a token; send the header authorization: Bearer TOKEN, {self.where}", True)
-        found = digest(shown)
+        return self.judge_digest(digest(shown), needed, now)
+
+    def judge_digest(self, found: bytes, needed: Access, now: datetime) -> Admitted | TurnedAway:
+        """The same, of a token with this digest."""
         # All of them, also behind one that fits: how long it takes tells nothing.
         held = [known for known in self.known if hmac.compare_digest(known.digest, found)]
         if not held:
             return TurnedAway(f"this token is not known here; send the fleet's own, {self.where}", True)
         return _judged(held[0], needed, now)
 
-    def with_records(self, records: Iterable[TokenRecord]) -> "Gate":
-        """A gate that also knows these; where it knew one of their tokens already, the record counts."""
+    def with_records(
+        self, records: Iterable[TokenRecord], once: Mapping[bytes, str] | None = None, unsure: Collection[bytes] = ()
+    ) -> "Gate":
+        """A gate that also knows these; where it knew one of their tokens already, the record counts.
+
+        `once` has the digests that records ever named, and under which name; `unsure` those that the store was not
+        asked about yet.
+        """
         first = tuple(each for record in records for each in known_of(record))
-        return replace(self, known=(*first, *self.known))
+        own = tuple(
+            replace(each, name=once[each.digest], is_replaced=True)
+            if once and each.digest in once
+            else replace(each, is_unsure=each.digest in unsure)
+            for each in self.known
+        )
+        return replace(self, known=(*first, *own))
+
+    def opening(self, needed: Access, now: datetime) -> list[bytes]:
+        """The digests of the tokens that open that now, sorted."""
+        best: dict[bytes, Known] = {}
+        for each in self.known:
+            best.setdefault(each.digest, each)
+        return sorted(digest for digest, each in best.items() if each.opens(needed, now))
 
 
 def known(token: str, access: Access, name: str = OPERATOR) -> Known:
@@ -118,6 +158,14 @@ def digest(token: str) -> bytes:
 def _judged(held: Known, needed: Access, now: datetime) -> Admitted | TurnedAway:
     if held.is_revoked:
         return TurnedAway(f"token {held.name} was revoked; ask an admin of the fleet for another", True, held.name)
+    if held.is_replaced:
+        sentence = f"token {held.name} was rotated, revoked or deleted, and this is an old one; use the present one"
+        return TurnedAway(sentence, True, held.name)
+    if held.is_unsure:
+        sentence = (
+            "this node has not reached the store since it started, and cannot know yet whether this token is good"
+        )
+        return TurnedAway(f"{sentence}; try again in a moment, or ask another node", True, is_unsure=True)
     if held.until is not None and held.until <= now:
         ended = f"{held.until:%Y-%m-%d %H:%M:%S} UTC"
         return TurnedAway(

@@ -43,6 +43,9 @@ class Verifier:
         self._number, self._hash = head.first - 1, head.before_first
         self._has_met_noted = noted in ("", head.before_first)
         self.flaw = ""
+        self.doubt = ""
+        """What cannot be told, though nothing is wrong with the links there are; set by `end`."""
+
         self.links = 0
 
     def walk(self, link: AuditLink) -> None:
@@ -65,5 +68,12 @@ class Verifier:
         if not self.flaw and (self._number, self._hash) != (self._head.number, self._head.hash):
             self.flaw = f"the chain should end with link {self._head.number}, and ends with {self._number}"
         if not self.flaw and not self._has_met_noted:
-            self.flaw = f"the hash {self._noted[:200]} that you noted is not in the chain: it was written anew"
+            missing = f"the hash {self._noted[:200]} that you noted is not in the chain"
+            if self._head.first == 1:
+                self.flaw = f"{missing}: it was written anew"
+            else:
+                self.doubt = (
+                    f"{missing}, which begins with link {self._head.first}: it was of an older link that retention has "
+                    "cleared, or the chain was written anew; note a head more often than links are cleared"
+                )
         return self.flaw

@@ -51,7 +51,7 @@ from rota.model.stream import (
     StreamTaskStatus,
     StreamWishes,
 )
-from rota.model.token import TokenRecord
+from rota.model.token import DigestRecord, SessionRecord, TokenRecord
 
 R = TypeVar("R")
 
@@ -63,6 +63,7 @@ VERSIONS: Mapping[type, int] = {
     CommittedOffset: 1,
     Cordon: 1,
     Declaration: 1,
+    DigestRecord: 1,
     Drain: 1,
     Delivery: 1,
     DutyHeld: 1,
@@ -97,6 +98,7 @@ VERSIONS: Mapping[type, int] = {
     Roster: 1,
     RunRecord: 1,
     SavedState: 1,
+    SessionRecord: 1,
     SkipRecord: 1,
     SlotsSet: 1,
     StreamRecord: 1,

@@ -170,6 +170,12 @@ HOOK_OUTBOX: Key = "/hook-outbox/"
 TOKENS: Key = "/tokens/"
 """Who may come in: one key per token, with its digest."""
 
+TOKEN_DIGESTS: Key = "/token-digests/"
+"""Every digest that a token of the store ever had, for good: a node's own file cannot make one of them good again."""
+
+SESSIONS: Key = "/sessions/"
+"""Browsers that have logged in: one key per session, under a lease."""
+
 REVOKED: Key = "/revoked/"
 """Certificates that nobody may come in with any more, by serial."""
 
@@ -424,6 +430,16 @@ def delivery(delivery_id: str) -> Key:
 def token(name: str) -> Key:
     """A token that the fleet knows."""
     return TOKENS + name
+
+
+def token_digest(digest: str) -> Key:
+    """The note that a token of the store has, or had, this digest."""
+    return TOKEN_DIGESTS + digest
+
+
+def session(digest: str) -> Key:
+    """A browser's session, by the digest of its id."""
+    return SESSIONS + digest
 
 
 def revoked(serial: str) -> Key:

@@ -56,3 +56,23 @@ class TokenRecord:
 
     revoked: datetime | None = None
     """When it was taken back; what is revoked stays so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigestRecord:
+    """A note that stays: a token of this name has, or had, the digest that the key says."""
+
+    name: str
+    at: datetime
+    """When it was noted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """A browser that has logged in. Its id is a secret of the browser's; the key has the digest of it."""
+
+    digest: str
+    """Of the token that it logged in with, in hex: the session opens what that one opens, and only while it does."""
+
+    until: datetime
+    """When it ends at the latest."""

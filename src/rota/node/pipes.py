@@ -419,6 +419,16 @@ class Revoked(Message, frozen=True):
     serials: list[str]
 
 
+class Tokens(Message, frozen=True):
+    """To a relay: the token to show to others, and the digests in hex of those that others may show."""
+
+    token: str
+    taken: list[str]
+
+    def __repr__(self) -> str:
+        return f"Tokens({len(self.taken)} taken)"
+
+
 class TakeLine(Message, frozen=True):
     """To a relay: this worker's line comes along."""
 
@@ -481,8 +491,8 @@ Any_ = (
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
     | Serve | Listen | Withdraw
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
-    | LineLost | Unsent | BeRelay | Revoked | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold
-    | RelayIs
+    | LineLost | Unsent | BeRelay | Revoked | Tokens | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest
+    | RelayTold | RelayIs
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

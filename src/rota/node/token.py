@@ -3,22 +3,31 @@
 The nodes of a fleet that are to speak to each other need the same token, so a setting names it by reference:
 `file:PATH` or `env:NAME`. Without one, a node makes a token of its own in its data folder.
 
+A file is read again when it changes (`keep_fresh`), so the token of a fleet is rotated without a restart.
+
 A token is never an argument, a setting or a line of a log; only its place is told. A file that others than its owner
 may read is refused. A variable is taken out of the environment, so that the app's processes do not inherit it.
 """
 
+import asyncio
+import logging
 import os
 import re
 import secrets
 import shlex
 import stat
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rota.kit.files import write_secret
 from rota.model.config import TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between looks at the file."""
 
 FILE = "token"
 PREFIX = "rota_"
@@ -33,8 +42,11 @@ class Token:
     """A token, and where it came from."""
 
     text: str = field(repr=False)
-    where: str
-    """Where somebody finds it, as the end of a sentence."""
+    file: Path | None = None
+    """The file that it was read from; None: a variable, which is read once."""
+
+    stamp: tuple[int, ...] = ()
+    """What `_stamp` said of the file when it was read."""
 
 
 def find(reference: TokenReference | None, folder: Path, environ: MutableMapping[str, str] = os.environ) -> Token:
@@ -43,6 +55,55 @@ def find(reference: TokenReference | None, folder: Path, environ: MutableMapping
         return _in_file(folder / FILE)
     kind, name = split_reference(reference)
     return _in_file(Path(name)) if kind == "file" else _in_variable(name, environ)
+
+
+class Held:
+    """The token that a node has now; calling it gives the text, for whoever shows it."""
+
+    def __init__(self, found: Token) -> None:
+        self.found = found
+
+    def __call__(self) -> str:
+        return self.found.text
+
+
+async def keep_fresh(held: Held, changed: Callable[[], None]) -> None:
+    """Read the token's file again when it changes, until cancelled; `changed` is called when there is another token.
+
+    A file that is missing or broken changes nothing: the token before is kept, and the log says why.
+    """
+    file = held.found.file
+    if file is None:
+        return
+    seen = before = held.found.stamp
+    while True:
+        await asyncio.sleep(LOOK)
+        stamp = await asyncio.to_thread(_stamp, file)
+        is_still, before = stamp == before, stamp
+        if stamp == seen or not is_still:  # one that is being written is read at the next look
+            continue
+        seen = stamp
+        try:
+            found = await asyncio.to_thread(_in_file, file)
+        except (Denied, Invalid) as error:
+            log.warning("token not read again", extra={"file": str(file), "why": str(error)})
+            continue
+        if found.text != held.found.text:
+            held.found = found
+            log.info("token changed", extra={"file": str(file)})
+            changed()
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """Something that changes when the file does; nothing if there is none."""
+    try:
+        return _stamp_of(file.stat())
+    except OSError:
+        return ()
+
+
+def _stamp_of(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def make(folder: Path) -> Path | None:
@@ -61,7 +122,8 @@ def _in_file(file: Path) -> Token:
     path = file.absolute()
     try:
         with path.open(errors="replace") as content:
-            mode = stat.S_IMODE(os.fstat(content.fileno()).st_mode)
+            found = os.fstat(content.fileno())
+            mode = stat.S_IMODE(found.st_mode)
             text = content.read(1000).strip()
     except FileNotFoundError:
         raise Invalid(f"token {path}: there is no such file; write a token into it, or correct token") from None
@@ -69,14 +131,14 @@ def _in_file(file: Path) -> Token:
         raise Denied(f"token {path}: {error.strerror}; make it readable for this user alone") from error
     if mode & 0o077:
         raise Denied(f"token {path} may be read by others (mode {mode:04o}); run: chmod 600 {shlex.quote(str(path))}")
-    return Token(_checked(text, str(path)), f"see: cat {shlex.quote(str(path))}")
+    return Token(_checked(text, str(path)), path, _stamp_of(found))
 
 
 def _in_variable(name: str, environ: MutableMapping[str, str]) -> Token:
     text = environ.pop(name, "").strip()
     if not text:
         raise Invalid(f"token env:{name}: the variable is not set; set it, or correct token")
-    return Token(_checked(text, f"env:{name}"), f"which the node was given in its variable {name}")
+    return Token(_checked(text, f"env:{name}"))
 
 
 def _checked(text: str, place: str) -> str:

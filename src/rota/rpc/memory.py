@@ -41,7 +41,7 @@ from rota.model.link import (
 )
 from rota.rpc import handover, rules
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, TakeNote
+from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, Shown, TakeNote
 from rota.rpc.reception import Reception
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
@@ -75,7 +75,7 @@ _meshes: "WeakKeyDictionary[asyncio.AbstractEventLoop, Mesh]" = WeakKeyDictionar
 def open(
     address: Address,
     meant: Whom | None,
-    token: str | None,
+    token: Shown,
     settings: LinkSettings,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
@@ -113,7 +113,7 @@ class Mesh:
         *,
         sender: str = "",
         meant: Whom | None = None,
-        token: str | None = None,
+        token: Shown = None,
         settings: LinkSettings = DEFAULT,
     ) -> "MemoryLink":
         """The way from one name to another."""
@@ -156,8 +156,9 @@ class Door:
     def address(self) -> str:
         return f"memory://{self._name}"
 
-    def refusal(self, token: str | None) -> Denied | None:
+    def refusal(self, token: Shown) -> Denied | None:
         """Why a caller with this token is not let in; None if it is."""
+        token = token() if callable(token) else token
         refused = self._admit("", f"Bearer {token}" if token else None) if self._admit else None
         return Denied(refused.why) if refused else None
 
@@ -181,7 +182,7 @@ class MemoryLink:
     """The way from one node of a mesh to another."""
 
     def __init__(
-        self, mesh: Mesh, way: tuple[str, str], meant: Whom | None, token: str | None, settings: LinkSettings
+        self, mesh: Mesh, way: tuple[str, str], meant: Whom | None, token: Shown, settings: LinkSettings
     ) -> None:
         self._mesh, (self._sender, self._receiver) = mesh, way
         self._meant, self._token, self._settings = meant, token, settings

@@ -15,7 +15,7 @@ from rota.model.errors import Invalid
 from rota.model.link import Whom
 from rota.rpc import address as addresses
 from rota.rpc.address import Address
-from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, TakeNote
+from rota.rpc.port import Admit, Handler, IsRevoked, Link, Server, Shown, TakeNote
 from rota.rpc.settings import DEFAULT, LinkSettings, TlsFiles
 
 ADAPTERS = {"grpc": "rota.rpc.grpc", "memory": "rota.rpc.memory"}
@@ -34,7 +34,7 @@ async def open_link(
     address: str,
     *,
     meant: Whom | None = None,
-    token: str | None = None,
+    token: Shown = None,
     settings: LinkSettings = DEFAULT,
     tls: TlsFiles | None = None,
     is_revoked: IsRevoked = lambda serial: False,
@@ -87,7 +87,7 @@ class Adapter(Protocol):
         self,
         address: Address,
         meant: Whom | None,
-        token: str | None,
+        token: Shown,
         settings: LinkSettings,
         tls: TlsFiles | None,
         is_revoked: IsRevoked,

@@ -34,6 +34,8 @@ Admit: TypeAlias = Callable[[str, str | None], TurnedAway | None]
 TakeNote: TypeAlias = Callable[[TurnedAway, str, str], TurnedAway]
 """Hears who was not let in: why, by which method, from which address; and returns what the caller is told."""
 
+Shown: TypeAlias = str | Callable[[], str] | None
+"""The token that is shown with each call, or what gives it: it may change while a link is open."""
 
 IsRevoked: TypeAlias = Callable[[str], bool]
 """Was the certificate with this serial, in hex, taken back?"""

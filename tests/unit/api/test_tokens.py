@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -21,11 +22,12 @@ from rota.api.metrics import Figures, registry
 from rota.api.pb import safety_pb2 as pb
 from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_token
 from rota.api.watches import Watches
-from rota.decide.access import Access, Admitted, Gate, TurnedAway, known
-from rota.model import keys
+from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known
+from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound
+from rota.model.token import TokenRecord
 from rota.rpc import serve_link
-from rota.store import Delete, Store, open_store
+from rota.store import Delete, Put, Store, open_store
 from tests.kit.link_server import Desk
 from tests.unit.api.test_grpc import Code, refused
 from tests.unit.api.test_health import HandClock
@@ -174,6 +176,111 @@ async def test_nobody_gives_away_more_than_it_has(store: Store, clock: Time) -> 
         await rotate_token(store, clock, "join", by="ada", most=Access.ADMIN)
 
 
+# The node's own token, once the store has known it
+
+
+def own(token: str) -> Gate:
+    """The gate of a node whose file has this token."""
+    return Gate((known(token, Access.NODE),))
+
+
+@asynccontextmanager
+async def restarted(store: Store, clock: Time, token: str) -> AsyncIterator[Doorkeeper]:
+    """The doorkeeper of a node that starts with this token in its file, once it has asked the store."""
+    keeper = Doorkeeper(own(token), clock, asks_first=True)
+    following = asyncio.create_task(keeper.follow(store))
+    try:
+        await asyncio.wait_for(keeper.has_asked.wait(), 60)
+        yield keeper
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def is_refused(store: Store, clock: Time, running: Doorkeeper, token: str) -> None:
+    """The token opens nothing at a node that runs, nor at one that starts with it in its file."""
+    assert not await admitted(running, token, False)
+    async with restarted(store, clock, token) as keeper:
+        judged = keeper.judge(f"Bearer {token}", Access.VIEW)
+        assert isinstance(judged, TurnedAway)
+        assert judged.is_stranger
+        assert digest(token).hex() not in keeper.for_nodes()
+
+
+async def test_a_rotated_token_stays_refused_where_the_nodes_own_file_has_it(store: Store, clock: Time) -> None:
+    first = await create_token(store, clock, "fleet", "node", by="ada")
+    async with restarted(store, clock, first.token) as keeper:
+        assert keeper.judge(f"Bearer {first.token}", Access.NODE) == Admitted("fleet", Access.NODE)
+        second = await rotate_token(store, clock, "fleet", by="ada")
+        await is_refused(store, clock, keeper, first.token)
+        await rotate_token(store, clock, "fleet", by="ada", keep_old=HOUR)
+        await is_refused(store, clock, keeper, first.token)
+        clock.now += 2 * HOUR
+        await is_refused(store, clock, keeper, second.token)
+        await rotate_token(store, clock, "fleet", by="ada")
+        await is_refused(store, clock, keeper, second.token)
+
+
+async def test_a_revoked_token_stays_refused_when_its_name_is_made_anew_or_its_record_deleted(
+    store: Store, clock: Time
+) -> None:
+    first = await create_token(store, clock, "fleet", "node", by="ada")
+    async with restarted(store, clock, first.token) as keeper:
+        await revoke_token(store, clock, "fleet")
+        await is_refused(store, clock, keeper, first.token)
+        await create_token(store, clock, "fleet", "view", by="ada")
+        await is_refused(store, clock, keeper, first.token)
+        await store.commit(Delete(keys.token("fleet")))
+        await is_refused(store, clock, keeper, first.token)
+
+
+async def test_what_an_older_rota_wrote_and_rotated_stays_refused_too(store: Store, clock: Time) -> None:
+    """It does not note digests: a node of this version does, as soon as it sees the record."""
+    first = await create_token(store, clock, "fleet", "node", by="ada")
+    note = keys.token_digest(digest(first.token).hex())
+    await store.commit(Delete(note))
+    entry = await store.get(keys.token("fleet"))
+    assert entry is not None
+    async with restarted(store, clock, "rota_another_0123456789"):
+        await noted(store, note)
+    later = replace(codec.decode(TokenRecord, entry.value), digest=digest("rota_by_the_older_one").hex())
+    await store.commit(Put(entry.key, codec.encode(later)))
+    async with restarted(store, clock, first.token) as keeper:
+        assert not await admitted(keeper, first.token, False)
+
+
+async def noted(store: Store, key: str) -> None:
+    async with asyncio.timeout(60):
+        while await store.get(key) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_a_nodes_own_token_opens_nothing_before_the_store_was_asked(store: Store, clock: Time) -> None:
+    keeper = Doorkeeper(own(OWN), clock, asks_first=True)
+    judged = keeper.judge(f"Bearer {OWN}", Access.VIEW)
+    assert isinstance(judged, TurnedAway)
+    assert judged.is_unsure
+    app = door(Health(clock), registry(Figures), dict, gate=keeper, clock=clock)
+    answer = await Caller(app, OWN)("GET", "/v1/node")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    async with restarted(store, clock, OWN) as asked:
+        assert asked.judge(f"Bearer {OWN}", Access.NODE) == Admitted("operator", Access.NODE)
+        asked.renew(own(ADMIN))  # its file has another one now
+        assert await admitted(asked, ADMIN, True)
+        assert not await admitted(asked, OWN, False)
+
+
+async def test_nobody_revokes_more_than_it_has_nor_takes_the_name_of_a_nodes_own_token(
+    store: Store, clock: Time
+) -> None:
+    await create_token(store, clock, "join", "node", by="ada")
+    with pytest.raises(Denied, match="opens node, and yours opens admin"):
+        await revoke_token(store, clock, "join", most=Access.ADMIN)
+    for name in ("operator", "Operator"):
+        with pytest.raises(Invalid, match="use another"):
+            await create_token(store, clock, name, "view", by="ada")
+
+
 # Over HTTP
 
 
@@ -239,9 +346,12 @@ async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -
             assert not (await ask("Tokens/Revoke", pb.RevokeTokenRequest(name="ci"), pb.Token)).is_good
             (listed,) = (await ask("Tokens/List", pb.ListTokensRequest(), pb.TokenList)).tokens
             assert (listed.name, listed.HasField("revoked")) == ("ci", True)
+            with_key = (("authorization", f"Bearer {ADMIN}"), ("idempotency-key", "k"))
+            async with refused(Code.INVALID_ARGUMENT, "over HTTP alone"):
+                await channel.unary_unary("/rota.v1.Tokens/Create")(b"", timeout=60, metadata=with_key)
             lines = (await ask("Audit/Read", pb.ReadAuditRequest(by="ada"), pb.AuditLines)).entries
             assert [line.what for line in lines] == ["create_token", "rotate_token", "revoke_token"]
-            assert [change.HasField("before") for change in lines[0].changes] == [False]
+            assert [change.HasField("before") for change in lines[0].changes] == [False, False]
             assert {line.origin for line in lines} == {"grpc 127.0.0.1"}
             verdict = await ask("Audit/Verify", pb.VerifyAuditRequest(), pb.AuditVerdict)
             assert (verdict.is_whole, verdict.waiting) == (True, 3)

@@ -80,7 +80,7 @@ def steering_of(store: Store | None, node: str, services: MemoryServices | None 
         raise ReloadFailed("generation 2 serves on: it would not run")
 
     own = {"reload": reload, "rollback": rollback, **service_verbs(lambda: services, dict)}
-    return FleetSteering(NodeId(node), lambda: store, own, TOKEN)
+    return FleetSteering(NodeId(node), lambda: store, own, lambda: TOKEN)
 
 
 async def move(store: Store, node: str, address: str) -> None:

@@ -42,7 +42,7 @@ async def counted(kind: str, resource: str) -> tuple[ResourceTally, ...]:
 
 
 def tallies(store: Store | None, node: str = "a", token: str = TOKEN) -> FleetTallies:
-    return FleetTallies(NodeId(node), lambda: store, counted, token)
+    return FleetTallies(NodeId(node), lambda: store, counted, lambda: token)
 
 
 async def test_the_own_relay_is_asked_if_messages_meet_there(store: Store) -> None:

@@ -73,3 +73,17 @@ def test_a_chain_that_was_written_anew_does_not_hold_the_hash_somebody_noted() -
 def test_links_that_changed_places_are_found() -> None:
     assert flaw([CHAIN[1], CHAIN[0], *CHAIN[2:]])
     assert flaw([*CHAIN, CHAIN[-1]])
+
+
+def test_a_noted_hash_that_retention_has_cleared_is_a_doubt_and_not_an_alarm() -> None:
+    """Older than the link before the first one, it cannot be met any more; nor can it be shown that it was there."""
+    head = AuditHead(number=HEAD.number, hash=HEAD.hash, first=4, before_first=CHAIN[2].hash)
+    verifier = Verifier(head, CHAIN[0].hash)
+    for link in CHAIN[3:]:
+        verifier.walk(link)
+    assert verifier.end() == ""
+    assert "retention has cleared" in verifier.doubt
+    whole = Verifier(head, CHAIN[2].hash)
+    for link in CHAIN[3:]:
+        whole.walk(link)
+    assert (whole.end(), whole.doubt) == ("", "")

@@ -12,12 +12,13 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from rota.decide.access import digest
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Rejected
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
-from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, pair
+from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, Tokens, pair
 from rota.node.relay.shell import Shell
 from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
@@ -362,6 +363,21 @@ async def test_a_relay_with_another_token_gets_nothing_through(tmp_path: Path, s
         assert found[0].status
         assert found[0].status.waiting == 1
         assert not found[0].status.is_idle
+
+
+async def test_a_line_ends_with_its_token_and_comes_again_with_the_new_one(tmp_path: Path, sink: str) -> None:
+    new = "a-token-that-was-made-by-a-rotation"
+    old_digest, new_digest = digest(TOKEN).hex(), digest(new).hex()
+    async with relays(tmp_path, A, B) as found:
+        tell(BOTH, found)
+        worker = found[0].worker("1")
+        await asyncio.wait_for(worker.emit([emission(1, sink)], confirm=1), 60)
+        found[1].shell.admit(Tokens(TOKEN, [new_digest]))  # the old one was taken back, and a has no new one yet
+        told = await eventually(lambda: found[0].status and found[0].status.unreached)
+        assert "this token is not known to node b" in told[B]
+        found[0].shell.admit(Tokens(new, [old_digest, new_digest]))
+        await asyncio.wait_for(worker.emit([emission(2, sink)], confirm=1), 60)
+        assert len(broker(sink).messages) == 2
 
 
 class Stub:

@@ -1,14 +1,17 @@
 """The token of a node: made once, found by reference, refused where others could read it."""
 
+import asyncio
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from rota.kit.files import write_secret
 from rota.model.config import TokenReference
 from rota.model.errors import Denied, Invalid
 from rota.node import token
+from tests.kit.waiting import eventually
 
 GOOD = "rota_0123456789abcdefghij"
 
@@ -52,14 +55,35 @@ def test_two_folders_have_two_tokens(tmp_path: Path) -> None:
 def test_a_file_is_read_and_named_as_the_place(tmp_path: Path) -> None:
     found = token.find(written(tmp_path / "my secret", f"{GOOD}\n"), tmp_path / "nowhere")
     assert found.text == GOOD
-    assert found.where == f"see: cat '{tmp_path}/my secret'"
+    assert found.file == tmp_path / "my secret"
+
+
+async def test_a_file_is_read_again_when_it_changes_and_a_broken_one_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(token, "LOOK", 0.01)
+    file, changes = tmp_path / "token", list[str]()
+    held = token.Held(token.find(written(file), tmp_path))
+    keeping = asyncio.create_task(token.keep_fresh(held, lambda: changes.append(held())))
+    try:
+        file.chmod(0o644)
+        await eventually(lambda: "may be read by others" in str([each.__dict__ for each in caplog.records]))
+        file.unlink()
+        await eventually(lambda: "there is no such file" in str([each.__dict__ for each in caplog.records]))
+        assert held() == GOOD
+        write_secret(file, f"{GOOD}-another")
+        await eventually(lambda: changes == [f"{GOOD}-another"])
+        assert held() == f"{GOOD}-another"
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
 
 
 def test_a_variable_is_read_and_not_handed_down(tmp_path: Path) -> None:
     environ = {"SECRET": GOOD, "HOME": "x"}
     found = token.find(TokenReference("env:SECRET"), tmp_path, environ)
     assert found.text == GOOD
-    assert "SECRET" in found.where
+    assert found.file is None
     assert environ == {"HOME": "x"}
 
 

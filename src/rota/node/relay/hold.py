@@ -45,6 +45,7 @@ from rota.node.pipes import (
     Revoked,
     SenderGone,
     TakeLine,
+    Tokens,
     Unsent,
     pair,
 )
@@ -93,7 +94,9 @@ class RelayPlace:
     address: str
     """What the others are told."""
 
-    token: str = field(repr=False)
+    token: Callable[[], str] = field(repr=False)
+    """Gives the token that it shows to the others."""
+
     tls: Path | None = None
     """The folder with the node's certificates, if relays speak TLS."""
 
@@ -144,7 +147,7 @@ class RelayProcess:
                 node=node,
                 address=place.address,
                 folder=str(place.folder),
-                token=place.token,
+                token=place.token(),
                 tls=str(place.tls.absolute()) if place.tls else "",
                 spool_bytes=config.spool_bytes,
                 window=config.window,
@@ -231,6 +234,7 @@ class RelayHold:
         """Is there another relay that stays?"""
 
         self._revoked: list[str] = []
+        self._tokens: Tokens | None = None
         self._fences: dict[tuple[str, str], int] = {}
         self._incarnation = ""
         self._unsent = 0
@@ -279,6 +283,8 @@ class RelayHold:
             self.process.send(self._fleet)
             self._tell_fences(self._fences)
             self.process.send(Revoked(self._revoked))
+            if self._tokens is not None:
+                self.process.send(self._tokens)
         if self.process is not None:
             self._seen = now
             self._connect_all(self.process)
@@ -361,6 +367,14 @@ class RelayHold:
         self._revoked = sorted(serials)
         if self.process is not None:
             self.process.send(Revoked(self._revoked))
+
+    def admit(self, token: str, taken: list[str]) -> None:
+        """The token to show to other relays from now on, and the digests of those that they may show."""
+        told = Tokens(token, taken)
+        if told != self._tokens:
+            self._tokens = told
+            if self.process is not None:
+                self.process.send(told)
 
     def fence(self, fences: Mapping[tuple[str, str], int]) -> None:
         """Exclusive resources and the epochs of their assignments."""

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
+from rota.decide.access import digest
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
@@ -59,6 +60,9 @@ class Coming:
         self.line: Line | None = None
         """None until it is opened."""
 
+        self.shown = ""
+        """The digest of the token that another relay has shown."""
+
         self.patience: asyncio.TimerHandle | None = None
         """Ends it if it says nothing; it must not keep what has ended by itself."""
 
@@ -87,7 +91,10 @@ class Lines:
     """All that come in."""
 
     def __init__(self, core: Relay, node: NodeId, token: str, clock: Clock, pump: Callable[[], None]) -> None:
-        self._core, self._node, self._token, self._clock, self._pump = core, node, token, clock, pump
+        self._core, self._node, self._clock, self._pump = core, node, clock, pump
+        self._taken = [_digest(token)]
+        """The digests of the tokens that other relays may show."""
+
         self._comings: set[Coming] = set()
         self._by_line: dict[Line, Coming] = {}
         self._revoked: frozenset[str] = frozenset()
@@ -119,6 +126,13 @@ class Lines:
         self._revoked = frozenset(serials)
         for coming in list(self._comings):
             if coming.certificate is not None and coming.certificate.serial in self._revoked:
+                coming.wire.lose()
+
+    def admit(self, taken: Collection[str]) -> None:
+        """Take relays that show a token with one of these digests, and let go of those that showed another."""
+        self._taken = list(taken)
+        for coming in list(self._comings):
+            if coming.shown and coming.shown not in self._taken:
                 coming.wire.lose()
 
     def sender_gone(self, sender: str) -> None:
@@ -206,7 +220,7 @@ class Lines:
                 log.debug("relay refused", extra={"node": self._node, "relay": opening.node[:100], "why": why})
                 coming.refuse(why)
                 return
-            coming.sender = opening.node
+            coming.sender, coming.shown = opening.node, _digest(opening.token)
             coming.wire.trust()
             for other in [other for other in self._peers() if other.sender == opening.node]:
                 other.wire.lose()
@@ -223,7 +237,7 @@ class Lines:
             return f"the certificate is of {certificate.kind} {certificate.name}, and not of node {opening.node[:100]}"
         if opening.protocol != PROTOCOL:
             return f"node {self._node} speaks version {PROTOCOL} of the relays' protocol, not {opening.protocol}"
-        if not hmac.compare_digest(opening.token.encode(), self._token.encode()):
+        if not any(hmac.compare_digest(_digest(opening.token), each) for each in self._taken):
             return f"this token is not known to node {self._node}; give all nodes of the fleet the same"
         if not self._core.accepts(opening.version):
             return f"node {self._node} does not go by version {opening.version} of the relay map"
@@ -241,3 +255,7 @@ class Lines:
         if self._core.take_shipment(shipment, self._clock.monotonic()):
             coming.wire.send(Shipped(ship.version))
             self._pump()
+
+
+def _digest(token: str) -> str:
+    return digest(token).hex()

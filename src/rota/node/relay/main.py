@@ -24,6 +24,7 @@ from rota.node.pipes import (
     Revoked,
     SenderGone,
     TakeLine,
+    Tokens,
 )
 from rota.node.relay.lines import OPENING
 from rota.node.relay.shell import Shell
@@ -84,6 +85,8 @@ class Process:
                 shell.fence(message)
             case Revoked():
                 shell.revoke(message)
+            case Tokens():
+                shell.admit(message)
             case AskTallies() | AskRest():
                 self._channel.send(shell.answer(message))
 

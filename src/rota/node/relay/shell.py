@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rota.kit.clock import Clock
 from rota.model.ids import NodeId
 from rota.model.relay import RelayStatus, ResourceTally
-from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold, Revoked
+from rota.node.pipes import AskRest, AskTallies, BeRelay, Fences, Fleet, Message, RelayIs, RelayTold, Revoked, Tokens
 from rota.node.relay.lines import Lines
 from rota.node.relay.memory import Memory
 from rota.node.relay.ways import Ways
@@ -77,6 +77,11 @@ class Shell:
         """Certificates were taken back."""
         self._lines.revoke(revoked.serials)
         self._ways.revoke(revoked.serials)
+
+    def admit(self, tokens: Tokens) -> None:
+        """Show this token from now on, and take these."""
+        self._ways.token = tokens.token
+        self._lines.admit(tokens.taken)
 
     def sender_gone(self, sender: str) -> None:
         """A worker has ended."""

@@ -60,7 +60,7 @@ class Ways:
         tls: "Tls | None" = None,
     ) -> None:
         self._tls, self._revoked = tls, frozenset[str]()
-        self._core, self._token, self._clock, self._pump, self._start = core, token, clock, pump, start
+        self._core, self.token, self._clock, self._pump, self._start = core, token, clock, pump, start
         self._keeping: dict[NodeId, tuple[str, int, asyncio.Task[None]]] = {}
         """Node → the address and the version of the map that a way is kept for."""
 
@@ -160,7 +160,7 @@ class Ways:
         try:
             self._core.peer_broke(peer)
             age = self._core.age(peer, self._clock.monotonic())
-            wire.send(Opening(age, node=self._core.node, version=version, token=self._token))
+            wire.send(Opening(age, node=self._core.node, version=version, token=self.token))
             await over.wait()
         finally:
             wire.close()

@@ -1,4 +1,7 @@
-"""The guard of a gRPC port: each call is judged by what its caller shows, before any of it is read."""
+"""The guard of a gRPC port: each call is judged by what its caller shows, before any of it is read.
+
+A stream is judged again while it goes on.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
@@ -10,15 +13,17 @@ from rota.model.errors import Denied
 from rota.rpc.address import caller_address
 from rota.rpc.details import details
 from rota.rpc.grpc import errors
-from rota.rpc.port import Admit, TakeNote
+from rota.rpc.grpc.again import Context, parts, while_good
+from rota.rpc.port import Admit, Shown, TakeNote
 
 AUTHORIZATION = "authorization"
 MOST_DETAILS = 300
 """Characters of a sentence that travel: with its details each may take 23 bytes, and 8 KiB is all there is."""
 
 
-def shown(token: str | None) -> tuple[tuple[str, str], ...]:
+def shown(token: Shown) -> tuple[tuple[str, str], ...]:
     """What a caller with this token sends along."""
+    token = token() if callable(token) else token
     return ((AUTHORIZATION, f"Bearer {token}"),) if token else ()
 
 
@@ -38,19 +43,37 @@ class Guard(grpc.aio.ServerInterceptor):
         authorization = next((str(value) for key, value in details.invocation_metadata if key == AUTHORIZATION), None)
         if refused := self._admit(details.method, authorization):
             return self._refusal(refused, details.method)
-        return await continuation(details)
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        make, behaviour, goes_on = parts(handler)
+        if not goes_on:
+            return handler
+
+        async def guarded(request: Any, context: Context) -> Any:
+            async def check() -> None:
+                if refused := self._admit(details.method, authorization):
+                    await self._turn_away(refused, details.method, context)
+
+            return await while_good(check, behaviour(request, context))
+
+        made: grpc.RpcMethodHandler[Any, Any] = make(guarded, handler.request_deserializer, handler.response_serializer)
+        return made
 
     def _refusal(self, refused: TurnedAway, method: str) -> "grpc.RpcMethodHandler[Any, Any]":
         """A handler that only refuses; as a stream, since that does not wait for the caller's first message."""
 
-        async def refuse(_: object, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
-            final = self._take_note(refused, method, caller_address(context.peer())) if self._take_note else refused
-            await end_refused(context, final)
+        async def refuse(_: object, context: Context) -> None:
+            await self._turn_away(refused, method, context)
 
         return grpc.stream_stream_rpc_method_handler(refuse)
 
+    async def _turn_away(self, refused: TurnedAway, method: str, context: Context) -> None:
+        final = self._take_note(refused, method, caller_address(context.peer())) if self._take_note else refused
+        await end_refused(context, final)
 
-async def end_refused(context: "grpc.aio.ServicerContext[Any, Any]", refused: TurnedAway) -> NoReturn:
+
+async def end_refused(context: Context, refused: TurnedAway) -> NoReturn:
     """End a call of a caller that is turned away."""
     status, code = _status(refused)
     sentence = refused.why[:MOST_DETAILS]
@@ -64,6 +87,8 @@ async def end_refused(context: "grpc.aio.ServicerContext[Any, Any]", refused: Tu
 def _status(refused: TurnedAway) -> tuple[grpc.StatusCode, str]:
     if refused.is_too_often:
         return grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many_requests"
+    if refused.is_unsure:
+        return grpc.StatusCode.UNAVAILABLE, "unavailable"
     if refused.is_stranger:
         return grpc.StatusCode.UNAUTHENTICATED, "unauthenticated"
     return grpc.StatusCode.PERMISSION_DENIED, "denied"

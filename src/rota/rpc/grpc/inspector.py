@@ -5,24 +5,19 @@ ones were taken back, and that callers of the API are no nodes. A stream may out
 looked at again while it goes on.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import grpc
 
 from rota.decide.access import TurnedAway
 from rota.kit import authority
 from rota.rpc.address import caller_address
+from rota.rpc.grpc.again import Context, parts, while_good
 from rota.rpc.grpc.guard import end_refused
 from rota.rpc.grpc.link import SERVICE
 from rota.rpc.port import IsRevoked, TakeNote
-
-LOOK = 1.0
-"""Seconds between looks at the certificate of a caller whose stream goes on."""
-
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Behaviour: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 
 class Inspector(grpc.aio.ServerInterceptor):
@@ -40,13 +35,13 @@ class Inspector(grpc.aio.ServerInterceptor):
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is None:
             return None
-        make, behaviour, goes_on = _parts(handler)
+        make, behaviour, goes_on = parts(handler)
 
         async def inspected(request: Any, context: Context) -> Any:
             await self._check(method, context)
             if not goes_on:
                 return await behaviour(request, context)
-            return await self._while_good(method, context, behaviour(request, context))
+            return await while_good(partial(self._check, method, context), behaviour(request, context))
 
         made: grpc.RpcMethodHandler[Any, Any] = make(
             inspected, handler.request_deserializer, handler.response_serializer
@@ -77,26 +72,3 @@ class Inspector(grpc.aio.ServerInterceptor):
         if self._take_note is not None:
             refused = self._take_note(refused, method, caller_address(context.peer()))
         await end_refused(context, refused)
-
-    async def _while_good(self, method: str, context: Context, work: Awaitable[Any]) -> Any:
-        """Do the work of a stream for as long as the caller's certificate is good."""
-        working = asyncio.ensure_future(work)
-        try:
-            while not (await asyncio.wait({working}, timeout=LOOK))[0]:
-                await self._check(method, context)
-            return working.result()
-        finally:
-            working.cancel()
-            await asyncio.wait({working})
-
-
-def _parts(handler: "grpc.RpcMethodHandler[Any, Any]") -> tuple[Callable[..., Any], Behaviour, bool]:
-    """What makes a handler of this kind, what it does, and whether it is a stream."""
-    kinds: dict[tuple[bool, bool], tuple[Callable[..., Any], Any]] = {
-        (False, False): (grpc.unary_unary_rpc_method_handler, handler.unary_unary),
-        (False, True): (grpc.unary_stream_rpc_method_handler, handler.unary_stream),
-        (True, False): (grpc.stream_unary_rpc_method_handler, handler.stream_unary),
-        (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream),
-    }
-    make, behaviour = kinds[handler.request_streaming, handler.response_streaming]
-    return make, behaviour, handler.request_streaming or handler.response_streaming

@@ -36,7 +36,7 @@ from rota.rpc.grpc import errors, guard, options, wire
 from rota.rpc.grpc.ending import Ending
 from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import IsRevoked, Link
+from rota.rpc.port import IsRevoked, Link, Shown
 from rota.rpc.settings import LinkSettings, TlsFiles
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ T = TypeVar("T")
 def open(
     address: Address,
     meant: Whom | None,
-    token: str | None,
+    token: Shown,
     settings: LinkSettings,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
@@ -74,14 +74,14 @@ class GrpcLink:
         self,
         peer: str,
         meant: Whom | None,
-        token: str | None,
+        token: Shown,
         settings: LinkSettings,
         channel: grpc.aio.Channel,
         vetting: "Vetting | None" = None,
     ) -> None:
         self._peer, self._meant, self._settings = peer, meant, settings
         self._vetting = vetting
-        self._shown = guard.shown(token)
+        self._token = token
         self._channel = channel
         self._is_closed = False
         self._check = channel.unary_unary(*_method("Check", pb.CheckRequest, pb.CheckAnswer))
@@ -137,7 +137,7 @@ class GrpcLink:
         )
         await self._connected(silence.total_seconds())
         with self._translated(is_write=False):
-            call: Any = self._hand_over(metadata=self._shown)
+            call: Any = self._hand_over(metadata=guard.shown(self._token))
         ending, answers = Ending(call), aiter(call)
         stream: Stream[Batch, int, pb.HandOverRequest, pb.HandOverAnswer] = Stream(
             peer=self._peer,
@@ -168,7 +168,7 @@ class GrpcLink:
         )
         await self._connected(silence.total_seconds())
         with self._translated(is_write=False):
-            call = self._follow_log(request, metadata=self._shown)
+            call = self._follow_log(request, metadata=guard.shown(self._token))
         stream: Stream[None, Chunk, None, pb.LogChunk] = Stream(
             peer=self._peer,
             silence=silence.total_seconds(),
@@ -194,7 +194,7 @@ class GrpcLink:
     ) -> Response:
         left = await self._connected(timeout.total_seconds())
         with self._translated(is_write=is_write):
-            return await method(request, timeout=left, metadata=self._shown)
+            return await method(request, timeout=left, metadata=guard.shown(self._token))
 
     async def _connected(self, timeout: float) -> float:
         """Wait for the connection, and say how much time is left; Unavailable if it does not come about.
