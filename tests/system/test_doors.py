@@ -223,15 +223,16 @@ async def test_a_connection_that_says_nothing_is_closed_soon(monkeypatch: pytest
         writer.close()
 
 
-async def test_what_is_not_http_is_refused_in_json() -> None:
+async def test_what_is_not_http_is_refused_with_a_code() -> None:
     async with opened() as it:
         reader, writer = await asyncio.open_connection(*it.sock.getsockname())
         writer.write(b"what is this?\r\n\r\n")
         head, _, content = (await reader.read()).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 ")
-        assert b"application/json" in head
-        assert "no HTTP request" in json.loads(content)["error"]
+        assert b"application/problem+json" in head
+        assert json.loads(content)["code"] == "bad_request"
         writer.close()
+        await writer.wait_closed()
 
 
 # Behind a proxy

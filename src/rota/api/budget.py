@@ -178,10 +178,16 @@ class _Payer:
 _PAYER: ContextVar[_Payer | None] = ContextVar("payer", default=None)
 
 
+def payer() -> str:
+    """Whose call runs; empty outside of any."""
+    found = _PAYER.get()
+    return found.who if found else ""
+
+
 def paced(work: Awaitable[T]) -> Awaitable[T]:
     """Work for a task of its own, paced and charged as the call that starts it; as it is outside of any."""
-    payer = _PAYER.get()
-    return work if payer is None else _Timed(work, payer)
+    found = _PAYER.get()
+    return work if found is None else _Timed(work, found)
 
 
 class Steps(Protocol):

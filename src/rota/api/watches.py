@@ -5,18 +5,22 @@ costs one batch of memory; one that takes nothing is cut by the door.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import TypeVar
 
-from rota.api.budget import paced
+from rota.api.budget import Busy, paced, payer
 from rota.model.errors import Unavailable
 
 T = TypeVar("T")
 
 MOST = 50
 """Watches at a time. Each remembers what it has told."""
+
+MOST_OF_ONE = 25
+"""Watches of one caller at a time."""
 
 QUIET = timedelta(seconds=15)
 """How long nothing may be sent; many a proxy drops a connection that is silent for a minute."""
@@ -31,6 +35,7 @@ class Watches:
     def __init__(self, quiet: timedelta = QUIET) -> None:
         self._quiet = quiet
         self._open = 0
+        self._open_by: Counter[str] = Counter()
         self._closing = asyncio.Event()
         self._nobody = asyncio.Event()
         self._nobody.set()
@@ -41,7 +46,13 @@ class Watches:
             raise Unavailable("this node is stopping; ask another, or again later", code="stopping")
         if self._open >= MOST:
             raise Unavailable(f"{MOST} watches are open at this node; close one, or ask another node", code="too_busy")
+        who = payer()
+        if who and self._open_by[who] >= MOST_OF_ONE:
+            raise Busy(
+                f"{MOST_OF_ONE} watches with your token are open at this node; close one, or ask another node", 5
+            )
         self._open += 1
+        self._open_by[who] += 1
         self._nobody.clear()
         try:
             async with aclosing(items), aclosing(self._until_closing(items)) as coming:
@@ -49,6 +60,8 @@ class Watches:
                     yield item
         finally:
             self._open -= 1
+            self._open_by[who] -= 1
+            self._open_by += Counter()  # without those that have none
             if not self._open:
                 self._nobody.set()
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 
 import pytest
 
 from rota.api import budget as budgets
 from rota.api.budget import HEAVY_WAITING, MOST_AT_ONCE, Budget, Busy
+from rota.api.watches import MOST_OF_ONE, Watches
 from rota.decide.budget import Accounts
 from tests.kit.waiting import eventually
 
@@ -194,3 +196,31 @@ async def test_a_call_that_waits_for_its_turn_can_be_cancelled(monkeypatch: pyte
     await asyncio.wait([waiting])
     assert waiting.cancelled()
     assert not log
+
+
+async def test_one_caller_does_not_take_all_the_watches_of_a_node() -> None:
+    budget, watches, may_end = Budget(), Watches(), asyncio.Event()
+    opened: list[str] = []
+
+    async def nothing() -> AsyncGenerator[int, None]:
+        yield 0
+        await asyncio.Event().wait()
+
+    async def watch(who: str) -> None:
+        async with aclosing(watches.each(nothing())) as items:
+            await anext(items)
+            opened.append(who)
+            await may_end.wait()
+
+    async def call(who: str) -> None:
+        await budget.timed(who, watch(who))
+
+    watching = [asyncio.create_task(call("ada")) for _ in range(MOST_OF_ONE)]
+    await eventually(lambda: len(opened) == MOST_OF_ONE)
+    with pytest.raises(Busy, match="watches with your token"):
+        await asyncio.create_task(call("ada"))
+    watching.append(asyncio.create_task(call("bob")))
+    await eventually(lambda: "bob" in opened)
+    may_end.set()
+    await asyncio.gather(*watching)
+    await asyncio.create_task(call("ada"))
