@@ -58,7 +58,7 @@ def failing(run: rota.Run) -> None:
 
 
 app.command("long", ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.1; done; sleep 600"])
-app.command("yearly", ["true"], cron="0 3 1 1 *")
+app.command("yearly", ["true"], cron="0 3 1 1 *", concurrency=None)
 
 
 @app.stream(source="SOURCE", sink="parquet://OUTPUT", start="earliest", tasks=1, replicas=1, duration="1h")

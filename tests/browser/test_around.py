@@ -126,3 +126,51 @@ async def test_who_may_only_look_cannot_press_what_changes(browser: Browser, sho
         ask(shown, "POST", "/v1/tokens/looker/revoke", {})
         alert = dashboard.page.get_by_role("alert")  # the door hears of it within 5 s, and the page asks every 5 s
         await expect(alert).to_contain_text("not known here any more", timeout=60_000)
+
+
+async def test_a_button_that_needs_another_role_cannot_be_pressed_and_says_which(
+    browser: Browser, shown: Shown
+) -> None:
+    token = ask(shown, "POST", "/v1/tokens", {"name": "hand", "role": "operate"})["token"]
+    await eventually(lambda: shown.door.showing(token).http("GET", "/v1/nodes")[0] == 200)
+    async with open_dashboard(browser, shown.door.address, token) as dashboard:
+        await dashboard.go("jobs")
+        await expect(dashboard.row("jobs", "hello").get_by_role("button", name="Run now")).to_be_enabled()
+        await dashboard.go("hooks")
+        add = dashboard.button("Add hook")
+        await expect(add).to_be_disabled()
+        assert "role admin" in (await add.get_attribute("title") or "")
+        await expect(dashboard.page.locator("#tab-hooks")).to_have_count(1)
+        await expect(dashboard.page.locator("#tab-audit")).to_have_count(0)
+        await dashboard.page.goto(f"{dashboard.origin}/#/audit")
+        await dashboard.page.locator("#screen-overview h1").wait_for()
+    async with open_dashboard(browser, shown.door.address, TOKEN) as dashboard:
+        await dashboard.go("hooks")
+        await expect(dashboard.button("Add hook")).to_be_enabled()
+        await expect(dashboard.page.locator("#tab-audit")).to_have_count(1)
+    ask(shown, "POST", "/v1/tokens/hand/revoke", {})
+
+
+async def test_the_badge_counts_what_the_overview_lists(browser: Browser, shown: Shown) -> None:
+    ask(shown, "POST", "/v1/jobs/failing/run?wait=30s", {})
+    async with open_dashboard(browser, shown.door.address, TOKEN) as dashboard:
+        await dashboard.go("overview")
+        listed = dashboard.page.locator(".concerns li")
+        await expect(listed.filter(has_text="failing")).to_have_count(1)
+
+        async def is_same() -> bool:
+            count = (
+                "[document.querySelector('nav .count')?.textContent, document.querySelectorAll('.concerns li').length]"
+            )
+            badge, lines = await dashboard.page.evaluate(count)
+            return badge == str(lines)
+
+        assert await eventually(is_same)
+
+
+async def test_a_job_without_a_limit_says_so(browser: Browser, shown: Shown) -> None:
+    async with open_dashboard(browser, shown.door.address, TOKEN) as dashboard:
+        await dashboard.go("jobs", "yearly")
+        facts = dashboard.page.locator(".facts").first
+        await expect(facts).to_contain_text("no limit")
+        assert "null" not in await facts.inner_text()

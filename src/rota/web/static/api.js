@@ -16,7 +16,10 @@ export class Refused extends Error {
 }
 
 export const isIn = () => session !== null;
-export const mayChange = () => session !== null && session.access !== "view";
+
+// Does the token of this session have that role, or one that includes it?
+const ROLES = ["view", "operate", "admin", "node"];
+export const may = (role) => session !== null && ROLES.indexOf(session.access) >= ROLES.indexOf(role);
 
 // Go on with the session that this browser has, if it has one.
 export async function comeBack() {

@@ -3,10 +3,10 @@
 import { comeBack, comeIn, goOut, isIn, onTurnedAway } from "./api.js";
 import { toast } from "./dialog.js";
 import { h, render } from "./dom.js";
-import { overview } from "./fleet.js";
+import { concerns, overview } from "./fleet.js";
 import { span } from "./format.js";
 import { isLive, onChange, show, start, stop } from "./live.js";
-import { badge, cli, icon, SCREENS } from "./parts.js";
+import { badge, cli, icon, mayOpen, SCREENS } from "./parts.js";
 import { closeSearch, isSearching, openSearch, searchBox } from "./search.js";
 import { language, LANGUAGES, speak, t } from "./words.js";
 
@@ -21,7 +21,7 @@ let why = ""; // the way in is barred
 
 function read() {
   const [screen, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
-  return SCREENS.includes(screen) || screen in ALSO ? { screen, args } : { screen: "overview", args: [] };
+  return (SCREENS.includes(screen) && mayOpen(screen)) || screen in ALSO ? { screen, args } : { screen: "overview", args: [] };
 }
 
 function decoded(text) {
@@ -69,7 +69,7 @@ function draw() {
   document.title = `${t(`screen.${ALSO[where.screen] || where.screen}`)} · Rota`;
   render(root,
     h("header", { class: "top" }, brand(), leader(), h("span", { class: "space" }), pulseSign(), searchButton(), choices()),
-    h("nav", { "aria-label": t("screens") }, SCREENS.map(tab)),
+    h("nav", { "aria-label": t("screens") }, SCREENS.filter(mayOpen).map(tab)),
     h("main", { key: where.screen, id: `screen-${where.screen}` },
       alarm(),
       h("div", { class: "heading" },
@@ -86,7 +86,8 @@ function tab(name) {
     t(`screen.${name}`), count > 0 && h("span", { class: "count", title: t("concerns.title") }, count));
 }
 
-const serious = () => (overview.value?.concerns || []).filter((each) => each.severity !== "info").length + (overview.value?.concerns_left_out || 0);
+// As many as the overview lists.
+const serious = () => concerns().length + (overview.value?.concerns_left_out || 0);
 
 const brand = () => h("a", { class: "brand", href: "#/overview" }, h("img", { src: "/static/icon.svg", alt: "", width: "20", height: "20" }), "Rota");
 

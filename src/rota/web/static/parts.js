@@ -1,6 +1,6 @@
 // The small parts that screens are made of.
 
-import { mayChange } from "./api.js";
+import { may } from "./api.js";
 import { h } from "./dom.js";
 import { span, whole } from "./format.js";
 import { t } from "./words.js";
@@ -107,11 +107,13 @@ export const link = (href, ...content) => h("a", { href }, content);
 export const button = (text, onclick, { kind = "", disabled = false, title } = {}) =>
   h("button", { type: "button", class: `button ${kind}`, onclick, disabled, title }, text);
 
-// A button that changes something; whoever may only look sees it, and cannot press it.
-export const verb = (text, onclick, { kind = "", disabled = false } = {}) =>
-  button(text, onclick, { kind, disabled: disabled || !mayChange(), title: mayChange() ? undefined : t("may only look") });
+// A button that changes something; whoever lacks the role that it `needs` sees it, and cannot press it.
+export const verb = (text, onclick, { kind = "", disabled = false, needs = "operate" } = {}) =>
+  button(text, onclick, { kind, disabled: disabled || !may(needs), title: may(needs) ? undefined : t(may("operate") ? "needs role" : "may only look", { role: needs }) });
 
 // What there is to look at, in the order of the tabs.
+const NEEDS = { audit: "admin" }; // screens that not everybody may see
+export const mayOpen = (screen) => may(NEEDS[screen] || "view");
 export const SCREENS = ["overview", "nodes", "placement", "resources", "services", "streams", "jobs", "events", "hooks", "audit"];
 
 // Links to the places of things.

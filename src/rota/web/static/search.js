@@ -2,7 +2,7 @@
 
 import { get, part } from "./api.js";
 import { h } from "./dom.js";
-import { place, SCREENS } from "./parts.js";
+import { mayOpen, place, SCREENS } from "./parts.js";
 import { t } from "./words.js";
 
 let isOpen = false;
@@ -39,7 +39,7 @@ export function closeSearch() {
 function local() {
   const wanted = text.toLowerCase();
   const all = [
-    ...SCREENS.map((name) => ({ sort: t("screens"), name: t(`screen.${name}`), href: `#/${name}` })),
+    ...SCREENS.filter(mayOpen).map((name) => ({ sort: t("screens"), name: t(`screen.${name}`), href: `#/${name}` })),
     ...known.nodes.map((node) => ({ sort: t("node"), name: node.id, href: place.node(node.id) })),
     ...known.jobs.map((job) => ({ sort: t("job"), name: job.name, href: place.job(job.name) })),
   ];

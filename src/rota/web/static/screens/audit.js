@@ -87,7 +87,7 @@ function keysToTheDoor() {
       [t("may"), (token) => token.access],
       [t("ends"), (token) => (token.expires ? until(token.expires) : t("never")), "num wide"],
       [t("made"), (token) => `${ago(token.made)}${token.by ? ` · ${token.by}` : ""}`, "wide"],
-      ["", (token) => token.is_good && verb(t("revoke"), () => revoke(token), { kind: "danger" }), "act"],
+      ["", (token) => token.is_good && verb(t("revoke"), () => revoke(token), { kind: "danger", needs: "admin" }), "act"],
     ],
   });
 }

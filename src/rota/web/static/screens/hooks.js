@@ -21,7 +21,7 @@ export default {
 function all() {
   const rows = hooks.value.hooks;
   return [
-    h("div", { class: "filters" }, h("span", { class: "num dim" }, whole(rows.length)), h("span", { class: "space" }), verb(t("add hook"), add, { kind: "primary" })),
+    h("div", { class: "filters" }, h("span", { class: "num dim" }, whole(rows.length)), h("span", { class: "space" }), verb(t("add hook"), add, { kind: "primary", needs: "admin" })),
     !rows.length ? empty(t("no hooks"), "rota hooks add NAME --on EVENT --url URL") : table({
       name: "hooks", rows, key: (hook) => hook.name,
       columns: [
@@ -44,7 +44,7 @@ const target = (hook) => hook.url || hook.command.map(word).join(" ");
 const verbs = (hook) => [
   verb(t("try"), () => tryIt(hook)), " ",
   hook.enabled ? verb(t("disable"), () => enable(hook, false)) : verb(t("enable"), () => enable(hook, true)), " ",
-  verb(t("delete"), () => destroy(hook), { kind: "danger" }),
+  verb(t("delete"), () => destroy(hook), { kind: "danger", needs: "admin" }),
 ];
 
 const enable = (hook, enabled) => act(() => patch(path(hook), { enabled }), t(enabled ? "hook on" : "hook off", { name: hook.name }), "hooks");

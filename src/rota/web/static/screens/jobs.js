@@ -85,13 +85,13 @@ function about(job) {
       verb(t("run now"), () => runNow(job), { kind: "primary" }),
       job.enabled ? verb(t("disable"), () => disable(job)) : verb(t("enable"), () => enable(job)),
       verb(t("backfill"), () => backfill(job)),
-      job.origin === "api" && verb(t("delete"), () => destroy(job), { kind: "danger" })),
+      job.origin === "api" && verb(t("delete"), () => destroy(job), { kind: "danger", needs: "admin" })),
     h("div", { class: "figures" },
       figure(t("next due"), job.next ? until(job.next) : "–", { more: job.next ? when(job.next) : null }),
       figure(t("last run"), job.last ? ago(job.last.ended) : t("never"), { more: job.last?.seconds == null ? null : span(job.last.seconds) }),
       figure(t("live runs"), whole(job.live))),
     facts([t("schedule"), job.schedule], [t("origin"), `${job.origin}${job.app ? ` · ${job.app}` : ""}`], [t("changed by"), `${job.by || "–"} · ${ago(job.at)}`],
-      ...Object.entries(job.spec).filter(([key]) => !["cron", "every", "tz"].includes(key)).map(([key, value]) => [key, typeof value === "object" ? JSON.stringify(value) : String(value)])),
+      ...Object.entries(job.spec).filter(([key]) => !["cron", "every", "tz"].includes(key)).map(([key, value]) => [key, value === null ? t("no limit") : typeof value === "object" ? JSON.stringify(value) : String(value)])),
   ];
 }
 

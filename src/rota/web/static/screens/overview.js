@@ -1,15 +1,14 @@
 // What is wrong first; then how much of everything there is, and how fast it goes.
 
 import { h } from "../dom.js";
-import { jobs, nodes, overview, parted } from "../fleet.js";
-import { ago, short, when, whole } from "../format.js";
+import { concerns, jobs, nodes, overview, parted } from "../fleet.js";
+import { short, when, whole } from "../format.js";
 import { source } from "../live.js";
 import { badge, bar, empty, figure, link, panel, place } from "../parts.js";
 import { t } from "../words.js";
 
 const events = source("/v1/events?limit=12", ["events"]);
 const ABOUT = { fleet: "fleet", node: "node", resource: "resource", stream: "stream", sink: "sink", job: "job" };
-const TROUBLED = ["failed", "timed out", "lost"];
 
 let before = null; // the sample that rates are counted from
 
@@ -32,10 +31,7 @@ const HREF = {
 
 function wrong() {
   const seen = overview.value;
-  const failed = (jobs.value?.jobs || []).filter((job) => TROUBLED.includes(job.last?.state)).map((job) => ({
-    severity: "warning", about: "job", subject: job.name, text: `${job.last.state} ${ago(job.last.ended)}${job.last.error ? `: ${job.last.error}` : ""}`,
-  }));
-  const all = [...seen.concerns.filter((each) => each.severity === "error"), ...failed, ...seen.concerns.filter((each) => each.severity !== "error")];
+  const all = concerns();
   if (!all.length) return h("p", { class: "well" }, badge("all is well", "good"), " ", t("well.more"));
   return [
     h("ul", { class: "concerns" }, all.map((each) => h("li", { key: `${each.about} ${each.subject} ${each.text}`, class: each.severity },
