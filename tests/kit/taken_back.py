@@ -11,11 +11,12 @@ this module cannot open fails the test, rather than being left out.
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import grpc
@@ -27,8 +28,9 @@ from rota.api.pb import api_pb2, jobs_pb2, reflection_pb2
 from rota.model import codec, keys
 from rota.model.token import Access, TokenRecord
 from rota.rpc.pb import link_pb2
-from rota.store import Put, Store
+from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
+from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually
 
 PATIENCE = 120.0
@@ -90,6 +92,42 @@ REQUESTS: dict[str, Callable[[str], bytes | None]] = {
     ).SerializeToString(),
 }
 """How each stream is opened."""
+
+
+@asynccontextmanager
+async def fleet(folder: Path, names: Sequence[str]) -> AsyncIterator[tuple[list[Door], Store, str]]:
+    """The doors of nodes that share a token, their store, and a run that is not over."""
+    url, file = f"sqlite:///{folder}/rota.db", folder / "token"
+    file.write_text("rota_that_several_nodes_share\n")
+    file.chmod(0o600)
+    with ExitStack() as stack:
+        nodes = [
+            NodeUnderTest(folder / name, "--token", f"file:{file}", "--role", "both", name=name, store=url)
+            for name in names
+        ]
+        doors = []
+        for node in nodes:
+            stack.enter_context(node)
+        for node in nodes:
+            told = (await node.ready())["doors"]
+            doors.append(Door(told["http"], told["grpc"], file.read_text().strip()))
+
+        async def started() -> str | None:
+            status, said = doors[0].http("POST", "/v1/jobs/held/run", {})
+            return str(json.loads(said)["id"]) if status == 201 else None
+
+        run = await eventually(started)
+        await eventually(lambda: any(["run", run] == words[:2] for node in nodes for words in node.notes()))
+        async with open_store(url) as store:
+            yield doors, store, run
+        for node in nodes:
+            node.gate.touch()
+
+
+async def measure_all(folder: Path, names: Sequence[str] = ("a", "b", "c")) -> list[Figure]:
+    """The figures of every way, on a fleet of nodes with these names."""
+    async with fleet(folder, names) as (doors, store, run):
+        return [figure for how in HOW for figure in await measure(doors, store, run, how)]
 
 
 async def measure(doors: Sequence[Door], store: Store, run: str, how: str) -> list[Figure]:

@@ -1,48 +1,11 @@
 """A token that is taken back is refused at every door of every node, whatever was open with it."""
 
-import json
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from rota.api import operations
-from rota.store import Store, open_store
-from tests.kit.doors import Door
-from tests.kit.node import NodeUnderTest
-from tests.kit.taken_back import HOW, grpc_streams, http_streams, measure
-from tests.kit.waiting import eventually
-
-
-@asynccontextmanager
-async def fleet(folder: Path, names: tuple[str, ...]) -> AsyncIterator[tuple[list[Door], Store, str]]:
-    """The doors of nodes that share a token, their store, and a run that is not over."""
-    url, file = f"sqlite:///{folder}/rota.db", folder / "token"
-    file.write_text("rota_that_several_nodes_share\n")
-    file.chmod(0o600)
-    with ExitStack() as stack:
-        nodes = [
-            NodeUnderTest(folder / name, "--token", f"file:{file}", "--role", "both", name=name, store=url)
-            for name in names
-        ]
-        doors = []
-        for node in nodes:
-            stack.enter_context(node)
-        for node in nodes:
-            told = (await node.ready())["doors"]
-            doors.append(Door(told["http"], told["grpc"], file.read_text().strip()))
-
-        async def started() -> str | None:
-            status, said = doors[0].http("POST", "/v1/jobs/held/run", {})
-            return str(json.loads(said)["id"]) if status == 201 else None
-
-        run = await eventually(started)
-        await eventually(lambda: any(["run", run] == words[:2] for node in nodes for words in node.notes()))
-        async with open_store(url) as store:
-            yield doors, store, run
-        for node in nodes:
-            node.gate.touch()
+from tests.kit.taken_back import HOW, fleet, grpc_streams, http_streams, measure
 
 
 @pytest.mark.parametrize("how", HOW)
