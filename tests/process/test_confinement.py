@@ -3,18 +3,23 @@
 import json
 import os
 import pwd
+import stat
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
+import pytest
 
 from rota.model import keys
+from rota.sources import NewRecord
 from rota.store import open_store
 from tests.kit.cli import rota
 from tests.kit.node import NodeUnderTest, title
 from tests.kit.node import loader as loader_of
+from tests.kit.stream_places import TrialLog
+from tests.kit.streams import APP as STREAM_APP
 from tests.kit.waiting import eventually
 
 CANARY = "canary-in-a-secret-4711"
@@ -61,6 +66,30 @@ def swell(run: rota.Run) -> None:
 
 
 @app.job()
+def pry(run: rota.Run) -> None:
+    here = os.path.dirname(__file__)
+    places = [here, *(os.path.join(here, "data", name) for name in ("", "relay", "stacks", "logs", "spool"))]
+    names = "rota.db rota.db-wal rota.db-shm home node lock token control.sock logs dead-letters".split()
+    found = {}
+    for place in places:
+        try:
+            listed = os.listdir(place)
+        except OSError:
+            listed = []
+        for name in {*names, *listed}:
+            path = os.path.join(place, name)
+            try:
+                with open(path, "rb") as file:
+                    found[path] = file.read().decode(errors="replace").count("canary-in-a-secret")
+            except IsADirectoryError:
+                pass
+            except OSError as error:
+                if error.errno not in (2, 13, 6):
+                    found[path] = str(error)
+    print(json.dumps(found))
+
+
+@app.job()
 def peek(run: rota.Run) -> None:
     os.listdir(os.path.join(os.path.dirname(__file__), "data"))
 
@@ -81,6 +110,16 @@ def ran(node: NodeUnderTest, job: str) -> tuple[dict[str, Any], str]:
     assert answer.out, answer.err
     view: dict[str, Any] = json.loads(answer.out)
     return view, rota("runs", "logs", view["id"], "--store", node.store, cwd=node.folder).out
+
+
+def is_refused(tmp_path: Path) -> bool:
+    """Whoever is not root cannot run the app as another user, and is told so; True if that is us."""
+    if os.geteuid() == 0:
+        return False
+    usual = ("--store", f"sqlite:///{tmp_path}/rota.db", "--data", tmp_path / "data", "app.py")
+    refused = rota("node", "--user", "nobody", *usual, cwd=tmp_path)
+    assert (refused.code, "start the node as root" in refused.err) == (4, True)
+    return True
 
 
 async def test_the_app_gets_no_secret_and_no_more_than_its_limits(tmp_path: Path) -> None:
@@ -122,10 +161,7 @@ async def test_the_app_gets_no_secret_and_no_more_than_its_limits(tmp_path: Path
 
 
 async def test_the_app_runs_as_another_user_and_cannot_look_into_the_data_folder(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        usual = ("--store", f"sqlite:///{tmp_path}/rota.db", "--data", tmp_path / "data", "app.py")
-        refused = rota("node", "--user", "nobody", *usual, cwd=tmp_path)
-        assert (refused.code, "start the node as root" in refused.err) == (4, True)
+    if is_refused(tmp_path):
         return
     nobody = pwd.getpwnam("nobody")
     with ExitStack() as up:
@@ -143,7 +179,49 @@ async def test_the_app_runs_as_another_user_and_cannot_look_into_the_data_folder
         view, printed = ran(node, "peek")
         assert view["state"] == "failed"
         assert "PermissionError" in view["error"]
+        assert stat.S_IMODE(node.data.stat().st_mode) == 0o700
         letters = node.data / "dead-letters"
         assert letters.stat().st_uid == nobody.pw_uid
         loader = psutil.Process(loader_of(await node.status()))
         assert loader.uids().real == nobody.pw_uid
+
+
+@pytest.mark.parametrize("place", ["n/data/rota.db", "n/rota.db"])
+async def test_another_user_can_read_nothing_of_the_nodes_however_well_it_guesses(tmp_path: Path, place: str) -> None:
+    if is_refused(tmp_path):
+        return
+    with ExitStack() as up:
+        folder = Path(up.enter_context(TemporaryDirectory(prefix="rota-confined-")))
+        folder.chmod(0o755)
+        up.callback(os.umask, os.umask(0))  # nothing hangs on what the node was started with
+        store = f"sqlite:///{folder / place}"
+        node = up.enter_context(NodeUnderTest(folder / "n", "--role", "both", "--user", "nobody", app=APP, store=store))
+        await node.ready()
+        await are_declared(node)
+        hook = ("hooks", "add", "pager", "--on", "node.*", "--url", f"https://example.com/{CANARY}", "--store", store)
+        assert rota(*hook, cwd=node.folder).code == 0
+        view, printed = ran(node, "pry")
+        assert view["state"] == "succeeded", (view, printed)
+        found = json.loads(printed)
+        own = {str(node.app), str(node.output), str(node.errors)}
+        assert {path: seen for path, seen in found.items() if path not in own and "__pycache__" not in path} == {}
+        kept = [node.data, *node.data.rglob("*"), *node.folder.glob("rota.db*")]
+        assert [str(each) for each in kept if each.stat().st_mode & 0o077] == []
+
+
+async def test_dead_letters_of_another_user_have_a_place(tmp_path: Path) -> None:
+    if is_refused(tmp_path):
+        return
+    with ExitStack() as up:
+        folder = Path(up.enter_context(TemporaryDirectory(prefix="rota-confined-")))
+        folder.chmod(0o755)
+        log = TrialLog(folder, None)
+        log.append(0, [NewRecord(value=b"poison"), NewRecord(value=b"1")])
+        app = STREAM_APP.format(source=log.url(), sink="memory://clicks", options='duration="1s"')
+        node = up.enter_context(NodeUnderTest(folder / "n", "--role", "both", "--user", "nobody", app=app))
+        await node.ready()
+        letters = node.data / "dead-letters" / "clicks.jsonl"
+        await eventually(lambda: letters.exists() and letters.read_text().endswith("\n"), within=60)
+        assert json.loads(letters.read_text().splitlines()[0])["error"] == "ValueError: this one cannot be read"
+        found = letters.stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (pwd.getpwnam("nobody").pw_uid, 0o600)

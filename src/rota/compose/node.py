@@ -80,6 +80,7 @@ from rota.store.logs.open import open_logs
 
 log = logging.getLogger(__name__)
 
+LETTERS = "dead-letters"
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
 
@@ -192,7 +193,15 @@ class _Node:
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             limits = confine.find(settings.runtime)
-            target = Target(config.app, state.id, settings.log, limits, folder.home)
+            letters = confine.own_folder(folder.path, LETTERS, limits)
+            target = Target(
+                config.app,
+                state.id,
+                settings.log,
+                confinement=limits,
+                letters=str(letters.absolute()) if letters else "",
+                home=folder.home,
+            )
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,
@@ -203,7 +212,7 @@ class _Node:
                 relay=place,
                 jobs=settings.jobs,
             )
-            state.runtime.crew.letters = str(confine.own_folder(folder.path, "dead-letters", target.confinement))
+            state.runtime.crew.letters = str(folder.path / LETTERS)
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:

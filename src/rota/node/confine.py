@@ -65,16 +65,17 @@ def find(config: RuntimeConfig) -> Confinement:
     return msgspec.structs.replace(limits, user=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=found.pw_dir)
 
 
-def own_folder(data: Path, name: str, confinement: Confinement) -> Path:
-    """A folder below the node's data into which the app writes itself, whoever it is.
+def own_folder(data: Path, name: str, confinement: Confinement) -> Path | None:
+    """A folder below the node's data for the app's user, which the app cannot reach by its path; None if it needs none.
 
-    Another user may pass through the data folder to it, and can neither list nor read what else is there.
+    Nobody but the node's user may enter the data folder. So a loader opens this one before it becomes the app's user,
+    and its workers use the descriptor.
     """
+    if not confinement.user or os.geteuid() != 0 or confinement.uid == 0:
+        return None
     folder = data / name
-    if confinement.user and os.geteuid() == 0 != confinement.uid:
-        data.chmod(0o711)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        os.chown(folder, confinement.uid, confinement.gid)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.chown(folder, confinement.uid, confinement.gid)
     return folder
 
 

@@ -60,16 +60,17 @@ def main(argv: list[str] | None = None) -> None:
         kernel.die_with(options.lifeline)
     pipe = Pipe(socket.socket(fileno=options.control))
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
+    letters = None if options.letters is None else os.open(options.letters, os.O_RDONLY | os.O_DIRECTORY)
     confine(confinement)
     app = _imported(options.app, pipe)
     if options.brief is not None:
-        _become(app, pipe, options, confinement)
+        _become(app, pipe, options, confinement, letters)
     warnings = _warnings()
     streaming.preload(app)
     pipe.send(Loaded(app.summary(), _code(options.app), warnings))
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options.lifeline, confinement)
+    _serve(app, pipe, options.lifeline, confinement, letters)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -79,6 +80,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     for name in ("--app", "--node"):
         parser.add_argument(name, required=True)
     parser.add_argument("--confinement", default="{}")
+    parser.add_argument("--letters", help="the folder of dead letters, to be opened before anything is given up")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
@@ -132,17 +134,18 @@ def _is_ours(file: str) -> bool:
     return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
-def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
+def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement, letters: int | None) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     with open(options.brief, "rb") as file:
         brief = msgspec.json.decode(file.read(), type=Brief)
+    brief = msgspec.structs.replace(brief, letters_at=letters)
     if brief.attempt is not None:
         confine_attempt(confinement)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> None:
+def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement, letters: int | None) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -160,6 +163,7 @@ def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> Non
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
+                        brief = msgspec.structs.replace(brief, letters_at=letters)
                         _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, confinement)
                     case Leave():
                         return

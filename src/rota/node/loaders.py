@@ -65,6 +65,9 @@ class Target:
     confinement: Confinement = field(default_factory=Confinement)
     """What they may be and have."""
 
+    letters: str = ""
+    """The folder of dead letters, if they cannot get there by themselves; loaders open it before they are confined."""
+
     home: str = ""
     """The home of the node's data folder, by which a later life of the node knows what they left behind."""
 
@@ -192,6 +195,8 @@ def start_process(
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
+        if target.letters:
+            argv += [f"--letters={target.letters}"]
         if told is not None:
             argv += [f"--stacks={stacks}", f"--brief={told}"]
         argv += [f"--extra={fd}" for fd in extras]

@@ -138,6 +138,9 @@ class Brief(msgspec.Struct, frozen=True):
     letters: str = ""
     """The folder for records that streams could not read."""
 
+    letters_at: int | None = None
+    """The same folder, opened by the loader for a user that cannot get there by its path."""
+
 
 class Fork(Message, frozen=True):
     """To the loader: fork a worker; its channel, lifeline and stack file come along, and what else it needs."""
