@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 from rota.model import keys
+from rota.model.config import CommandsConfig
+from rota.node.confine import Commands, Confinement, find_commands
 from rota.sources import NewRecord
 from rota.store import open_store
 from tests.kit.cli import rota
@@ -37,6 +39,7 @@ def told():
     return {
         "environ": dict(os.environ), "uid": os.getuid(), "groups": os.getgroups(),
         "files": resource.getrlimit(resource.RLIMIT_NOFILE), "data": resource.getrlimit(resource.RLIMIT_DATA),
+        "core": resource.getrlimit(resource.RLIMIT_CORE), "processes": resource.getrlimit(resource.RLIMIT_NPROC),
         "cpu": resource.getrlimit(resource.RLIMIT_CPU), "no_new_privileges": lines["NoNewPrivs"].strip(),
     }
 
@@ -207,6 +210,86 @@ async def test_another_user_can_read_nothing_of_the_nodes_however_well_it_guesse
         assert {path: seen for path, seen in found.items() if path not in own and "__pycache__" not in path} == {}
         kept = [node.data, *node.data.rglob("*"), *node.folder.glob("rota.db*")]
         assert [str(each) for each in kept if each.stat().st_mode & 0o077] == []
+
+
+async def test_the_app_of_another_user_gets_no_variable_that_holds_a_secret_of_the_nodes(tmp_path: Path) -> None:
+    if is_refused(tmp_path):
+        return
+    with ExitStack() as up:
+        place = Path(up.enter_context(TemporaryDirectory(prefix="rota-confined-")))
+        place.chmod(0o755)
+        environ = {
+            "MQ_PASSWORD": CANARY,
+            "STRIPE_KEY": CANARY,
+            "SHARED": "wanted",
+            "ROTA_RELAY_SINK": f"file://{place}/messages?password_env=MQ_PASSWORD",
+            "ROTA_ENV_DENY": "STRIPE_*",
+            "ROTA_MAX_PROCESSES": "5000",
+        }
+        flags = ("--role", "both", "--user", "nobody")
+        node = up.enter_context(NodeUnderTest(place / "n", *flags, app=APP, environ=environ))
+        await node.ready()
+        await are_declared(node)
+        for job in ("look", "shell"):
+            view, printed = ran(node, job)
+            assert view["state"] == "succeeded", (view, printed)
+            assert CANARY not in printed
+            assert "wanted" in printed
+        _, printed = ran(node, "look")
+        for told in json.loads(printed):
+            assert (told["core"], told["processes"]) == ([0, 0], [5000, 5000])
+
+
+WHO = "id -u; id -G; grep -E 'NoNewPrivs|CapEff' /proc/self/status; pwd; env"
+
+
+async def test_commands_of_the_api_do_not_run_as_root(tmp_path: Path) -> None:
+    """Whoever had a token for admin had root on every node that ran as root."""
+    if os.geteuid() != 0:
+        assert find_commands(CommandsConfig(), Confinement()) == Commands(), "they run as the node's own user"
+        return
+    nobody = str(pwd.getpwnam("nobody").pw_uid)
+    with ExitStack() as up:
+        place = Path(up.enter_context(TemporaryDirectory(prefix="rota-confined-")))
+        place.chmod(0o755)
+        said = place / "said"
+        said.touch()
+        said.chmod(0o666)
+        environ = {"DB_PASSWORD": CANARY, "LC_CTYPE": "C.UTF-8"}
+        node = up.enter_context(NodeUnderTest(place / "n", "--role", "both", app=APP, environ=environ))
+        await node.ready()
+        await are_declared(node)
+        on_store = ("--store", node.store)
+        hook = (
+            "hooks",
+            "add",
+            "pager",
+            "--on",
+            "node.*",
+            *on_store,
+            "--",
+            "sh",
+            "-c",
+            f"({WHO}) > {said}; cat >> {said}",
+        )
+        assert rota(*hook, cwd=place).code == 0
+        tried = rota("hooks", "test", "pager", *on_store, cwd=place)
+        assert tried.code == 0, tried.err
+        assert '"hook.test"' in said.read_text(), "it finds the event on its stdin"
+        added = rota("jobs", "add", "whoami", *on_store, "--", "sh", "-c", WHO, cwd=place)
+        assert added.code == 0, added.err
+        view, printed = ran(node, "whoami")
+        assert view["state"] == "succeeded", (view, printed)
+        for words in (said.read_text(), printed):
+            uid, groups, *rest = words.splitlines()
+            assert (uid, "0" in groups.split()) == (nobody, False)
+            facts = dict(line.split(":\t") for line in rest[:2])
+            assert (facts["NoNewPrivs"], int(facts["CapEff"], 16)) == ("1", 0)
+            assert rest[2] == "/"
+            assert CANARY not in words
+            assert "LC_CTYPE=C.UTF-8" in rest
+        _, printed = ran(node, "shell")
+        assert CANARY in printed, "a command that the app declares is the app's"
 
 
 async def test_dead_letters_of_another_user_have_a_place(tmp_path: Path) -> None:

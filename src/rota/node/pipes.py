@@ -105,6 +105,8 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
 
     env: dict[str, str] = {}
     cwd: str | None = None
+    is_from_api: bool = False
+    """Was its command added over the API? Then it runs as `[commands]` says."""
 
 
 class Brief(msgspec.Struct, frozen=True):
