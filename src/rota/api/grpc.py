@@ -312,7 +312,7 @@ async def _watch_events(
 
 
 async def _hooks(call: Call, _: pb.ListHooksRequest) -> pb.HookList:
-    return pb.HookList(hooks=[wire.to_hook(view) for view in await hooks.list_hooks(call.store)])
+    return pb.HookList(hooks=[wire.to_hook(view) for view in await hooks.list_hooks(call.store, call.caller.access)])
 
 
 async def _create_hook(call: Call, request: pb.CreateHookRequest) -> pb.Hook:
@@ -329,8 +329,8 @@ async def _delete_hook(call: Call, request: pb.DeleteHookRequest) -> pb.DeleteHo
 
 
 async def _try_hook(call: Call, request: pb.TestHookRequest) -> pb.TestHookAnswer:
-    trial = await hooks.try_hook(call.store, call.clock, request.name)
-    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=trial.error)
+    trial = await hooks.try_hook(call.store, call.clock, request.name, call.caller.access)
+    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=hooks.joined(trial.error, trial.output))
 
 
 # The master of seed 001

@@ -246,7 +246,7 @@ async def _watch_events(call: Call) -> Response:
 
 
 async def _hooks(call: Call) -> Response:
-    return calls.json({"hooks": await hooks.list_hooks(call.store)})
+    return calls.json({"hooks": await hooks.list_hooks(call.store, call.caller.access)})
 
 
 async def _create_hook(call: Call) -> Response:
@@ -269,7 +269,7 @@ async def _delete_hook(call: Call) -> Response:
 
 async def _try_hook(call: Call) -> Response:
     await calls.fields(call)
-    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"]))
+    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"], call.caller.access))
 
 
 async def _overview(call: Call) -> Response:

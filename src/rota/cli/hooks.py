@@ -123,7 +123,7 @@ def test(name: str, store: str) -> None:
     """
     trial = on_store(store, lambda open: operations.try_hook(open, SYSTEM, name))
     if trial.error:
-        raise Unavailable(f"hook {name} failed: {trial.error}")
+        raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
     click.echo(f"hook {name} took event {trial.event}")
 
 
@@ -132,4 +132,4 @@ def _row(hook: HookView) -> tuple[str, ...]:
     does = f"POST {hook.url}" if hook.url else " ".join(hook.command)
     is_on = "yes" if hook.enabled else "no"
     counts = str(hook.waiting), str(status.delivered), str(status.failed)
-    return hook.name, is_on, ",".join(hook.events), does, *counts, status.error
+    return hook.name, is_on, ",".join(hook.events), does, *counts, operations.joined(status.error, status.output)

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rota import __version__
-from rota.model.hook import Delivery, Hook
+from rota.model.hook import Delivery, Hook, HookFailure
 from rota.node import kernel
 from rota.node.confine import Commands
 
@@ -33,13 +33,13 @@ SHELL = ("/bin/sh", "-c", '"$@" >&2; echo $?', "hook")
 UNCONFINED = Commands()
 
 TAIL = 500
-"""Characters of a failed command's output that are told."""
+"""Characters of a failed command's output that are kept, for admins."""
 
 REAPED = 5.0
 """Seconds to wait for a command that has said how it ended."""
 
 
-async def send(hook: Hook, delivery: Delivery, commands: Commands = UNCONFINED) -> str | None:
+async def send(hook: Hook, delivery: Delivery, commands: Commands = UNCONFINED) -> HookFailure | None:
     """Deliver once; why that failed, or None. `commands` says how commands run."""
     content = msgspec.json.encode(
         {"id": delivery.id, "hook": hook.name, "attempt": delivery.attempts, "event": delivery.event}
@@ -48,10 +48,10 @@ async def send(hook: Hook, delivery: Delivery, commands: Commands = UNCONFINED) 
         async with asyncio.timeout(hook.timeout.total_seconds()):
             return await (_call(hook, delivery, content) if hook.url else _run(hook, delivery, content, commands))
     except TimeoutError:
-        return f"it took longer than {hook.timeout.total_seconds():g} s"
+        return HookFailure(f"it took longer than {hook.timeout.total_seconds():g} s")
 
 
-async def _call(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
+async def _call(hook: Hook, delivery: Delivery, content: bytes) -> HookFailure | None:
     import httpx2  # noqa: PLC0415  # a tenth of a second that only fleets with hooks need
 
     logging.getLogger(httpx2.__name__).setLevel(logging.WARNING)  # below that it writes down whole URLs
@@ -64,15 +64,15 @@ async def _call(hook: Hook, delivery: Delivery, content: bytes) -> str | None:
         async with httpx2.AsyncClient(timeout=hook.timeout.total_seconds()) as client:
             answer = await client.post(hook.url, content=content, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        return f"{urlsplit(hook.url).netloc} was not reached: {type(error).__name__}"
+        return HookFailure(f"{urlsplit(hook.url).netloc} was not reached: {type(error).__name__}")
     if answer.is_success:
         return None
-    return f"{urlsplit(hook.url).netloc} answered {answer.status_code}"
+    return HookFailure(f"{urlsplit(hook.url).netloc} answered {answer.status_code}")
 
 
-async def _run(hook: Hook, delivery: Delivery, content: bytes, commands: Commands) -> str | None:
+async def _run(hook: Hook, delivery: Delivery, content: bytes, commands: Commands) -> HookFailure | None:
     if commands.refusal:
-        return commands.refusal
+        return HookFailure(commands.refusal)
     about = {
         "HOOK_ID": delivery.id,
         "HOOK_NAME": hook.name,
@@ -87,7 +87,7 @@ async def _run(hook: Hook, delivery: Delivery, content: bytes, commands: Command
             os.lseek(told, 0, os.SEEK_SET)
             process = _start(hook.command, told, about, commands)
         except (OSError, ValueError) as error:
-            return f"the command could not be started: {getattr(error, 'strerror', None) or error}"
+            return HookFailure(f"the command could not be started: {getattr(error, 'strerror', None) or error}")
         up.push_async_callback(_reap, process)
         try:
             ended = await _read(up, cast(IO[bytes], process.stdout))
@@ -125,7 +125,7 @@ async def _read(up: AsyncExitStack, pipe: IO[bytes]) -> StreamReader:
     return reader
 
 
-async def _outcome(ended: StreamReader, output: StreamReader) -> str | None:
+async def _outcome(ended: StreamReader, output: StreamReader) -> HookFailure | None:
     """Why a command failed; None if it did not. What it said is read on the side, or it would wait for us."""
     tail = bytearray()
 
@@ -145,8 +145,7 @@ async def _outcome(ended: StreamReader, output: StreamReader) -> str | None:
     finally:
         listening.cancel()
         await asyncio.wait([listening])
-    said = tail.decode(errors="replace").strip()
-    return f"the command exited with {code or 'a signal'}" + (f": {said}" if said else "")
+    return HookFailure(f"the command exited with {code or 'a signal'}", tail.decode(errors="replace").strip())
 
 
 async def _reap(process: "subprocess.Popen[bytes]") -> None:
