@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import stat
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +19,14 @@ from rota.node.confine import Commands, Confinement, find_commands
 from rota.sources import NewRecord
 from rota.store import open_store
 from tests.kit.cli import rota
-from tests.kit.node import NodeUnderTest, title
+from tests.kit.node import NodeUnderTest, is_gone, title
 from tests.kit.node import loader as loader_of
+from tests.kit.process import ROOT
 from tests.kit.stream_places import TrialLog
 from tests.kit.streams import APP as STREAM_APP
 from tests.kit.waiting import eventually
 
+UNIT = ROOT / "deploy/systemd/user.conf"
 CANARY = "canary-in-a-secret-4711"
 
 APP = """
@@ -290,6 +293,40 @@ async def test_commands_of_the_api_do_not_run_as_root(tmp_path: Path) -> None:
             assert "LC_CTYPE=C.UTF-8" in rest
         _, printed = ran(node, "shell")
         assert CANARY in printed, "a command that the app declares is the app's"
+
+
+CAPABILITIES = {"CHOWN": 0, "DAC_READ_SEARCH": 2, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_PTRACE": 19}
+LOSE_THE_REST = """
+import ctypes, os, sys
+kept = {int(number) for number in sys.argv[1].split(",")}
+last = int(open("/proc/sys/kernel/cap_last_cap").read())
+for number in set(range(last + 1)) - kept:
+    ctypes.CDLL(None).prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+async def test_a_node_with_no_more_of_root_than_its_unit_leaves_it_runs_the_app_as_another(tmp_path: Path) -> None:
+    if is_refused(tmp_path):
+        return
+    (line,) = (line for line in UNIT.read_text().splitlines() if line.startswith("CapabilityBoundingSet="))
+    kept = [CAPABILITIES[name.removeprefix("CAP_")] for name in line.partition("=")[2].split()]
+    with ExitStack() as up:
+        place = Path(up.enter_context(TemporaryDirectory(prefix="rota-confined-")))
+        place.chmod(0o755)
+        node = NodeUnderTest(place / "n", "--role", "both", "--user", "nobody", app=APP)
+        node._argv = [sys.executable, "-c", LOSE_THE_REST, ",".join(map(str, kept)), *node._argv]
+        up.enter_context(node)
+        await node.ready()
+        await are_declared(node)
+        facts = dict(line.split(":\t", 1) for line in Path(f"/proc/{node.pid}/status").read_text().splitlines())
+        assert int(facts["CapEff"], 16) == sum(1 << number for number in kept)
+        view, printed = ran(node, "look")
+        assert view["state"] == "succeeded", (view, printed)
+        assert json.loads(printed)[1]["uid"] == pwd.getpwnam("nobody").pw_uid
+        family = node.family()
+        assert rota("stop", "--data", node.data, cwd=place).code == 0
+        await eventually(lambda: all(is_gone(each.pid) for each in family))
 
 
 async def test_dead_letters_of_another_user_have_a_place(tmp_path: Path) -> None:
