@@ -145,7 +145,11 @@ def own_folder(data: Path, name: str, confinement: Confinement) -> Path | None:
         return None
     folder = data / name
     folder.mkdir(mode=0o700, exist_ok=True)
-    os.chown(folder, confinement.uid, confinement.gid)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # never what a link there leads to
+    try:
+        os.fchown(opened, confinement.uid, confinement.gid)
+    finally:
+        os.close(opened)
     return folder
 
 
