@@ -45,9 +45,13 @@ show-%: setup    ## run what an issue must show, e.g. make show-ground, or some 
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.$*
 
-lock: setup      ## renew requirements/dev.txt from pyproject.toml, and peers.txt for the bench
+lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt and build.txt for the image, and peers.txt for the bench
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade --group dev --all-extras pyproject.toml -o requirements/dev.txt
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --upgrade --all-extras --constraint requirements/dev.txt pyproject.toml -o requirements/image.txt
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --upgrade --constraint requirements/dev.txt requirements/build.in -o requirements/build.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade requirements/peers.in -o requirements/peers.txt
 

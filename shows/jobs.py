@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -186,6 +187,7 @@ def an_interrupted_command_is_gone_with_all_its_kin() -> Iterator[Line]:
 
 
 async def _interrupt() -> list[Line]:
+    os.environ["ROTA_COMMANDS_USER"] = pwd.getpwuid(os.geteuid()).pw_name  # it writes where only we may
     async with _trial("a", "--grace", f"{GRACE:g}s") as (fleet, folder, url):
         argv = ("jobs", "add", "tree", "--cwd", folder, "--store", url, "--", "sh", "-c", TREE)
         added = rota(*argv, cwd=folder)

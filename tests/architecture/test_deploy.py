@@ -16,6 +16,10 @@ from rota.model.errors import Denied, Invalid
 from tests.kit.process import ROOT
 
 SYSTEMD = ROOT / "deploy/systemd/rota.service"
+USER = ROOT / "deploy/systemd/user.conf"
+ROOTS = ("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_READ_SEARCH", "CAP_KILL", "CAP_SYS_PTRACE")
+"""What a node needs of root to run the app as another user; `tests/process/test_confinement.py` tries it."""
+
 SUPERVISORD = ROOT / "deploy/supervisord/rota.conf"
 PAGE = ROOT / "docs/howto/run-under-systemd-or-supervisord.md"
 BIN = "/srv/shop/.venv/bin/rota "
@@ -58,6 +62,39 @@ def test_systemd_itself_has_nothing_against_the_file(tmp_path: Path) -> None:
         done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
     assert "ExecStart=/" in text
+
+
+def analysed(*words: object) -> str | None:
+    """What systemd says; None where there is none."""
+    if (analyze := shutil.which("systemd-analyze")) is None:
+        return None
+    done = subprocess.run([analyze, *map(str, words)], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("drop_in", [False, True])
+def test_the_unit_keeps_the_node_from_the_rest_of_the_machine(tmp_path: Path, drop_in: bool) -> None:
+    found = settings(SYSTEMD) | (settings(USER) if drop_in else {})
+    expected = {
+        "ProtectSystem": "strict",
+        "PrivateTmp": "yes",
+        "UMask": "0077",
+        "NoNewPrivileges": "yes",
+        "LimitCORE": "0",
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert found["ReadWritePaths"] == found["WorkingDirectory"], "the data folder is there"
+    assert found["Delegate"] == "yes"
+    assert "ProtectControlGroups" not in found
+    assert set(found["CapabilityBoundingSet"].split()) == (set(ROOTS) if drop_in else set())
+    lines = [line for line in SYSTEMD.read_text().splitlines() if not line.startswith(("User=", "CapabilityBounding"))]
+    own = [f"User={found['User']}", f"CapabilityBoundingSet={found['CapabilityBoundingSet']}"]
+    unit = tmp_path / "rota.service"
+    unit.write_text("\n".join(lines).replace("[Install]", "\n".join([*own, "[Install]"])))
+    said = analysed("security", "--offline=yes", unit)
+    if said is not None:
+        (level,) = re.findall(r"exposure level for rota.service: ([0-9.]+)", said)
+        assert float(level) < (5.0 if drop_in else 4.0), said
 
 
 def test_supervisord_does_the_same() -> None:

@@ -31,9 +31,47 @@ def test_the_image_starts_a_command_that_there_is_with_extras_that_there_are() -
     (entry,), (command,) = instructions("ENTRYPOINT"), instructions("CMD")
     assert json.loads(entry) == ["rota"]
     parse(json.loads(command))
-    asked = next(rest for rest in instructions("RUN") if "pip install" in rest)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(re.search(r"\[([\w,]+)\]", asked)[1].split(",")) == set(extras)  # type: ignore[index]
+
+
+def locked(name: str) -> dict[str, str]:
+    """Package → version of a file of requirements, each with hashes."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n(?=\S)", (ROOT / "requirements" / name).read_text().strip()):
+        match = re.match(r"([\w.-]+)==(\S+)", block)
+        assert match, block
+        assert "--hash=sha256:" in block, block
+        found[match[1]] = match[2]
+    return found
+
+
+def named(requirement: str) -> str:
+    """The package that a requirement means."""
+    return re.split(r"[<>=!~\[; ]", requirement, maxsplit=1)[0].lower()
+
+
+def test_everything_that_the_image_installs_is_locked_with_hashes() -> None:
+    installs = [part for rest in instructions("RUN") for part in rest.split("&&") if "pip install" in part]
+    *fetched, own = installs
+    assert [re.search(r"-r \S*?([\w.]+)$", each.strip())[1] for each in fetched] == ["build.txt", "image.txt"]  # type: ignore[index]
+    assert all("--require-hashes" in each for each in fetched)
+    assert "--no-deps --no-index" in own
+    (wheel,) = (rest for rest in instructions("RUN") if "pip wheel" in rest)
+    assert "--no-deps --no-build-isolation" in wheel, "or it would fetch what builds it"
+
+
+def test_what_is_locked_for_the_image_is_what_the_project_asks_for_and_the_tests_have_tried() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    asked = {named(each) for each in (*project["project"]["dependencies"], *(one for extra in extras for one in extra))}
+    image, build, tried = locked("image.txt"), locked("build.txt"), locked_anywhere("dev.txt")
+    assert asked <= image.keys()
+    assert {named(each) for each in project["build-system"]["requires"]} <= build.keys()
+    assert {name: version for name, version in (image | build).items() if tried.get(name) != version} == {}
+
+
+def locked_anywhere(name: str) -> dict[str, str]:
+    """Package → version of a file of requirements with notes."""
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
 
 
 def test_the_image_copies_what_there_is_and_nothing_that_is_kept_out() -> None:

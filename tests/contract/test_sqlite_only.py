@@ -41,6 +41,38 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def modes(path: Path) -> dict[str, int]:
+    """The rights on the files of a store."""
+    return {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir() if each.is_file()}
+
+
+async def test_a_new_store_is_its_owners_alone_with_all_that_sqlite_keeps_beside_it(path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        async with open_store(f"sqlite:///{path}") as store:
+            await store.commit(Put("/k", b"secret"))
+            assert modes(path) == {"rota.db": 0o600, "rota.db-wal": 0o600, "rota.db-shm": 0o600}
+    finally:
+        os.umask(umask)
+
+
+async def test_a_store_that_others_could_read_is_narrowed_and_the_log_says_so(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_store(f"sqlite:///{path}") as older:
+        await older.commit(Put("/k", b"secret"))
+        for each in path.parent.glob("rota.db*"):
+            if each.is_file():
+                each.chmod(0o664)  # as an older Rota left them
+        async with open_store(f"sqlite:///{path}") as store:
+            assert set(modes(path).values()) == {0o660}, "its group keeps what it was given"
+            assert [record.message for record in caplog.records] == [
+                "others could read the store, and cannot any more"
+            ] * 3
+            await store.commit(Put("/k", b"more"))
+            assert await older.get("/k") == await store.get("/k")
+
+
 async def test_a_key_deleted_and_made_anew_in_one_group_is_a_new_key(path: Path) -> None:
     async with open_store(f"sqlite:///{path}") as store:
         first = await store.commit(Put("/k", b"old"))

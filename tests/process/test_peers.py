@@ -1,6 +1,8 @@
 """Equal peers as real processes: a node that stands still is noticed, told of once, and comes back."""
 
 import json
+import os
+import pwd
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -100,6 +102,7 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
 
 
 async def test_a_command_is_run_and_what_fails_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_COMMANDS_USER", pwd.getpwuid(os.geteuid()).pw_name)  # it writes where only we may
     async with fleet(tmp_path, monkeypatch):
         store = ("--store", f"sqlite:///{tmp_path}/rota.db")
         # A file for each kind of event: a node may join that late that the hook is told of it, too.

@@ -358,12 +358,13 @@ async def _watch_events(
 
 
 async def _hooks(call: Call, request: pb.ListHooksRequest) -> pb.HookList:
-    page, further = call.page(request, await hooks.list_hooks(call.store), lambda view: view.name)
+    found = await hooks.list_hooks(call.store, call.caller.access)
+    page, further = call.page(request, found, lambda view: view.name)
     return pb.HookList(hooks=map(wire.to_hook, page), next=further or "")
 
 
 async def _get_hook(call: Call, request: pb.GetHookRequest) -> pb.Hook:
-    return wire.to_hook(await hooks.get_hook(call.store, request.name))
+    return wire.to_hook(await hooks.get_hook(call.store, request.name, call.caller.access))
 
 
 async def _create_hook(call: Call, request: pb.CreateHookRequest) -> pb.Hook:
@@ -380,8 +381,8 @@ async def _delete_hook(call: Call, request: pb.DeleteHookRequest) -> pb.DeleteHo
 
 
 async def _try_hook(call: Call, request: pb.TestHookRequest) -> pb.TestHookAnswer:
-    trial = await hooks.try_hook(call.store, call.clock, request.name)
-    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=trial.error)
+    trial = await hooks.try_hook(call.store, call.clock, request.name, call.caller.access)
+    return pb.TestHookAnswer(hook=trial.hook, event=trial.event, error=hooks.joined(trial.error, trial.output))
 
 
 # The master of seed 001

@@ -32,6 +32,7 @@ MOST_WORDS = 100
 PATIENCE = timedelta(seconds=15)
 """How much longer than one try may take somebody waits who tries a hook."""
 
+EXITED = "the command exited with "
 LARGEST = 4096
 """Characters of a URL, and of all words of a command."""
 
@@ -46,6 +47,8 @@ class HookView:
     """Without what stands behind the host: that is often the secret by which the other end knows us."""
 
     command: list[str]
+    """For those who are no admins the program alone, and … if it has arguments: there may be a secret in them."""
+
     timeout: str
     """How long one try may take, as a duration such as `10s`."""
 
@@ -73,10 +76,13 @@ class HookTrial:
     error: str = ""
     """Why it failed; empty if it was delivered."""
 
+    output: str = ""
+    """The end of what its command printed, if it failed; for admins alone."""
+
 
 @needs(Access.VIEW)
-async def list_hooks(store: Store) -> tuple[HookView, ...]:
-    """Every hook, by name, with what became of its deliveries."""
+async def list_hooks(store: Store, access: Access = Access.ADMIN) -> tuple[HookView, ...]:
+    """Every hook, by name, with what became of its deliveries, for the eyes of a caller with this access."""
     waiting: dict[str, int] = {}
     for entry in (await store.scan(keys.HOOK_OUTBOX)).entries:
         name = entry.key.rpartition("/")[2]
@@ -86,14 +92,15 @@ async def list_hooks(store: Store) -> tuple[HookView, ...]:
         for entry in (await store.scan(keys.HOOK_STATUS)).entries
     }
     hooks = [understood(Hook, entry) for entry in (await store.scan(keys.HOOKS)).entries]
-    return tuple(_view(hook, waiting.get(hook.name, 0), statuses.get(hook.name)) for hook in hooks if hook)
+    views = (_view(hook, waiting.get(hook.name, 0), statuses.get(hook.name)) for hook in hooks if hook)
+    return tuple(view if access.covers(Access.ADMIN) else _for_others(view) for view in views)
 
 
 @needs(Access.VIEW)
-async def get_hook(store: Store, name: str) -> HookView:
+async def get_hook(store: Store, name: str, access: Access = Access.VIEW) -> HookView:
     """One hook, with what became of its deliveries; NotFound if there is none."""
     await _hook(store, name)
-    found = next((view for view in await list_hooks(store) if view.name == name), None)
+    found = next((view for view in await list_hooks(store, access) if view.name == name), None)
     if found is None:  # deleted meanwhile, or not understood
         raise NotFound(f'there is no hook "{name}"; see which there are with: rota hooks ls', code="hook_not_found")
     return found
@@ -139,7 +146,7 @@ async def enable_hook(store: Store, name: str, enabled: bool) -> Hook:
 
 
 @needs(Access.OPERATE)
-async def try_hook(store: Store, clock: Clock, name: str) -> HookTrial:
+async def try_hook(store: Store, clock: Clock, name: str, access: Access = Access.ADMIN) -> HookTrial:
     """Deliver a made-up event to a hook, once, and say what came of it; some node must be there to do it."""
     _, hook = await _hook(store, name)
     if not hook.enabled:
@@ -160,7 +167,11 @@ async def try_hook(store: Store, clock: Clock, name: str) -> HookTrial:
         ) from None
     given_up = (await events.read(store, since=happened.at - PATIENCE, kinds=["hook.failed"])).events
     error = next((str(each.fields.get("why")) for each in given_up if each.fields.get("event") == happened.id), "")
-    return HookTrial(hook=name, event=happened.id, error=error)
+    if not error or not access.covers(Access.ADMIN):
+        return HookTrial(hook=name, event=happened.id, error=error)
+    status = understood(HookStatus, await store.get(keys.hook_status(name)))
+    is_it = status is not None and status.last == happened.id
+    return HookTrial(hook=name, event=happened.id, error=error, output=status.output if status and is_it else "")
 
 
 async def _until_gone(store: Store, key: Key) -> None:
@@ -243,6 +254,19 @@ def _shown(url: str) -> str:
     """A URL for the eyes of whoever may look."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/…" if url else ""
+
+
+def joined(error: str, output: str) -> str:
+    """Why a delivery failed, in one text."""
+    return f"{error}: {output}" if output else error
+
+
+def _for_others(view: HookView) -> HookView:
+    """A hook for the eyes of those who may not make one: no arguments, and nothing that its command has said."""
+    status = replace(view.status, output="")
+    if view.command and status.error.startswith(EXITED):  # an older Rota put the output there as well
+        status = replace(status, error=status.error.partition(": ")[0])
+    return replace(view, command=[*view.command[:1], *(["…"] if view.command[1:] else [])], status=status)
 
 
 def _view(hook: Hook, waiting: int, status: HookStatus | None) -> HookView:

@@ -283,12 +283,13 @@ async def _watch_events(call: Call) -> Response:
 
 
 async def _hooks(call: Call) -> Response:
-    page, further = calls.page(call, await hooks.list_hooks(call.store), lambda view: view.name)
+    found = await hooks.list_hooks(call.store, call.caller.access)
+    page, further = calls.page(call, found, lambda view: view.name)
     return calls.json({"hooks": page, "next": further})
 
 
 async def _hook(call: Call) -> Response:
-    return calls.json(await hooks.get_hook(call.store, call.path["name"]))
+    return calls.json(await hooks.get_hook(call.store, call.path["name"], call.caller.access))
 
 
 async def _create_hook(call: Call) -> Response:
@@ -311,7 +312,7 @@ async def _delete_hook(call: Call) -> Response:
 
 async def _try_hook(call: Call) -> Response:
     await calls.fields(call)
-    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"]))
+    return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"], call.caller.access))
 
 
 async def _overview(call: Call) -> Response:

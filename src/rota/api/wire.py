@@ -12,7 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from rota.api.hooks import HookView
+from rota.api.hooks import HookView, joined
 from rota.api.overview import LeaderView, Overview
 from rota.api.pb import api_pb2 as pb
 from rota.api.relays import RelayList, RelayView
@@ -228,7 +228,7 @@ def to_hook(view: HookView) -> pb.Hook:
         waiting=view.waiting,
         delivered=view.status.delivered,
         failed=view.status.failed,
-        error=view.status.error,
+        error=joined(view.status.error, view.status.output),
     )
 
 

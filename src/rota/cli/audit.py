@@ -11,6 +11,7 @@ from rota.cli.nodes import Listing
 from rota.cli.on_store import on_store
 from rota.cli.options import Duration
 from rota.kit.clock import SYSTEM
+from rota.kit.plain import plain
 from rota.model.audit import Changed
 from rota.model.errors import Invalid
 
@@ -48,11 +49,11 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
         tables.show_json({"entries": found})
         return
     lines = tables.table(HEADINGS, [_row(line) for line in found]) if found else ["the trail has no such entries"]
-    click.echo(lines[0])
+    tables.say(lines[0])
     for text, line in zip(lines[1:], found, strict=False):
-        click.echo(text)
+        tables.say(text)
         for changed in line.entry.changes if changes else ():
-            click.echo(_change(changed))
+            tables.say(_change(changed))
 
 
 @command.command()
@@ -70,10 +71,10 @@ def verify(noted: str, store: str) -> None:
         raise Invalid(
             f"the audit trail is not whole: {verdict.flaw}; keep a copy of the store, and find out who did it"
         )
-    click.echo(f"{verdict.links} links are whole, {verdict.waiting} entries wait to be sealed")
-    click.echo(f"head: {verdict.head or '-'}")
+    tables.say(f"{verdict.links} links are whole, {verdict.waiting} entries wait to be sealed")
+    tables.say(f"head: {verdict.head or '-'}")
     if verdict.doubt:
-        click.echo(f"rota: {verdict.doubt}", err=True)
+        tables.say(f"rota: {verdict.doubt}", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -84,17 +85,12 @@ def _row(line: AuditLine) -> tuple[str, ...]:
     more = f" and {len(entry.changes) - 3} more" if len(entry.changes) > 3 else ""
     outcome = f"refused{times}: {entry.refused}" if entry.refused else f"{keys}{more}" or "done"
     number = str(line.number) if line.number else "-"
-    return number, f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.by or "-", entry.origin, entry.what, _plain(outcome)
+    return number, f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.by or "-", entry.origin, entry.what, plain(outcome)
 
 
 def _change(changed: Changed) -> str:
     return "\n".join(
-        f"    {sign} {changed.key} {_plain(text)}"
+        f"    {sign} {changed.key} {plain(text)}"
         for sign, text in (("-", changed.before), ("+", changed.after))
         if text is not None
     )
-
-
-def _plain(text: str) -> str:
-    """A text from outside, without anything that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "·" for letter in text)

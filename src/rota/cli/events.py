@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 import msgspec
 
-from rota.cli import options
+from rota.cli import options, tables
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.store import Store, events, open_store
@@ -96,7 +96,7 @@ class _Shown:
         elif self._output == "jsonl":
             click.echo(msgspec.json.encode(event))
         else:
-            click.echo(
+            tables.say(
                 f"{event.at:%Y-%m-%d %H:%M:%S}  {event.severity:<7}  {event.kind:<18}  {event.node}  {event.text}"
             )
 

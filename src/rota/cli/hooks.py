@@ -74,7 +74,7 @@ def add(
         "per_minute": per_minute,
     }
     on_store(store, lambda open: operations.create_hook(open, SYSTEM, fields))
-    click.echo(f"hook {name} is there")
+    tables.say(f"hook {name} is there")
 
 
 @command.command()
@@ -86,7 +86,7 @@ def rm(name: str, store: str) -> None:
     Example: rota hooks rm pager
     """
     on_store(store, lambda open: operations.delete_hook(open, name))
-    click.echo(f"hook {name} is gone")
+    tables.say(f"hook {name} is gone")
 
 
 @command.command()
@@ -98,7 +98,7 @@ def enable(name: str, store: str) -> None:
     Example: rota hooks enable pager
     """
     on_store(store, lambda open: operations.enable_hook(open, name, True))
-    click.echo(f"hook {name} is on")
+    tables.say(f"hook {name} is on")
 
 
 @command.command()
@@ -110,7 +110,7 @@ def disable(name: str, store: str) -> None:
     Example: rota hooks disable pager
     """
     on_store(store, lambda open: operations.enable_hook(open, name, False))
-    click.echo(f"hook {name} is off")
+    tables.say(f"hook {name} is off")
 
 
 @command.command()
@@ -123,8 +123,8 @@ def test(name: str, store: str) -> None:
     """
     trial = on_store(store, lambda open: operations.try_hook(open, SYSTEM, name))
     if trial.error:
-        raise Unavailable(f"hook {name} failed: {trial.error}")
-    click.echo(f"hook {name} took event {trial.event}")
+        raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
+    tables.say(f"hook {name} took event {trial.event}")
 
 
 def _row(hook: HookView) -> tuple[str, ...]:
@@ -132,4 +132,4 @@ def _row(hook: HookView) -> tuple[str, ...]:
     does = f"POST {hook.url}" if hook.url else " ".join(hook.command)
     is_on = "yes" if hook.enabled else "no"
     counts = str(hook.waiting), str(status.delivered), str(status.failed)
-    return hook.name, is_on, ",".join(hook.events), does, *counts, status.error
+    return hook.name, is_on, ",".join(hook.events), does, *counts, operations.joined(status.error, status.output)

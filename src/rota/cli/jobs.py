@@ -100,7 +100,7 @@ def rm(job: str, store: str) -> None:
     Example: rota jobs rm backup
     """
     on_store(store, lambda open: operations.delete_job(open, job, by=me()))
-    click.echo(f"deleted {job}")
+    tables.say(f"deleted {job}")
 
 
 @command.command()
@@ -184,8 +184,8 @@ def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, sto
         tables.show_json(runs)
         return
     for run_id in runs:
-        click.echo(run_id)
-    click.echo(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {'would be made' if is_preview else 'made'}")
+        tables.say(run_id)
+    tables.say(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {'would be made' if is_preview else 'made'}")
 
 
 def moment(option: str, text: str) -> datetime:
@@ -206,7 +206,7 @@ async def _all(store: Store, prefix: str) -> list[JobView]:
         page = await operations.list_jobs(store, prefix=prefix, limit=MAX_PAGE, token=token)
         found += page.jobs
         for name, why in page.not_understood.items():
-            click.echo(f"rota: job {name}: {why}", err=True)
+            tables.say(f"rota: job {name}: {why}", err=True)
         token = page.next
         if token is None:
             return found
@@ -218,7 +218,7 @@ def _tell(view: JobView, output: str) -> None:
         return
     for name, value in _about(view).items():
         if value:
-            click.echo(f"{name:<9} {value}")
+            tables.say(f"{name:<9} {value}")
 
 
 def _about(view: JobView) -> dict[str, str]:
@@ -260,7 +260,7 @@ def _show_run(view: RunView, output: str) -> None:
     if output == "json":
         tables.show_json(view)
     else:
-        click.echo(run_line(view))
+        tables.say(run_line(view))
 
 
 def _payload(text: str | None) -> object:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from rota import __version__
 from rota.kit import standard_streams
+from rota.kit.plain import plain
 from rota.model.errors import RotaError
 from rota.model.url import without_passwords
 
@@ -117,7 +118,7 @@ def hide_passwords(argv: list[str]) -> None:
 
 def report(error: RotaError) -> int:
     """One line about an error; its exit code."""
-    click.echo(f"rota: {error}", err=True)
+    click.echo(plain(f"rota: {error}", keep="\n"), err=True)
     return error.exit_code
 
 

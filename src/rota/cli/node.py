@@ -11,6 +11,7 @@ import click
 from rota.cli import logs, settings
 from rota.kit import collector
 from rota.model.config import (
+    CommandsConfig,
     EventsConfig,
     JobsConfig,
     LogConfig,
@@ -72,6 +73,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         changed=lambda: settings.changed(made.sections, given),
         node=node.config,
         runtime=settings.resolve(RuntimeConfig, given).config,
+        commands=settings.resolve(CommandsConfig, given).config,
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
         log=log,

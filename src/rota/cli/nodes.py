@@ -88,7 +88,7 @@ def idlest(store: str, output: str) -> None:
     if output == "json":
         tables.show_json(found)
         return
-    click.echo(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
+    tables.say(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
 
 
 @command.command()
@@ -101,7 +101,7 @@ def cordon(node: str, why: str, store: str) -> None:
     Example: rota nodes cordon n1 --why 'disk is full'
     """
     done = on_store(store, lambda open: operations.cordon_node(open, SYSTEM, node, why))
-    click.echo(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
+    tables.say(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @command.command()
@@ -113,7 +113,7 @@ def uncordon(node: str, store: str) -> None:
     Example: rota nodes uncordon n1
     """
     had_one = on_store(store, lambda open: operations.uncordon_node(open, node))
-    click.echo(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
+    tables.say(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
 
 @command.command()
@@ -138,12 +138,12 @@ async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, 
     before = _Before() if no_wait else await _Before.of(store, node)
     begun = await operations.drain_node(store, node, why=why, deadline=deadline)
     if no_wait:
-        click.echo(f"node {node} is drained; it had {begun.tasks} tasks")
+        tables.say(f"node {node} is drained; it had {begun.tasks} tasks")
         return
     progress = Progress(f"draining {node}", begun.tasks)
     async with progress.turning() if progress.is_live else nullcontext():
         await _until_it_is_empty(store, node, begun, before, progress)
-    click.echo(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
+    tables.say(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ async def _until_it_is_empty(store: Store, node: str, begun: Drain, before: _Bef
         if progress.is_live:
             progress.at(begun.tasks - left, note=stuck.removeprefix("; "))
         elif (left, stuck) != shown:
-            click.echo(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
+            tables.say(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
         shown = left, stuck
         if await store.get(keys.drain(NodeId(node))) is None:
             raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
@@ -230,7 +230,7 @@ def undrain(node: str, store: str) -> None:
     Example: rota nodes undrain n1
     """
     had_one = on_store(store, lambda open: operations.undrain_node(open, node))
-    click.echo(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
+    tables.say(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
 
 
 @command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
@@ -248,7 +248,7 @@ def slots(node: str, count: int | None, reset: bool, store: str) -> None:
     if (count is None) != reset:
         raise click.UsageError("give COUNT, or --reset for as many as its settings say")
     given = on_store(store, lambda open: operations.set_slots(open, SYSTEM, node, count))
-    click.echo(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
+    tables.say(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
 
 
 def _row(node: NodeView) -> tuple[str, ...]:

@@ -44,17 +44,17 @@ def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, stor
 
 def _show(found: Preview) -> None:
     for move in found.moves[:SHOWN]:
-        click.echo(_line(move))
+        tables.say(_line(move))
     if len(found.moves) > SHOWN:
-        click.echo(f"and {len(found.moves) - SHOWN} more")
+        tables.say(f"and {len(found.moves) - SHOWN} more")
     for name, why in list(found.pending.items())[:SHOWN]:
-        click.echo(f"pending {name}: {why}")
+        tables.say(f"pending {name}: {why}")
     if len(found.pending) > SHOWN:
-        click.echo(f"and {len(found.pending) - SHOWN} more wait")
+        tables.say(f"and {len(found.pending) - SHOWN} more wait")
     headings = "NODE", "SLOTS", "NOW", "THEN"
     rows = [(node.id, str(node.slots), str(node.before), str(node.after)) for node in found.nodes]
     tables.show(headings, rows, "no nodes; start one with: rota node --store …")
-    click.echo(_summary(found))
+    tables.say(_summary(found))
 
 
 def _line(move: PlannedMove) -> str:

@@ -64,7 +64,7 @@ def stat(node: str | None, loop: int | None, store: str, output: str) -> None:
                 if output == "json":
                     click.echo(msgspec.json.encode(seen).decode())
                 else:
-                    click.echo("\n".join(([] if look == 1 else [""]) + list(_about(seen))))
+                    tables.say("\n".join(([] if look == 1 else [""]) + list(_about(seen))))
                 if look == times:
                     return
                 await asyncio.sleep(PACE)
@@ -101,13 +101,13 @@ async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
             async for seen in looks:
                 if (left := _left(seen)) and left != said:
                     progress.clear()
-                    click.echo(left)
+                    tables.say(left)
                     said = left
     except TimeoutError:
         left = _left(seen) if seen else "nobody has answered"
-        click.echo(f"rota: after {durations.render(timeout)} {left}", err=True)
+        tables.say(f"rota: after {durations.render(timeout)} {left}", err=True)
         return 1
-    click.echo("nothing is left to publish")
+    tables.say("nothing is left to publish")
     return 0
 
 

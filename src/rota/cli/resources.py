@@ -166,7 +166,7 @@ def rm(kind: str, id: str, version: int | None, store: str) -> None:
     Example: rota resources rm room 21452505
     """
     deleted = on_store(store, lambda open: operations.delete_resource(open, kind, id, version=version))
-    click.echo(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
+    tables.say(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
 
 
 @command.command()
@@ -184,7 +184,7 @@ def get(kind: str, id: str, store: str, output: str) -> None:
         tables.show_json(view)
     else:
         for name, value in _about(view).items():
-            click.echo(f"{name:<9} {value}")
+            tables.say(f"{name:<9} {value}")
 
 
 @command.command()
@@ -240,7 +240,7 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store
 
     listing = on_store(store, ask)
     if listing is None:
-        click.echo(f"asked for the list of {kind}")
+        tables.say(f"asked for the list of {kind}")
         return
     if output == "json":
         tables.show_json(listing)
@@ -253,7 +253,7 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store
         )
     if output != "json":
         counts = f"{listing.added} added, {listing.changed} changed, {listing.removed} removed"
-        click.echo(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
+        tables.say(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
 
 
 async def _with_source(store: Store, name: str) -> KindRecord:
@@ -305,7 +305,7 @@ async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> tu
         )
         found += page.resources
         for name, why in page.not_understood.items():
-            click.echo(f"rota: resource {name}: {why}", err=True)
+            tables.say(f"rota: resource {name}: {why}", err=True)
         token = page.next
         if token is None:
             return found, await store.now()
@@ -373,7 +373,7 @@ def _tell(view: ResourceView, done: str, output: str) -> None:
     if output == "json":
         tables.show_json(view)
     else:
-        click.echo(f"{done} {view.name}, version {view.version}{_where(view)}")
+        tables.say(f"{done} {view.name}, version {view.version}{_where(view)}")
 
 
 def _where(view: ResourceView) -> str:

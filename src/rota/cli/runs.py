@@ -17,6 +17,7 @@ from rota.cli import options, tables
 from rota.cli.on_store import audited, on_store
 from rota.cli.who import me
 from rota.kit import durations
+from rota.kit.plain import Colours
 from rota.model.errors import RotaError, Unknown
 from rota.model.job import RunState
 from rota.store import Store, open_store
@@ -54,7 +55,7 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, 
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
-        click.echo(f"there are more: --token {page.next}", err=True)
+        tables.say(f"there are more: --token {page.next}", err=True)
 
 
 async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
@@ -83,7 +84,7 @@ def get(run: str, store: str, output: str) -> None:
         return
     for name, value in _about(view).items():
         if value:
-            click.echo(f"{name:<9} {value}")
+            tables.say(f"{name:<9} {value}")
 
 
 @command.command()
@@ -103,7 +104,7 @@ def restart(run: str, no_wait: bool, timeout: timedelta, store: str) -> None:
         return await operations.await_run(open, view.id, wait) if wait else view
 
     view = on_store(store, again)
-    click.echo(run_line(view))
+    tables.say(run_line(view))
     finished(view, wait)
 
 
@@ -120,7 +121,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, store: str)
     """
     wait = None if no_wait else timeout
     view = on_store(store, lambda open: operations.interrupt_run(open, run, by=me(), why=why, wait=wait))
-    click.echo(run_line(view))
+    tables.say(run_line(view))
     if wait and not view.is_over:
         raise Unknown(f"run {run} is not over after {durations.render(wait)}; look again with: rota runs get {run}")
 
@@ -132,20 +133,26 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, store: str)
 def rm(run: str, place: str | None, store: str) -> None:
     """Delete a run that is over, with its output."""
     _on_logs(store, place, lambda open, kept: operations.delete_run(open, kept, run))
-    click.echo(f"deleted {run}")
+    tables.say(f"deleted {run}")
 
 
 @command.command()
 @run_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
+@click.option("--raw", is_flag=True, help="On a terminal, too, print every byte as it is.")
 @logs_option
 @options.store
-def logs(run: str, follow: bool, attempt: int | None, place: str | None, store: str) -> None:
+def logs(run: str, follow: bool, attempt: int | None, raw: bool, place: str | None, store: str) -> None:
     """Print what a run has put out.
+
+    On a terminal, colours are kept, and other control characters are shown instead of sent, unless --raw is given.
+    Elsewhere every byte is printed as it is.
 
     Example: rota runs logs -f report/20261116T030000.000Z
     """
+
+    out = _Output(raw or not sys.stdout.isatty())
 
     async def show(open: Store, kept: Logs) -> None:
         # The last of what a run put out is kept a moment after the run is over.
@@ -153,19 +160,22 @@ def logs(run: str, follow: bool, attempt: int | None, place: str | None, store: 
             offset = 0
             while True:
                 part = await operations.read_log(open, kept, run, attempt=attempt, offset=offset)
-                _print(part.data)
+                out.write(part.data)
                 offset = part.next
                 if not part.data:
                     return
         end = 0
         async with aclosing(operations.follow_log(open, kept, run, attempt=attempt)) as parts:
             async for part in parts:
-                _print(part.data)
+                out.write(part.data)
                 end = part.next
         if not (await operations.read_log(open, kept, run, attempt=attempt, offset=end)).is_whole:
-            click.echo("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
+            tables.say("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
 
-    _on_logs(store, place, show)
+    try:
+        _on_logs(store, place, show)
+    finally:
+        out.end()
 
 
 def finished(view: RunView, wait: timedelta | None) -> None:
@@ -223,9 +233,22 @@ def _about(view: RunView) -> dict[str, str]:
     return shown
 
 
-def _print(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+class _Output:
+    """Prints bytes as they are, or only what a terminal may have of them."""
+
+    def __init__(self, is_raw: bool) -> None:
+        self._colours = None if is_raw else Colours()
+
+    def write(self, data: bytes) -> None:
+        self._put(data if self._colours is None else self._colours.take(data))
+
+    def end(self) -> None:
+        if self._colours is not None:
+            self._put(self._colours.end())
+
+    def _put(self, data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def _on_logs(url: str, place: str | None, work: Callable[[Store, Logs], Awaitable[T]]) -> T:

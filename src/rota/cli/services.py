@@ -102,7 +102,7 @@ def stat(
             if output == "json":
                 click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
             else:
-                click.echo("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
+                tables.say("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
                 is_first = False
 
     asyncio.run(show())
@@ -127,7 +127,7 @@ def clear(
     def say(node: str, done: dict[str, Any]) -> None:
         dropped = done["dropped"]
         each = ", ".join(f"{count} of group {group}" for group, count in sorted(dropped.items(), key=_by_number))
-        click.echo(f"node {node}: {done['service']}: dropped {each}")
+        tables.say(f"node {node}: {done['service']}: dropped {each}")
 
     local.ask(
         folders,
@@ -154,7 +154,7 @@ def resize(name: str, group: int, count: int, folders: tuple[Path, ...], names: 
 
     def say(node: str, done: dict[str, Any]) -> None:
         was = f"{done['before']} before"
-        click.echo(f"node {node}: {done['service']}: group {group} has {done['count']} workers, {was}")
+        tables.say(f"node {node}: {done['service']}: group {group} has {done['count']} workers, {was}")
 
     local.ask(folders, names, "service.resize", PATIENCE, say, service=name, group=group, count=count)
 
@@ -171,7 +171,7 @@ def version(folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
     def say(node: str, status: dict[str, Any]) -> None:
         work = status["work"]
         app = f", {work['app']} generation {work['generation']}" if work else ""
-        click.echo(f"node {node}: rota {status['version']}{app}")
+        tables.say(f"node {node}: rota {status['version']}{app}")
 
     local.ask(folders, names, "status", PATIENCE, say)
 

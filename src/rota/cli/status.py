@@ -11,6 +11,7 @@ import msgspec
 
 from rota.cli import options
 from rota.kit import durations
+from rota.kit.plain import plain
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
@@ -99,16 +100,17 @@ def _age(since: datetime, now: datetime) -> int:
 def _table(seen: dict[str, Any]) -> None:
     from rich.console import Console  # noqa: PLC0415  # only people need it, and it is slow to import
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     # Where nobody looks, nothing is cut to fit a screen.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
-    console.print(_leads(seen["leader"]), highlight=False)
+    console.print(plain(_leads(seen["leader"])), highlight=False, markup=False)
     table = Table("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTTP", box=None, pad_edge=False)
     for node in seen["nodes"]:
-        table.add_row(*_cells(node))
+        table.add_row(*(Text(plain(cell)) for cell in _cells(node)))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
     for trouble in _troubles(seen["nodes"]):
-        console.print(trouble, highlight=False, style="red")
+        console.print(plain(trouble), highlight=False, markup=False, style="red")
 
 
 def _leads(leader: dict[str, Any] | None) -> str:

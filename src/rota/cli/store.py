@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from rota.cli import options
+from rota.cli import options, tables
 from rota.cli.on_store import note
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
@@ -52,7 +52,7 @@ def check(url: str, output: str) -> None:
     def tell(finding: probe.Finding) -> None:
         found.append(finding)
         if output == "table":
-            click.echo(f"{_verdict(finding):<7} {finding.probe:<12} {finding.said}")
+            tables.say(f"{_verdict(finding):<7} {finding.probe:<12} {finding.said}")
 
     asyncio.run(_check(url, tell))
     if output == "json":
@@ -94,7 +94,7 @@ def dump(url: str, file: str | None, force: bool) -> None:
     url, file = _sorted_out(url, file)
     with _stdout() if file == "-" else dumpfile.fresh_file(Path(file), force=force) as out:
         footer = asyncio.run(_dump(url, out))
-    click.echo(f"dumped {_count(footer.entries, 'entry', 'entries')} of {urls.parse(url)}", err=True)
+    tables.say(f"dumped {_count(footer.entries, 'entry', 'entries')} of {urls.parse(url)}", err=True)
 
 
 async def _dump(url: str, out: BinaryIO) -> dumpfile.Footer:
@@ -130,7 +130,7 @@ def load(url: str, file: str | None, force: bool) -> None:
         done = asyncio.run(_load(url, whole, force=force))
     loaded = _count(done.entries, "entry", "entries")
     replaced = f", in place of {_count(done.removed, 'key', 'keys')}" if done.removed else ""
-    click.echo(
+    tables.say(
         f"loaded {loaded} of revision {whole.header.revision} into {urls.parse(url)}{replaced}; "
         f"its incarnation is {done.incarnation}"
     )
@@ -174,7 +174,7 @@ def compact(url: str, keep: timedelta | None, before: int | None) -> None:
     if keep is not None and before is not None:
         raise click.UsageError("--keep and --before exclude each other; give one of them")
     start, end = asyncio.run(_compact(url, timedelta(minutes=10) if keep is None else keep, before))
-    click.echo(f"history of {urls.parse(url)} started at revision {start}, and starts at {end} now")
+    tables.say(f"history of {urls.parse(url)} started at revision {start}, and starts at {end} now")
 
 
 async def _compact(url: str, keep: timedelta, before: int | None) -> tuple[Revision, Revision]:
@@ -183,7 +183,7 @@ async def _compact(url: str, keep: timedelta, before: int | None) -> tuple[Revis
             return await _forget(store, Revision(before))
         present = await store.revision()
         if keep:
-            click.echo(f"revision {present} is the present; it will be compacted in {durations.render(keep)}", err=True)
+            tables.say(f"revision {present} is the present; it will be compacted in {durations.render(keep)}", err=True)
         await asyncio.sleep(keep.total_seconds())
         return await _forget(store, present)
 

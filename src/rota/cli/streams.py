@@ -394,7 +394,7 @@ async def _all(store: Store, prefix: str = "", *, with_past: bool = False) -> li
         page = await operations.list_streams(store, prefix=prefix, with_past=with_past, limit=MAX_PAGE, token=token)
         found += page.streams
         for name, why in page.not_understood.items():
-            click.echo(f"rota: stream {name}: {why}", err=True)
+            tables.say(f"rota: stream {name}: {why}", err=True)
         token = page.next
         if token is None:
             return found
@@ -421,11 +421,11 @@ def _tell_proof(found: Verified) -> None:
     ]
     tables.show(("PARTITION", "FROM", "TO", "RECORDS", "UNREAD", "FLAWS"), rows, "nothing is published yet")
     for flaw in found.flaws:
-        click.echo(flaw)
+        tables.say(flaw)
     if not found.flaws:
         count = sum(each.records for each in found.partitions)
         published = f"; {found.publishes} publishes with {found.rows} rows" if found.publishes else ""
-        click.echo(f"no gap and no repeat in {count} records{published}")
+        tables.say(f"no gap and no repeat in {count} records{published}")
 
 
 def _changes(version: StreamVersion) -> str:
@@ -442,7 +442,7 @@ def _told(view: StreamView, output: str, wait: timedelta | None, *, is_done: boo
     if output == "json":
         tables.show_json(view)
     else:
-        click.echo(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
+        tables.say(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
     if wait is not None and not is_done:
         raise Unknown(
             f"stream {view.name}: it is not done after {durations.render(wait)}, and goes on; "
@@ -459,17 +459,17 @@ def _tell(detail: StreamDetail) -> None:
     view = detail.stream
     for name, value in _about(view).items():
         if value:
-            click.echo(f"{name:<9} {value}")
+            tables.say(f"{name:<9} {value}")
     for group in detail.groups:
-        click.echo(_group_line(group))
+        tables.say(_group_line(group))
         for task in group.tasks:
-            click.echo(f"  {_task_line(task)}")
+            tables.say(f"  {_task_line(task)}")
     for skip in detail.skips:
-        click.echo(f"skipped   {_skip_line(skip)}")
+        tables.say(f"skipped   {_skip_line(skip)}")
     for move in detail.moves:
-        click.echo(f"moved     {_move_line(move)}")
+        tables.say(f"moved     {_move_line(move)}")
     for error in view.errors:
-        click.echo(f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.why}")
+        tables.say(f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.why}")
 
 
 def _about(view: StreamView) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Answers of commands: tables for people, with nothing cut and quick for ten thousand rows; JSON for programs."""
+"""Answers of commands: tables and lines for people, nothing cut and quick for ten thousand rows; JSON for programs.
+
+What stands in them was often written by others, so tables and `say` show what a terminal would obey instead of sending
+it. A command prints what it read from a fleet through this module alone.
+"""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -6,12 +10,14 @@ from collections.abc import Iterable, Sequence
 import click
 import msgspec
 
+from rota.kit.plain import plain
+
 GAP = "  "
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table."""
-    lines = [headings, *rows]
+    lines = [headings, *([plain(cell) for cell in row] for row in rows)]
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     return [
         GAP.join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -23,6 +29,11 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> 
     """Print a table, or what to say if it has no rows."""
     for line in table(headings, rows) if rows else [empty]:
         click.echo(line)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines with something in them that others wrote."""
+    click.echo(plain(text, keep="\n"), err=err)
 
 
 def show_json(content: object) -> None:

@@ -35,7 +35,7 @@ def command(thing: str, kind: str | None, store: str, output: str) -> None:
         tables.show_json(told)
         return
     for line in _lines(told):
-        click.echo(line)
+        tables.say(line)
 
 
 def _lines(told: Why) -> Iterator[str]:

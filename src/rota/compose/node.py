@@ -7,6 +7,7 @@ as long as the store lets it. They are started from top to bottom and stopped fr
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -45,6 +46,7 @@ from rota.decide.access import Access, Gate, known
 from rota.decide.fleet import Claim
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import (
+    CommandsConfig,
     EventsConfig,
     JobsConfig,
     LogConfig,
@@ -85,6 +87,7 @@ log = logging.getLogger(__name__)
 SWITCH = 0.001
 """Seconds after which a thread that computes lets others go on: each system call of the event loop waits for that."""
 
+LETTERS = "dead-letters"
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
 
@@ -119,6 +122,7 @@ class Settings:
 
     node: NodeConfig
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    commands: CommandsConfig = field(default_factory=CommandsConfig)
     relay: RelayConfig = field(default_factory=RelayConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
@@ -153,6 +157,7 @@ class Settings:
         return (
             self.node,
             self.runtime,
+            self.commands,
             self.relay,
             self.events,
             self.retention,
@@ -170,6 +175,16 @@ async def run_node(settings: Settings, stop: Stop, clock: Clock = SYSTEM) -> Non
         sys.setswitchinterval(SWITCH)
         end_leftovers(folder.home)
         await _Node(settings, folder, clock).run(stop)
+
+
+def _confinement(settings: Settings) -> confine.Confinement:
+    """What the app may be and have; where there is none, a user that this machine cannot have does not matter."""
+    try:
+        return confine.find(settings.runtime)
+    except (Invalid, Denied):
+        if settings.node.app is not None and settings.node.role.may_work:
+            raise
+        return confine.Confinement()
 
 
 class _Node:
@@ -195,9 +210,20 @@ class _Node:
         self._placing = Placing(settings.supervisor, load_rules(settings.supervisor.rule_names))
         self._relay_place: RelayPlace | None = None
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
+        limits = _confinement(settings)
+        self._commands = confine.find_commands(settings.commands, limits)
         if config.app is not None and config.role.may_work:
-            limits = confine.find(settings.runtime)
-            target = Target(config.app, state.id, settings.log, limits, folder.home)
+            letters = confine.own_folder(folder.path, LETTERS, limits)
+            target = Target(
+                config.app,
+                state.id,
+                settings.log,
+                confinement=limits,
+                commands=self._commands,
+                withheld=confine.withheld(config.store, settings.relay.sink, settings.runtime, os.environ),
+                letters=str(letters.absolute()) if letters else "",
+                home=folder.home,
+            )
             place = self._relay_place = _relay_place(settings, folder, self._token)
             state.runtime = Runtime(
                 target,
@@ -208,7 +234,7 @@ class _Node:
                 relay=place,
                 jobs=settings.jobs,
             )
-            state.runtime.crew.letters = str(confine.own_folder(folder.path, "dead-letters", target.confinement))
+            state.runtime.crew.letters = str(folder.path / LETTERS)
             state.services = state.runtime.services
 
     async def run(self, stop: Stop) -> None:
@@ -223,6 +249,8 @@ class _Node:
                     state, settings.node, self._health, self._doorkeeper, self._certificates, may_move=settings.may_move
                 )
             )
+            if (user := self._commands.confinement.user) and settings.commands.user is None:
+                log.info("commands that come over the API do not run as root", extra={"node": state.id, "user": user})
             if settings.node.insecure:
                 state.journal.tell("node.insecure", state.id, **state.doors)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
@@ -431,7 +459,9 @@ class _Node:
                         parts.create_task(join_relays(store, session, runtime.relay, self._clock), name="relays")
                 tls = tls_files(self._certificates)
                 is_revoked = self._doorkeeper.is_revoked
-                live_together(parts, state, store, session, self._settings.peers, self._token, tls, is_revoked)
+                live_together(
+                    parts, state, store, session, self._settings.peers, self._commands, self._token, tls, is_revoked
+                )
                 take_part(parts, state, store, session, self._file_jobs, self._settings.peers)
                 if node.role.may_lead:
                     candidate = Candidate(

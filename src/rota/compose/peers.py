@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from rota.compose.state import NodeState
 from rota.control.duties import Duties
@@ -10,6 +11,7 @@ from rota.control.hooks import Collector, Deliverer
 from rota.model.config import PeersConfig
 from rota.model.link import Whom
 from rota.model.node import Node
+from rota.node.confine import Commands
 from rota.node.hooks import send
 from rota.node.load import publish_load
 from rota.node.peers import Peers, check_peers
@@ -32,6 +34,7 @@ def live_together(
     store: Store,
     session: Session,
     config: PeersConfig,
+    commands: Commands,
     token: Shown,
     tls: TlsFiles | None,
     is_revoked: IsRevoked,
@@ -58,5 +61,7 @@ def live_together(
     collector = Collector(store, node.id, session.incarnation, clock, config.check_every)
     parts.create_task(collector.run(), name="collector")
     parts.create_task(duties.every(HOOKS, config.check_every, collector.hold), name="duty hooks")
-    deliverer = Deliverer(store, node.id, session.incarnation, clock, score, send, state.hook_outcomes)
+    deliverer = Deliverer(
+        store, node.id, session.incarnation, clock, score, partial(send, commands=commands), state.hook_outcomes
+    )
     parts.create_task(deliverer.run(), name="deliverer")

@@ -29,7 +29,7 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
 from rota.model.event import Event, Value
-from rota.model.hook import Delivery, Hook, HookCursor, HookStatus
+from rota.model.hook import Delivery, Hook, HookCursor, HookFailure, HookStatus
 from rota.model.ids import Instant, Key, NodeId, Revision
 from rota.store.events import event_put, written_past
 from rota.store.follow import follow_all
@@ -38,7 +38,7 @@ from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
-Send: TypeAlias = Callable[[Hook, Delivery], Awaitable[str | None]]
+Send: TypeAlias = Callable[[Hook, Delivery], Awaitable[HookFailure | None]]
 """Tries a delivery once; why it failed, or None."""
 
 RETRY = 1.0
@@ -258,27 +258,28 @@ class Deliverer:
             return
         mine = claimed(delivery, hook, self._me, await self._store.now())
         revision = await self._store.commit(Put(entry.key, codec.encode(mine)), expect=[expected, self._incarnation])
-        why = await self._send(hook, mine)
-        await self._settle(hook, mine, At(entry.key, revision), why)
+        failure = await self._send(hook, mine)
+        await self._settle(hook, mine, At(entry.key, revision), failure)
 
-    async def _settle(self, hook: Hook, delivery: Delivery, mine: At, why: str | None) -> None:
+    async def _settle(self, hook: Hook, delivery: Delivery, mine: At, failure: HookFailure | None) -> None:
         now = await self._store.now()
-        again = failed(delivery, hook, now) if why is not None else None
-        self._outcomes["delivered" if why is None else "given up" if again is None else "failed"] += 1
+        again = failed(delivery, hook, now) if failure is not None else None
+        self._outcomes["delivered" if failure is None else "given up" if again is None else "failed"] += 1
         if again is not None:
-            log.info("hook failed, and is tried again", extra={"hook": hook.name, "why": why})
+            log.info("hook failed, and is tried again", extra={"hook": hook.name, "why": failure and failure.why})
             await self._store.commit(Put(mine.key, codec.encode(again)), expect=[mine, self._incarnation])
             return
         for _ in range(TRIES):
             try:
-                await self._end(hook, delivery, mine, why, now)
+                await self._end(hook, delivery, mine, failure, now)
                 return
             except Conflict as conflict:
                 if mine.key in conflict.keys:
                     return  # somebody took it for lost, and settles it
 
-    async def _end(self, hook: Hook, delivery: Delivery, mine: At, why: str | None, now: datetime) -> None:
+    async def _end(self, hook: Hook, delivery: Delivery, mine: At, failure: HookFailure | None, now: datetime) -> None:
         """The delivery is over, well or not: count it, and tell what was given up."""
+        why = failure.why if failure is not None else None
         key = keys.hook_status(hook.name)
         entry = await self._store.get(key)
         before = understood(HookStatus, entry, log) or HookStatus()
@@ -289,6 +290,7 @@ class Deliverer:
             last=delivery.event.id,
             last_at=now,
             error=why or "",
+            output=failure.output if failure is not None else "",
         )
         writes: list[Write] = [Delete(mine.key), Put(key, codec.encode(after))]
         expected: list[Expect] = [mine, At(key, entry.modified) if entry else Absent(key), self._incarnation]

@@ -1,7 +1,13 @@
 """Files: what the standard library leaves to each caller."""
 
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+PRIVATE = 0o077
+"""The umask under which what a process makes belongs to its user alone."""
 
 
 def fsync_folder(folder: Path) -> None:
@@ -39,3 +45,43 @@ def write_secret(file: Path, text: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     draft.replace(file)
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file that its owner alone may read; nothing happens if it is there.
+
+    The file is not opened where that can be avoided: closing a descriptor of a SQLite file would drop the locks that
+    this process has on it.
+    """
+    try:
+        os.mknod(file, stat.S_IFREG | 0o600)
+    except FileExistsError:
+        return
+    except (AttributeError, PermissionError):  # not Linux
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+
+
+def private(path: str, flags: int) -> int:
+    """An `opener` for files that their owner alone may read, whatever the umask is."""
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def privately() -> Iterator[None]:
+    """Whatever this process makes inside belongs to its user alone, sockets included."""
+    before = os.umask(PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode_of(path: Path) -> int | None:
+    """The rights that a file or folder has; None if it is not there."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None

@@ -40,6 +40,7 @@ TokenReference = NewType("TokenReference", str)
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLES = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 LOOPBACK = "127.0.0.1"
 
@@ -202,8 +203,17 @@ class RuntimeConfig(Section):
     max_cpu: timedelta | None = None
     """How much processor time an attempt may use that has a process of its own; then it is killed."""
 
+    max_processes: int | None = None
+    """How many processes and threads the app's user may have on this machine in all; needs user."""
+
     may_gain_privileges: bool = False
     """May programs that the app starts gain rights that the app has not, as sudo does?"""
+
+    env_deny: Names = ""
+    """Variables that the app does not get, beside those that hold Rota's own secrets; * stands for anything."""
+
+    env_allow: Names = ""
+    """Variables that the app gets although they hold a secret of the node's, such as one that both use."""
 
     def __post_init__(self) -> None:
         for name in ("reload_timeout", "start_timeout", "stall_after", "grace"):
@@ -222,6 +232,31 @@ class RuntimeConfig(Section):
             _check_count("max_files", self.max_files, least=64)
         if self.max_cpu is not None:
             _check_positive("max_cpu", self.max_cpu)
+        if self.max_processes is not None:
+            _check_count("max_processes", self.max_processes, least=16)
+            if self.user is None:
+                raise Invalid(
+                    "max_processes counts all that one user runs; set user in [runtime], too, or leave it out"
+                )
+        for name in ("env_deny", "env_allow"):
+            _check_variables(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandsConfig(Section):
+    """How a node runs commands that came over the API: those of hooks, and of jobs that were added."""
+
+    table: ClassVar[str] = "commands"
+    prefix: ClassVar[str] = "commands_"
+
+    user: UserName | None = None
+    """Who they run as where the node is root; if left out, user of [runtime], or nobody. Other nodes use their own."""
+
+    env: Names = ""
+    """Variables that they get where the node is root, beside PATH, TZ, LANG and LC_*; * stands for anything."""
+
+    def __post_init__(self) -> None:
+        _check_variables("commands.env", self.env)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -424,6 +459,7 @@ class RetentionConfig(Section):
 SECTIONS: tuple[type[Section], ...] = (
     NodeConfig,
     RuntimeConfig,
+    CommandsConfig,
     RelayConfig,
     JobsConfig,
     SupervisorConfig,
@@ -509,6 +545,19 @@ def _check_labels(labels: Mapping[str, str]) -> None:
             raise Invalid(f'labels: "{name}" cannot be a label; use letters, digits, ".", "_", "-" and "/", at most 63')
         if not value.isprintable() or len(value) > 255:
             raise Invalid(f"labels: the value of {name} must be printable, and at most 255 characters long")
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names of a list that is written with commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _check_variables(name: str, text: str) -> None:
+    for variable in names_in(text):
+        if not _VARIABLES.fullmatch(variable):
+            raise Invalid(
+                f'{name}: "{variable}" is no name of a variable; write names like DB_PASSWORD or *_KEY, with commas'
+            )
 
 
 def _check_positive(name: str, duration: timedelta) -> None:

@@ -58,6 +58,17 @@ class Delivery:
         return f"{self.event.id}/{self.hook}"
 
 
+@dataclass(frozen=True)
+class HookFailure:
+    """Why a try to deliver failed."""
+
+    why: str
+    """For everybody who may look: in it is nothing that the hook, or what it called, has said."""
+
+    output: str = ""
+    """The end of what a command printed, where there may be a secret; for admins."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HookStatus:
     """What became of a hook's deliveries."""
@@ -76,6 +87,9 @@ class HookStatus:
 
     error: str = ""
     """Why that one was given up; empty if it was delivered."""
+
+    output: str = ""
+    """The end of what its command printed then; shown to admins alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

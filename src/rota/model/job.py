@@ -367,9 +367,11 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     cwd: str | None = None
+    origin: Origin | None = None
+    """Where the job comes from; None if the node that says so is of an older Rota."""
 
 
-def order_for(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
+def order_for(run: RunRecord, job: WantedJob, epoch: Revision, origin: Origin | None = None) -> RunOrder:
     """What to tell the node that a run is bound to."""
     return RunOrder(
         run=run.id,
@@ -384,6 +386,7 @@ def order_for(run: RunRecord, job: WantedJob, epoch: Revision) -> RunOrder:
         argv=job.argv,
         env=job.env,
         cwd=job.cwd,
+        origin=origin,
     )
 
 

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+from rota.kit.files import privately
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable
 from rota.node.admin_protocol import Admin
 from rota.node.services_door import ServicesDoor
@@ -197,7 +198,8 @@ def _bound(path: Path) -> socket.socket:
                 if _is_served(name):
                     raise Conflict(f"admin {path} is in use by another; choose another path")
                 path.unlink()
-            sock.bind(str(name))
+            with privately():
+                sock.bind(str(name))
         path.chmod(0o600)
         return sock
     except BaseException:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from rota.model.ids import Instant
-from rota.model.job import Mode, Outcome, RunOrder, RunState
+from rota.model.job import Mode, Origin, Outcome, RunOrder, RunState
 from rota.node import kernel
 from rota.node.executor import LONGEST_ORDER
 from rota.node.loaders import describe
@@ -83,6 +83,7 @@ def attempt_of(order: RunOrder) -> Attempt:
         order.argv,
         order.env,
         order.cwd,
+        order.origin is Origin.API,
     )
 
 

@@ -7,6 +7,7 @@ One request a connection: a line of JSON goes in (`{"do": "reload"}`), a line of
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from rota.kit.decoding import UNREADABLE
+from rota.kit.files import privately
 from rota.model.errors import Invalid, RotaError, Unavailable
 from rota.node.short_path import short
 
@@ -49,9 +51,7 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
 
     path = folder / NAME
     path.unlink(missing_ok=True)
-    with short(path) as name:
-        server = await asyncio.start_unix_server(answer, name, limit=LINE)
-    path.chmod(0o600)
+    server = await asyncio.start_unix_server(answer, sock=_bound(path), limit=LINE)
     try:
         yield
     finally:
@@ -59,6 +59,19 @@ async def serve(folder: Path, verbs: Mapping[str, Verb]) -> AsyncIterator[None]:
         for call in list(calls):
             call.cancel()
         path.unlink(missing_ok=True)
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket at `path` that no other user can connect to, not even for a moment."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with short(path) as name, privately():
+            sock.bind(str(name))
+        path.chmod(0o600)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def call(folder: Path, do: str, timeout: float, **arguments: Any) -> Any:

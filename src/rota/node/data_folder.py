@@ -3,20 +3,27 @@
 `lock` is locked for as long as the process lives (the kernel lets go of it, whatever the process dies of) and says
 who holds it. `home` names the folder for ever: a node that finds its own home in the store has found an earlier life
 of itself. `node` remembers the node's name.
+
+Nobody else may enter the folder. One that others could enter is narrowed, and the log says so.
 """
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 import secrets
+import shlex
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from rota.kit.files import PRIVATE, mode_of, private
 from rota.model.config import check_node_id
 from rota.model.errors import Conflict, Denied, Invalid
 from rota.model.ids import NodeId
+
+log = logging.getLogger(__name__)
 
 
 class DataFolder:
@@ -43,7 +50,7 @@ class DataFolder:
         with _translated(self.path):
             if file.exists() and (text := file.read_text(errors="replace").strip()):
                 return text
-            with draft.open("w") as out:
+            with open(draft, "w", opener=private) as out:
                 out.write(first + "\n")
                 out.flush()
                 os.fsync(out.fileno())
@@ -59,6 +66,7 @@ def hold(path: Path) -> Iterator[DataFolder]:
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _lock(path, lock)
+        _narrow(path)
         yield DataFolder(path)
     finally:
         os.close(lock)
@@ -82,6 +90,23 @@ def _lock(path: Path, lock: int) -> None:
     with _translated(path):
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"pid {os.getpid()}\n".encode(), 0)
+
+
+def _narrow(path: Path) -> None:
+    """Take from others the right to enter; an older Rota, or a mkdir by hand, may have given it."""
+    mode = mode_of(path)
+    if mode is None or not mode & PRIVATE:
+        return
+    told = {"folder": str(path), "mode": f"{mode:04o}"}
+    try:
+        path.chmod(0o700)
+    except OSError as error:
+        log.warning(
+            "others may enter the data folder",
+            extra={**told, "why": error.strerror, "run": f"chmod 700 {shlex.quote(str(path))}"},
+        )
+    else:
+        log.warning("others could enter the data folder, and cannot any more", extra=told)
 
 
 def _name_from_host() -> str:

@@ -30,20 +30,19 @@ class NotKept(RotaError):
 
 
 class Letters:
-    """The dead letters of one stream on one node."""
+    """The dead letters of one stream on one node; `opened` is the descriptor of a folder whose path is closed to us."""
 
-    def __init__(self, folder: Path, stream: str, most: int = MOST) -> None:
+    def __init__(self, folder: Path, stream: str, most: int = MOST, opened: int | None = None) -> None:
         self._file, self._stream, self._most = folder / f"{stream}.jsonl", stream, most
+        self._opened = opened
 
     def put_aside(self, letters: Sequence[DeadLetter]) -> None:
         """Write them down; they are on disk when this returns. NotKept says why they are not."""
         lines = "".join(json.dumps(self._line(letter)) + "\n" for letter in letters).encode()
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            is_new = not self._file.exists()
+            if self._opened is None:
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._append(lines)
-            if is_new:
-                fsync_folder(self._file.parent)
         except OSError as error:
             raise self._not_kept(
                 f"cannot be written: {error.strerror}; make room there, or let it be written"
@@ -51,7 +50,9 @@ class Letters:
 
     def _append(self, lines: bytes) -> None:
         """Append whole lines, or nothing; workers of several groups take turns."""
-        with self._file.open("ab+", buffering=0) as file:
+        name = self._file if self._opened is None else self._file.name
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, 0o600, dir_fd=self._opened), "ab+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             size = os.fstat(file.fileno()).st_size
             if size + len(lines) > self._most:
@@ -60,9 +61,17 @@ class Letters:
                 # A worker that was killed while it wrote has left half a line, which must not spoil the next one.
                 _write(file.fileno(), lines if _ends_a_line(file.fileno(), size) else b"\n" + lines)
                 os.fsync(file.fileno())
+                if size == 0:
+                    self._sync_folder()
             except OSError:
                 os.ftruncate(file.fileno(), size)
                 raise
+
+    def _sync_folder(self) -> None:
+        if self._opened is None:
+            fsync_folder(self._file.parent)
+        else:
+            os.fsync(self._opened)
 
     def _not_kept(self, why: str) -> NotKept:
         return NotKept(f'stream "{self._stream}": the file of its dead letters, {self._file}, {why}')

@@ -23,6 +23,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import setproctitle
@@ -32,7 +33,7 @@ from rota.kit import loglines
 from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
 from rota.node import kernel, streaming, worker
-from rota.node.confine import Confinement, confine, confine_attempt
+from rota.node.confine import Commands, Confinement, become_command, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
 from rota.node.warden import Warden
@@ -60,16 +61,18 @@ def main(argv: list[str] | None = None) -> None:
         kernel.die_with(options.lifeline)
     pipe = Pipe(socket.socket(fileno=options.control))
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
+    bounds = _Bounds(confinement, msgspec.json.decode(options.commands, type=Commands))
+    letters = None if options.letters is None else os.open(options.letters, os.O_RDONLY | os.O_DIRECTORY)
     confine(confinement)
     app = _imported(options.app, pipe)
     if options.brief is not None:
-        _become(app, pipe, options, confinement)
+        _become(app, pipe, options, bounds, letters)
     warnings = _warnings()
     streaming.preload(app)
     pipe.send(Loaded(app.summary(), _code(options.app), warnings))
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options.lifeline, confinement)
+    _serve(app, pipe, options.lifeline, bounds, letters)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -79,6 +82,8 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     for name in ("--app", "--node"):
         parser.add_argument(name, required=True)
     parser.add_argument("--confinement", default="{}")
+    parser.add_argument("--commands", default="{}", help="how commands run that came over the API")
+    parser.add_argument("--letters", help="the folder of dead letters, to be opened before anything is given up")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
@@ -132,17 +137,31 @@ def _is_ours(file: str) -> bool:
     return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
-def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
+class _Bounds(NamedTuple):
+    """What workers may be and have beyond what the loader itself is."""
+
+    app: Confinement
+    commands: Commands
+
+    def confine(self, brief: Brief) -> None:
+        """Confine this process, which is to be the worker of the brief."""
+        if brief.attempt is not None:
+            confine_attempt(self.app)
+            if brief.attempt.is_from_api and brief.attempt.argv:
+                become_command(self.commands)
+
+
+def _become(app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, letters: int | None) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     with open(options.brief, "rb") as file:
         brief = msgspec.json.decode(file.read(), type=Brief)
-    if brief.attempt is not None:
-        confine_attempt(confinement)
+    brief = msgspec.structs.replace(brief, letters_at=letters)
+    bounds.confine(brief)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> None:
+def _serve(app: App, pipe: Pipe, lifeline: int, bounds: _Bounds, letters: int | None) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -160,7 +179,8 @@ def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> Non
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
-                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, confinement)
+                        brief = msgspec.structs.replace(brief, letters_at=letters)
+                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, bounds)
                     case Leave():
                         return
 
@@ -200,7 +220,7 @@ def _fork(
     count: int,
     own: tuple[int, ...],
     wardens: _Wardens,
-    confinement: Confinement,
+    bounds: _Bounds,
 ) -> None:
     channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
@@ -222,8 +242,7 @@ def _fork(
         _close(*own)
         if warden is None:
             wardens.leave()  # it must see that its loader is gone, whoever lives on
-        if brief.attempt is not None:
-            confine_attempt(confinement)
+        bounds.confine(brief)
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
     if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
         _own_group(pid)

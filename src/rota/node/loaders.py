@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,7 @@ import msgspec
 from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
-from rota.node.confine import Confinement, cleaned
+from rota.node.confine import Commands, Confinement, cleaned
 from rota.node.leftovers import MARK
 from rota.node.pipes import (
     Brief,
@@ -64,6 +64,15 @@ class Target:
 
     confinement: Confinement = field(default_factory=Confinement)
     """What they may be and have."""
+
+    commands: Commands = field(default_factory=Commands)
+    """How commands run that came over the API."""
+
+    withheld: Collection[str] = ()
+    """Variables that they do not get."""
+
+    letters: str = ""
+    """The folder of dead letters, if they cannot get there by themselves; loaders open it before they are confined."""
 
     home: str = ""
     """The home of the node's data folder, by which a later life of the node knows what they left behind."""
@@ -192,6 +201,10 @@ def start_process(
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
+        if target.commands.are_others:
+            argv += [f"--commands={msgspec.json.encode(target.commands).decode()}"]
+        if target.letters:
+            argv += [f"--letters={target.letters}"]
         if told is not None:
             argv += [f"--stacks={stacks}", f"--brief={told}"]
         argv += [f"--extra={fd}" for fd in extras]
@@ -201,7 +214,7 @@ def start_process(
             argv,
             stdin=subprocess.DEVNULL,
             pass_fds=fds,
-            env={**cleaned(os.environ, target.confinement), MARK: target.home},
+            env={**cleaned(os.environ, target.confinement, target.withheld), MARK: target.home},
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )

@@ -105,6 +105,8 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
 
     env: dict[str, str] = {}
     cwd: str | None = None
+    is_from_api: bool = False
+    """Was its command added over the API? Then it runs as `[commands]` says."""
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -137,6 +139,9 @@ class Brief(msgspec.Struct, frozen=True):
     emitting: Emitting = Emitting()
     letters: str = ""
     """The folder for records that streams could not read."""
+
+    letters_at: int | None = None
+    """The same folder, opened by the loader for a user that cannot get there by its path."""
 
 
 class Fork(Message, frozen=True):

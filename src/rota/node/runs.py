@@ -29,7 +29,7 @@ from rota.kit.clock import Clock
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant
-from rota.model.job import Outcome, RunOrder, RunState
+from rota.model.job import Origin, Outcome, RunOrder, RunState
 from rota.node import attempts, kernel
 from rota.node.attempts import Ended, Ending, Running, SourceEnded
 from rota.node.crew import Crew
@@ -258,7 +258,8 @@ class Runs:
         if not self._may_act:
             return "this node is not in the fleet now; try again"
         if order.argv:
-            return attempts.missing(order)
+            refusal = self._crew.generations.target.commands.refusal if order.origin is Origin.API else ""
+            return refusal or attempts.missing(order)
         loaded = self._crew.generations.app
         has_it = any(job.name == order.job for job in (loaded.app.jobs if loaded else ()))
         return "" if has_it else f'this node\'s app has no job "{order.job}"'

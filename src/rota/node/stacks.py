@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 from rota.kit.clock import Clock
+from rota.kit.files import private
 
 SIGNAL = signal.SIGUSR2
 """What makes a worker write down the stacks of its threads."""
@@ -25,7 +26,8 @@ class Stacks:
         file = self._folder / f"{time}-{re.sub(r'[^A-Za-z0-9.-]+', '-', subject)}-{pid}.txt"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            file.write_text(text)
+            with open(file, "w", opener=private) as out:
+                out.write(text)
             for old in sorted(self._folder.glob("*.txt"))[:-KEEP]:
                 old.unlink(missing_ok=True)
         except OSError:

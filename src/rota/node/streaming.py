@@ -202,7 +202,7 @@ class Streaming:
                     batch=spec.batch,
                 ),
                 lease=OWN,
-                put_aside=Letters(Path(self._brief.letters), self._stream).put_aside,
+                put_aside=Letters(Path(self._brief.letters), self._stream, opened=self._brief.letters_at).put_aside,
                 vanished=partial(self._go_on, spec.vanished),
             )
             error = await task.run()

@@ -36,7 +36,7 @@ from rota.model import codec, keys
 from rota.model.config import PeersConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.event import Event
-from rota.model.hook import Delivery, Hook
+from rota.model.hook import Delivery, Hook, HookFailure
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.link import Presence
 from rota.model.node import Node, Role
@@ -209,10 +209,10 @@ class PeersScenario:
         if is_cut or not machine.is_up or random.random() < weather.loss:
             await asyncio.Event().wait()
 
-    async def _send(self, hook: Hook, delivery: Delivery) -> str | None:
+    async def _send(self, hook: Hook, delivery: Delivery) -> HookFailure | None:
         await asyncio.sleep(self._world.random.uniform(0.01, 0.5))
         if self._world.random.random() < 0.2:
-            return "it did not answer"
+            return HookFailure("it did not answer")
         self._delivered[delivery.event.id] += 1
         return None
 

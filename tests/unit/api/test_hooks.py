@@ -9,20 +9,29 @@ from typing import Any
 
 import pytest
 
-from rota.api import hooks, operations
+from rota.api import hooks, operations, resources
+from rota.api.behind import Behind
+from rota.api.doorkeeper import Doorkeeper
+from rota.api.health import Health
 from rota.api.hooks import create_hook, delete_hook, enable_hook, list_hooks, try_hook
+from rota.api.http import door
+from rota.api.metrics import Figures, registry
 from rota.api.pb import api_pb2 as pb
+from rota.api.watches import Watches
 from rota.control.hooks import Deliverer
+from rota.decide.access import Access, Gate, known
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
-from rota.model.hook import Delivery, Hook
+from rota.model.hook import Delivery, Hook, HookFailure, HookStatus
 from rota.model.ids import NodeId, SessionId
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import NodeHealth, Standing, Strikes
-from rota.store import Put, Store, incarnation, open_store
+from rota.store import Put, Store, events, incarnation, open_store
 from tests.unit.api.test_grpc import Code, opened, refused
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_operations import join
+from tests.unit.api.test_relays import count
+from tests.unit.api.test_resources_http import Caller
 from tests.unit.api.test_resources_http import opened as opened_http
 
 CLOCK = HandClock()
@@ -36,12 +45,12 @@ async def store() -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def delivering(store: Store, error: str | None = None) -> AsyncIterator[None]:
+async def delivering(store: Store, error: str | None = None, output: str = "") -> AsyncIterator[None]:
     """Some node that delivers."""
     joined = await incarnation.current(store, CLOCK)
 
-    async def send(_: Hook, __: Delivery) -> str | None:
-        return error
+    async def send(_: Hook, __: Delivery) -> HookFailure | None:
+        return None if error is None else HookFailure(error, output)
 
     deliverer = Deliverer(store, NodeId("a"), joined, CLOCK, lambda: 0.0, send, Counter())
     running = asyncio.create_task(deliverer.run())
@@ -161,6 +170,41 @@ async def test_a_hook_is_tried_once_and_what_came_of_it_is_told(store: Store) ->
     await enable_hook(store, "pager", False)
     with pytest.raises(Invalid, match="enable it first"):
         await try_hook(store, CLOCK, "pager")
+
+
+async def test_arguments_and_output_of_commands_are_for_admins_alone(store: Store) -> None:
+    await create_hook(store, CLOCK, {**HOOK, "url": None, "command": ["curl", "-u", "me:secret", "x"], "retries": 0})
+    await create_hook(store, CLOCK, {**HOOK, "name": "short", "url": None, "command": ["true"]})
+    async with delivering(store, "the command exited with 3", "me:secret was refused"):
+        admins = await try_hook(store, CLOCK, "pager", Access.ADMIN)
+        others = await try_hook(store, CLOCK, "pager", Access.OPERATE)
+    assert (admins.error, admins.output) == ("the command exited with 3", "me:secret was refused")
+    assert (others.error, others.output) == ("the command exited with 3", "")
+    told = (await events.read(store, kinds=["hook.failed"])).events
+    assert [each.fields["why"] for each in told] == ["the command exited with 3"] * 2
+    for access in (Access.VIEW, Access.OPERATE):
+        pager, short = await list_hooks(store, access)
+        assert (pager.command, short.command) == (["curl", "…"], ["true"])
+        assert "secret" not in repr(pager)
+    for access in (Access.ADMIN, Access.NODE):
+        pager, _ = await list_hooks(store, access)
+        assert (pager.command[2], pager.status.output) == ("me:secret", "me:secret was refused")
+    older = HookStatus(failed=1, error="the command exited with 3: me:secret was refused")
+    await store.commit(Put(keys.hook_status("pager"), codec.encode(older)))
+    assert (await list_hooks(store, Access.VIEW))[0].status.error == "the command exited with 3"
+
+
+async def test_the_doors_show_viewers_no_arguments(store: Store) -> None:
+    await create_hook(store, CLOCK, {**HOOK, "url": None, "command": ["curl", "-u", "me:secret", "x"]})
+    for access in Access:
+        keeper = Doorkeeper(Gate((known(f"rota_{access}", access),), "see: cat data/token"))
+        routes = resources.routes(Behind(lambda: store, CLOCK, Watches(), count))
+        app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, more=routes, clock=CLOCK)
+        shown = await Caller(app, f"rota_{access}")("GET", "/v1/hooks")
+        assert (shown.status, b"me:secret" in shown.body) == (200, access.covers(Access.ADMIN))
+    async with opened(lambda: store) as ask:  # who shows no token has the least of all roles
+        listed = await ask("rota.v1.Hooks.List", pb.ListHooksRequest(), pb.HookList)
+        assert list(listed.hooks[0].command) == ["curl", "…"]
 
 
 async def test_where_no_node_delivers_the_trial_ends(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.http import door
-from rota.api.idempotency import Budget
+from rota.api.idempotency import KeyBudget
 from rota.api.metrics import Figures, registry
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
@@ -225,7 +225,7 @@ async def test_the_same_json_is_the_same_request_however_it_is_written(ask: Aski
 
 
 def test_a_caller_uses_so_many_keys_in_an_hour() -> None:
-    budget, hour = Budget(most=2), timedelta(hours=1).total_seconds()
+    budget, hour = KeyBudget(most=2), timedelta(hours=1).total_seconds()
     for _ in range(2):
         budget.take("ada", 10.0)
     budget.take("bob", 10.0)

@@ -155,7 +155,9 @@ def test_a_node_may_be_called_off(folder: Path) -> None:
             "[nod]\nstore = 'x'", 'rota.toml: there is no section [nod]; did you mean "node"?', id="a section"
         ),
         pytest.param(
-            "[zzzzz]", "rota.toml: there is no section [zzzzz]; known are events, jobs, log, node", id="no idea"
+            "[zzzzz]",
+            "rota.toml: there is no section [zzzzz]; known are commands, events, jobs, log, node",
+            id="no idea",
         ),
         pytest.param("node = 3", "rota.toml: node = 3 is no section; write [node]", id="no section"),
         pytest.param("slots = 3", "rota.toml: there is no section [slots]", id="a key outside"),

@@ -10,7 +10,7 @@ from rota.control.duties import Duties
 from rota.control.hooks import Collector, Deliverer
 from rota.kit import virtual
 from rota.model import codec, keys
-from rota.model.hook import Delivery, Hook, HookStatus
+from rota.model.hook import Delivery, Hook, HookFailure, HookStatus
 from rota.model.ids import NodeId, SessionId
 from rota.store import Delete, Put, Store, incarnation, open_store
 from rota.store.events import EventLog, read
@@ -27,14 +27,14 @@ class Fleet:
         self.log = EventLog(store, NodeId("z"), CLOCK)
         self.sent: list[tuple[str, str, str]] = []
         self.outcomes: Counter[str] = Counter()
-        self.trouble: str | None = None
+        self.trouble: HookFailure | None = None
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, name: str, score: float = 0.0) -> None:
         """One more node."""
         joined, me = await incarnation.current(self.store, CLOCK), NodeId(name)
 
-        async def send(hook: Hook, delivery: Delivery) -> str | None:
+        async def send(hook: Hook, delivery: Delivery) -> HookFailure | None:
             await asyncio.sleep(0.1)
             self.sent.append((name, hook.name, delivery.event.subject))
             return self.trouble
@@ -133,7 +133,7 @@ def test_nothing_is_lost_and_nothing_doubled_when_collectors_die_and_history_is_
 def test_what_fails_is_tried_again_and_delivered() -> None:
     async def story(fleet: Fleet) -> None:
         await fleet.add("mail", "node.*")
-        fleet.trouble = "no answer"
+        fleet.trouble = HookFailure("no answer")
         await fleet.happen("x")
         await asyncio.sleep(3)
         fleet.trouble = None
@@ -148,7 +148,7 @@ def test_what_fails_is_tried_again_and_delivered() -> None:
 def test_what_fails_always_is_given_up_counted_and_told() -> None:
     async def story(fleet: Fleet) -> None:
         await fleet.add("mail", "*", retries=2)
-        fleet.trouble = "no answer"
+        fleet.trouble = HookFailure("no answer")
         await fleet.happen("x")
         await asyncio.sleep(60)
         assert len(fleet.sent) == 3
@@ -180,7 +180,7 @@ def test_a_delivery_whose_node_died_is_taken_over() -> None:
 def test_what_waits_for_a_hook_that_is_gone_goes_too() -> None:
     async def story(fleet: Fleet) -> None:
         await fleet.add("mail", "node.*")
-        fleet.trouble = "no answer"
+        fleet.trouble = HookFailure("no answer")
         await fleet.happen("x")
         await asyncio.sleep(1)
         await fleet.store.commit(Delete(keys.hook("mail")))

@@ -1,6 +1,7 @@
 """The control socket answers, refuses in the node's own words, and can be reached however long its path is."""
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ async def test_it_answers_and_is_gone_with_its_node(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="no node is running on"):
         await call(tmp_path, "shout", 60)
     assert not (tmp_path / control_socket.NAME).exists()
+
+
+async def test_no_other_user_can_connect_even_before_its_mode_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: list[int] = []
+    monkeypatch.setattr(Path, "chmod", lambda path, mode: before.append(path.stat().st_mode & 0o077))
+    umask = os.umask(0)
+    try:
+        async with serve(tmp_path, VERBS):
+            assert before == [0]
+            assert os.umask(0) == 0, "the process keeps its own"
+    finally:
+        os.umask(umask)
 
 
 async def test_refusals_keep_their_words_and_their_exit_code(tmp_path: Path) -> None:

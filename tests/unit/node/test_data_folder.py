@@ -50,3 +50,17 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> No
         holder.wait()
         with data_folder.hold(tmp_path):
             pass
+
+
+def test_a_folder_that_others_could_enter_is_narrowed_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wide = tmp_path / "a"
+    wide.mkdir()
+    wide.chmod(0o711)  # as an older Rota left it
+    with data_folder.hold(wide):
+        assert wide.stat().st_mode & 0o777 == 0o700
+    assert [record.message for record in caplog.records] == ["others could enter the data folder, and cannot any more"]
+    caplog.clear()
+    with data_folder.hold(wide):
+        assert not caplog.records

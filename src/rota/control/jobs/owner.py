@@ -284,7 +284,7 @@ class Owner:
     def _begin_taken(self, live: Live) -> None:
         known = self._view.jobs.get(live.run.job)
         if known is not None:
-            (why,) = self.begin([order_for(live.run, known.record.spec, live.epoch)])
+            (why,) = self.begin([order_for(live.run, known.record.spec, live.epoch, known.record.origin)])
             if why:
                 log.info("run not taken", extra={"run": live.run.id, "why": why})
 

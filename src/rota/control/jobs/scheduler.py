@@ -31,7 +31,7 @@ from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobCursor, RunRecord, RunState, WantedJob, order_for
+from rota.model.job import JobCursor, Origin, RunRecord, RunState, WantedJob, order_for
 from rota.model.node import Node
 from rota.store.follow import follow_all
 from rota.store.port import Absent, At, Expect, Store
@@ -336,7 +336,9 @@ class Scheduler:
             told: _Told = step.about
             for run in told.bound:
                 assert told.job is not None
-                bound = Bound(Live(run, revision), order_for(run, told.job, revision))
+                known = self._view.jobs.get(run.job)
+                origin = known.record.origin if known is not None else Origin.API  # it is gone: trust it the least
+                bound = Bound(Live(run, revision), order_for(run, told.job, revision, origin))
                 (here if run.session == self._me.session else elsewhere).append(bound)
             if told.claim is not None:
                 self._tell_missed(told.claim)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
+from rota.kit.files import private
 from rota.model.errors import Unavailable
 from rota.store.logs import rules
 from rota.store.logs.port import CHUNK, LogChunk
@@ -82,8 +83,9 @@ class FolderLogs:
             if not place.exists():
                 place.mkdir(parents=True, mode=0o700, exist_ok=True)
                 if place.name.startswith(LONG):
-                    (place / NAME).write_text(chunk.run)
-            with part.open("r+b" if part.exists() else "w+b") as file:
+                    with open(place / NAME, "w", opener=private) as name:
+                        name.write(chunk.run)
+            with open(part, "r+b" if part.exists() else "w+b", opener=private) as file:
                 file.seek(chunk.offset)
                 file.write(chunk.data)
             if chunk.is_last:

@@ -20,6 +20,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from rota.kit.files import privately
+
 log = logging.getLogger(__name__)
 
 LONGEST_ADDRESS = 100
@@ -42,7 +44,8 @@ class Nudges:
             self._directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
-            self._socket.bind(self._address(self._name))
+            with privately():
+                self._socket.bind(self._address(self._name))
         except OSError as error:
             log.info("no nudges, polling instead", extra={"folder": str(self._folder), "why": str(error)})
             self.close()

@@ -9,6 +9,9 @@ in one visit to the thread, and what waits for it on the event loop waits no lon
 """
 
 import asyncio
+import contextlib
+import logging
+import shlex
 import sqlite3
 import stat
 import threading
@@ -21,6 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from rota.kit import durations
 from rota.kit.clock import Clock
+from rota.kit.files import make_private, mode_of
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store
@@ -33,8 +37,13 @@ from rota.store.url import Options, StoreUrl
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 OLDEST = (3, 35, 0)
 """The first SQLite with RETURNING."""
+
+BESIDE = ("-wal", "-shm")
+"""What SQLite keeps beside a database; it gives them the mode of the database when it makes them."""
 
 STOP = 5.0
 """Seconds a closing store waits for its threads."""
@@ -48,6 +57,7 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     options.done()
     path = database_path(url)
     check_file(url, path)
+    keep_from_others(url, path)
     return await open_log(SqliteDriver(url, path, timeout, synchronous), clock, create=create)
 
 
@@ -77,6 +87,28 @@ def _check_place(url: StoreUrl, path: Path) -> None:
         raise Invalid(f"store {url}: folder {path.parent} does not exist; make it{hint}")
     if path.exists() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise Denied(f"store {url}: {path} is read-only; chmod u+w it, or choose another file")
+
+
+def keep_from_others(url: StoreUrl, path: Path) -> None:
+    """Take from users outside the file's group what they may do with the store's files.
+
+    New files are their owner's alone. Those that an older Rota made with the usual umask can be read by everybody on
+    the machine, and so can every secret in them.
+    """
+    for file in (path, *(path.with_name(path.name + ending) for ending in BESIDE)):
+        mode = mode_of(file)
+        if mode is None or not mode & stat.S_IRWXO:
+            continue
+        told = {"file": str(file), "mode": f"{mode:04o}"}
+        try:
+            file.chmod(mode & ~stat.S_IRWXO)
+        except FileNotFoundError:  # the last of its users left just now
+            continue
+        except OSError as error:
+            run = f"chmod o= {shlex.quote(str(file))}"
+            log.warning("others may read the store", extra={**told, "why": error.strerror, "run": run})
+        else:
+            log.warning("others could read the store, and cannot any more", extra=told)
 
 
 class SqliteDriver:
@@ -274,6 +306,8 @@ class Connection:
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
             seconds = self._timeout.total_seconds()
+            with contextlib.suppress(OSError):  # SQLite says it better
+                make_private(self._path)
             self._opened = sqlite3.connect(self._path, timeout=seconds, isolation_level=None, cached_statements=64)
             self._opened.execute(f"PRAGMA synchronous = {self._synchronous}")
             if self._file is None:

@@ -353,7 +353,7 @@ def test_what_a_node_may_have_given_back_it_begins_only_after_writing_so() -> No
         a.part.owner._writer._commit = AsyncMock(side_effect=Unknown("no answer"))
         await a.part.owner.release([(a.part.view.live[run.id], "enough")])
         a.part.owner._writer._commit = commit
-        told = order_for(run, spec, epoch)
+        told = order_for(run, spec, epoch, Origin.API)
         assert a.part.owner.begin([told]) == ["this node has given it back"]
         await asyncio.sleep(UNTOLD + 1)
         assert a.runs.began == [told]

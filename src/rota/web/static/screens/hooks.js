@@ -31,7 +31,7 @@ function all() {
         [t("target"), (hook) => h("span", { class: "mono", title: target(hook) }, target(hook)), "text wide"],
         [t("waiting"), (hook) => whole(hook.waiting), "num wide"],
         [t("delivered"), (hook) => whole(hook.status.delivered), "num wide"],
-        [t("failed"), (hook) => h("span", { class: hook.status.failed ? "warnish" : "", title: hook.status.error }, whole(hook.status.failed)), "num wide"],
+        [t("failed"), (hook) => h("span", { class: hook.status.failed ? "warnish" : "", title: said(hook.status) }, whole(hook.status.failed)), "num wide"],
         [t("last time"), (hook) => (hook.status.last_at ? ago(hook.status.last_at) : t("never")), "num wider"],
         ["", verbs, "act"],
       ],
@@ -40,6 +40,9 @@ function all() {
 }
 
 const target = (hook) => hook.url || hook.command.map(word).join(" ");
+
+// What the command printed comes to admins alone.
+const said = ({ error, output }) => (output ? `${error}: ${output}` : error);
 
 const verbs = (hook) => [
   verb(t("try"), () => tryIt(hook)), " ",
@@ -54,7 +57,7 @@ async function tryIt(hook) {
   if (!given) return;
   await act(async () => {
     const trial = await post(`${path(hook)}/test`);
-    if (trial.error) throw new Error(t("try failed", { name: hook.name, why: trial.error }));
+    if (trial.error) throw new Error(t("try failed", { name: hook.name, why: said(trial) }));
   }, t("try done", { name: hook.name }), "hooks");
 }
 
