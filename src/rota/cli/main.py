@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Rota keeps Python work running on a fleet of machines.
 
-    Try `rota up app.py --nodes 3` in one terminal, and `rota status --store sqlite:///.rota/up/rota.db` in another.
+    Try `rota up app.py --nodes 3` in one terminal, and `rota status` in another.
     """
 
 

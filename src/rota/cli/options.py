@@ -1,22 +1,36 @@
 """Options that several commands share, and the types they parse to.
 
-`--store` is looked for where every setting is: the flag, then `ROTA_STORE`, then `rota.toml`, then the user's file.
+Which fleet is meant, `targets` finds, after the command line was read: what is wrong there is reported first.
 """
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from rota.cli import targets
 from rota.kit import durations
 from rota.model.config import Size as Bytes
 
 _UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
 _SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB)")
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """click's, which says what it converts to; before click 8.4 it could not be asked."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
 
 
-class Duration(click.ParamType[timedelta]):
+class Duration(ParamType[timedelta]):
     """A duration such as 10s."""
 
     name = "duration"
@@ -30,7 +44,7 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
-class Size(click.ParamType[Bytes]):
+class Size(ParamType[Bytes]):
     """A number of bytes such as 64MiB."""
 
     name = "size"
@@ -58,25 +72,31 @@ def render_size(size: Bytes) -> str:
     return f"{size // _UNITS[unit]}{unit}" if size else "0B"
 
 
-def _store_from_files() -> str | None:
-    """The store that the settings name where no flag and no variable does."""
-    from rota.cli import settings  # noqa: PLC0415  # it needs this module's types
-    from rota.model.config import NodeConfig  # noqa: PLC0415
-
-    value: str | None = settings.look_up(NodeConfig, {})["store"].value
-    return value
-
-
-store = click.option(
-    "--store",
-    metavar="URL",
-    required=True,
-    envvar="ROTA_STORE",
-    show_envvar=True,
-    default=_store_from_files,
-    show_default="store in rota.toml",
-    help="The fleet's store: sqlite:///file.db, etcd://host:2379,…",
+_store = click.option(
+    "--store", metavar="URL", help="The fleet's store: sqlite:///file.db, etcd://host:2379,…  [env: ROTA_STORE]"
 )
+
+
+def store(command: F) -> F:
+    """`--store` for a command that works on the store itself; it is given the URL of the one that was found."""
+
+    @wraps(command)
+    def run(*args: Any, store: str | None, **given: Any) -> Any:
+        return command(*args, store=targets.store(store), **given)
+
+    return _store(cast(F, run))
+
+
+def fleet(command: F) -> F:
+    """`--store` for a command that is given the fleet that was found."""
+
+    @wraps(command)
+    def run(*args: Any, store: str | None, **given: Any) -> Any:
+        return command(*args, fleet=targets.find({"store": store}), **given)
+
+    return _store(cast(F, run))
+
+
 output = click.option(
     "-o",
     "--output",

@@ -1,54 +1,57 @@
 """`rota status`: who leads, who is there, and what they run."""
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
-import msgspec
 
-from rota.cli import options
+from rota.cli import options, tables, targets
+from rota.cli.on_store import on_store
+from rota.cli.targets import Target
 from rota.kit import durations
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
 from rota.model.relay import RelayStatus
-from rota.store import Entry, Store, open_store
+from rota.store import Entry, Store
 from rota.store.records import understood
 
 
 @click.command()
-@options.store
+@options.fleet
 @options.output
-def command(store: str, output: str) -> None:
+def command(fleet: Target, output: str) -> None:
     """Show who leads, which nodes there are and what they run.
+
+    The first line says which fleet that is, unless the command named it.
 
     Example: rota status --store sqlite:///rota.db -o json
     """
-    seen = asyncio.run(_look(store))
+    seen = on_store(targets.store_of(fleet), _look)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(seen), indent=2).decode())
-    else:
-        _table(seen)
+        tables.show_json(seen)
+        return
+    if fleet.is_implied:
+        click.echo(f"fleet: {fleet} ({fleet.origin})")
+    _table(seen)
 
 
-async def _look(url: str) -> dict[str, Any]:
-    async with open_store(url, create=False) as store:
-        now = await store.now()
-        leader = await _leader(store, now)
-        listing = await store.scan(keys.NODES)
-        work = {
-            entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
-            for entry in (await store.scan(keys.STATUS)).entries
-        }
-        relays = {
-            entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
-            for entry in (await store.scan(keys.RELAY_STATUS)).entries
-        }
-        nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
+async def _look(store: Store) -> dict[str, Any]:
+    now = await store.now()
+    leader = await _leader(store, now)
+    listing = await store.scan(keys.NODES)
+    work = {
+        entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
+        for entry in (await store.scan(keys.STATUS)).entries
+    }
+    relays = {
+        entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
+        for entry in (await store.scan(keys.RELAY_STATUS)).entries
+    }
+    nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
+    return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
 
 
 async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from rota.cli import settings
+from rota.cli import settings, targets
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import RotaError
@@ -57,8 +57,10 @@ def command(
     """
     given = {"--drain": drain, "--log-level": log_level}
     common = [word for flag, value in given.items() if value for word in (flag, value)]
-    common += ["--store", store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"]
+    used: str = store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"
+    common += ["--store", used]
     with data_folder.hold(FOLDER):
+        targets.leave(FOLDER, used)
         common += _token()
         code = asyncio.run(_run([_argv(app, number, port, common) for number in range(1, nodes + 1)]))
     if code:
