@@ -12,6 +12,7 @@ from rota import __version__
 from rota.api import (
     audit,
     crawler,
+    fleet_status,
     hooks,
     job_operations,
     operations,
@@ -21,6 +22,7 @@ from rota.api import (
     relays,
     steering,
     stream_operations,
+    syncing,
     tokens,
     watching,
 )
@@ -44,7 +46,7 @@ _RECORDS = (
 
 _MODULES = (
     operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
-    pulse, steering,
+    pulse, steering, fleet_status, syncing,
 )  # fmt: skip
 """Where operations are."""
 
@@ -161,6 +163,7 @@ _BODIES: dict[str, dict[str, Any]] = {
         "properties": {"group": {"type": "integer"}, "count": {"type": "integer", "minimum": 1}},
         "required": ["group", "count"],
     },
+    "sync_source": {"type": "object", "properties": {name: {"type": "boolean"} for name in ("force", "no_wait")}},
     "create_hook": {
         "type": "object",
         "properties": {
@@ -188,6 +191,7 @@ _BODIES: dict[str, dict[str, Any]] = {
 
 _MAY_BE_EMPTY = (
     "cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
+    "sync_source",
 )  # fmt: skip
 """Operations that do without a body."""
 

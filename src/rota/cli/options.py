@@ -20,7 +20,7 @@ _SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB)")
 F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
-    from click import ParamType as ParamType
+    ParamType = click.ParamType
 else:
 
     class ParamType(click.ParamType):
@@ -87,14 +87,28 @@ def store(command: F) -> F:
     return _store(cast(F, run))
 
 
+SERVER = (
+    click.option("--server", metavar="URL", help="A node's doors instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"),
+    click.option("--token", metavar="FILE|env:NAME", help="Where the token for --server is.  [env: ROTA_TOKEN]"),
+    click.option("--context", metavar="NAME", help="A fleet that rota login knows.  [env: ROTA_CONTEXT]"),
+)
+"""The options that name a fleet by the doors of a node."""
+
+
 def fleet(command: F) -> F:
-    """`--store` for a command that is given the fleet that was found."""
+    """The options that name a fleet, for a command that is given the one that was found."""
 
     @wraps(command)
-    def run(*args: Any, store: str | None, **given: Any) -> Any:
-        return command(*args, fleet=targets.find({"store": store}), **given)
+    def run(
+        *args: Any, store: str | None, server: str | None, token: str | None, context: str | None, **given: Any
+    ) -> Any:
+        named = {"store": store, "server": server, "token": token, "context": context}
+        return command(*args, fleet=targets.find(named), **given)
 
-    return _store(cast(F, run))
+    found = cast(F, run)
+    for option in reversed((_store, *SERVER)):
+        found = option(found)
+    return found
 
 
 output = click.option(

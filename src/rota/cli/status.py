@@ -2,21 +2,18 @@
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import click
 
-from rota.cli import options, tables, targets
-from rota.cli.on_store import on_store
+from rota.api.fleet_status import fleet_status
+from rota.cli import options, tables
+from rota.cli.fleet import ask
 from rota.cli.targets import Target
 from rota.kit import durations
-from rota.model import codec, keys
-from rota.model.errors import Invalid
-from rota.model.node import Leader, Node, NodeStatus
+from rota.model.node import NodeStatus
 from rota.model.relay import RelayStatus
-from rota.store import Entry, Store
-from rota.store.records import understood
 
 
 @click.command()
@@ -29,74 +26,13 @@ def command(fleet: Target, output: str) -> None:
 
     Example: rota status --store sqlite:///rota.db -o json
     """
-    seen = on_store(targets.store_of(fleet), _look)
+    seen = ask(fleet, fleet_status)
     if output == "json":
         tables.show_json(seen)
         return
     if fleet.is_implied:
         click.echo(f"fleet: {fleet} ({fleet.origin})")
     _table(seen)
-
-
-async def _look(store: Store) -> dict[str, Any]:
-    now = await store.now()
-    leader = await _leader(store, now)
-    listing = await store.scan(keys.NODES)
-    work = {
-        entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
-        for entry in (await store.scan(keys.STATUS)).entries
-    }
-    relays = {
-        entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
-        for entry in (await store.scan(keys.RELAY_STATUS)).entries
-    }
-    nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-    return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
-
-
-async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
-    entry = await store.get(keys.LEADER)
-    if entry is None:
-        return None
-    try:
-        leader = codec.decode(Leader, entry.value)
-    except Invalid as error:
-        return {"node": None, "term": entry.created, "session": None, "age_s": None, "broken": str(error)}
-    return {"node": leader.node, "term": entry.created, "session": leader.session, "age_s": _age(leader.since, now)}
-
-
-def _node(
-    entry: Entry,
-    leader: dict[str, Any] | None,
-    now: datetime,
-    work: dict[str, NodeStatus | None],
-    relays: dict[str, RelayStatus | None],
-) -> dict[str, Any]:
-    try:
-        node = codec.decode(Node, entry.value)
-    except Invalid as error:
-        return {"id": entry.key.removeprefix(keys.NODES), "broken": str(error)}
-    return {
-        "id": node.id,
-        "leads": leader is not None and leader["session"] == node.session,
-        "role": node.role,
-        "host": node.host,
-        "pid": node.pid,
-        "session": node.session,
-        "age_s": _age(node.since, now),
-        "http": node.http,
-        "grpc": node.grpc,
-        "labels": node.labels,
-        "slots": node.slots,
-        "version": node.version,
-        "insecure": node.insecure,
-        "work": work.get(node.id),
-        "relay": relays.get(node.id),
-    }
-
-
-def _age(since: datetime, now: datetime) -> int:
-    return max(0, round((now - since).total_seconds()))
 
 
 def _table(seen: dict[str, Any]) -> None:

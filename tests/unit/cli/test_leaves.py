@@ -1,6 +1,7 @@
 """Every command, from the first one a user types: in an empty folder it names the next move, and never a traceback."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,14 @@ def _value(parameter: click.Parameter) -> str:
             return "1"
         case _:
             return {"first": "2026-01-01T00:00Z", "last": "2026-01-02T00:00Z"}.get(parameter.name or "", "some")
+
+
+@pytest.fixture(autouse=True)
+def _loud() -> Iterator[None]:
+    """A simulation silences its nodes, and here it is not a process of its own."""
+    level = logging.getLogger("rota").level
+    yield
+    logging.getLogger("rota").setLevel(level)
 
 
 @pytest.fixture
