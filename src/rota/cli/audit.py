@@ -8,9 +8,9 @@ from rota.api import audit
 from rota.api.audit import AuditLine
 from rota.cli import options, tables
 from rota.cli.fleet import ask
-from rota.cli.nodes import Listing
 from rota.cli.options import Duration
 from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
 from rota.model.audit import Changed
 from rota.model.errors import Invalid

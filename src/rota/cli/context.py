@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from rota.cli import contexts, options, tables
-from rota.cli.nodes import Listing
+from rota.cli.verbs import Listing
 
 
 @click.group(cls=Listing)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 
 import click
 import msgspec
@@ -13,7 +14,8 @@ from rota.cli import options
 from rota.cli.fleet import Fleet, on_fleet
 from rota.cli.targets import Target
 from rota.model.errors import Invalid
-from rota.model.event import Event
+from rota.model.event import KINDS, Event
+from rota.workloads.checks import did_you_mean
 
 
 @click.command()
@@ -57,11 +59,19 @@ def command(
     """
     if follow and output == "json":
         raise click.UsageError("-o json is one list and ends; to follow, use -o jsonl or the table")
+    for kind in kinds:
+        if not any(fnmatchcase(known, kind) for known in KINDS):
+            raise Invalid(f'--kind "{kind}": no event has such a kind{did_you_mean(kind, KINDS) or _kinds()}')
     show = _Shown(output)
     try:
         on_fleet(fleet, lambda open: _run(open, follow, since, kinds, node, limit, show))
     finally:
         show.end()
+
+
+def _kinds() -> str:
+    families = sorted({kind.partition(".")[0] for kind in KINDS})
+    return f"; there are {', '.join(f'{family}.*' for family in families)}"
 
 
 async def _run(

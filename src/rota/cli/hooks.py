@@ -6,8 +6,8 @@ from rota.api import hooks as operations
 from rota.api.hooks import HookView
 from rota.cli import options, tables
 from rota.cli.fleet import ask
-from rota.cli.nodes import Listing
 from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Unavailable
 

@@ -16,13 +16,14 @@ from rota.cli import options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.runs import finished, run_line
 from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
 
 job_argument = click.argument("job", metavar="JOB")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Add, run and look at jobs."""
 

@@ -5,7 +5,6 @@ error of Rota's becomes one line on stderr and the exit code of its family; a bu
 """
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +47,17 @@ COMMANDS = {
 }
 
 
+ALIASES = {
+    "cancel": ["runs", "interrupt"],
+    "describe": ["why"],
+    "list": ["status"],
+    "logs": ["runs", "logs"],
+    "ps": ["status"],
+    "top": ["nodes", "ls"],
+}
+"""Words of other tools, and what they are here."""
+
+
 class LazyGroup(click.Group):
     """Commands by name, imported when they are called."""
 
@@ -64,8 +74,19 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, 1)):
-            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        if args[0] == "version":
+            click.echo(f"rota {__version__}")
+            ctx.exit()
+        if args[0] == "help":
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
+        args = [*ALIASES.get(args[0], [args[0]]), *args[1:]]
+        if args[0] not in COMMANDS:
+            from rota.cli.verbs import suggestion  # noqa: PLC0415  # completion imports no command
+
+            ctx.fail(f"No such command '{args[0]}'.{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

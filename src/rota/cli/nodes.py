@@ -15,6 +15,7 @@ from rota.cli import options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.progress import Progress
 from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import RotaError
@@ -38,14 +39,6 @@ HEADINGS = (
     *("LOAD", "CPU", "MEM", "EXECUTORS"),
     *("SLOTS", "TASKS", "CLOSED", "KINDS", "LABELS"),
 )
-
-
-class Listing(click.Group):
-    """A group whose name alone, or with options, means its `ls`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
-        return super().parse_args(ctx, ["ls", *args] if is_bare else args)
 
 
 @click.group(cls=Listing)

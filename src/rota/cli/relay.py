@@ -17,6 +17,7 @@ from rota.cli import options, tables
 from rota.cli.fleet import Fleet, opened
 from rota.cli.progress import Progress
 from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.model.relay import SinkStatus
 
@@ -32,7 +33,7 @@ SETTLED = 6.0
 node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Show how messages leave the fleet, and wait until all have left."""
 

@@ -6,7 +6,8 @@ Each verb reaches the fleet through the doors of a node or through the store; th
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO, TypeVar
+from functools import wraps
+from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 import msgspec
@@ -18,6 +19,7 @@ from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.decide.declared import ORIGIN as DECLARED
 from rota.decide.listing import ORIGIN as LISTED
 from rota.decide.trouble import is_recent, told
@@ -29,7 +31,22 @@ from rota.model.resource import ResourceStatus
 F = TypeVar("F", bound=Callable[..., Any])
 
 kind_argument = click.argument("kind", metavar="KIND")
-id_argument = click.argument("id", metavar="ID")
+
+
+def name_arguments(command: F) -> F:
+    """KIND and ID, or KIND/ID in one word, as `rota why` and the tables write it."""
+
+    @wraps(command)
+    def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
+        if id is None:
+            kind, slash, id = kind.partition("/")
+            if not slash or not id:
+                raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
+        return command(*args, kind=kind, id=id, **given)
+
+    return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+
+
 version_option = click.option(
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it is still at this version."
 )
@@ -85,14 +102,13 @@ def fields(command: F) -> F:
     return command
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Add, change and look at the resources that the fleet keeps covered."""
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @fields
 @click.option("--no-wait", is_flag=True, help="Do not wait until the leader has placed it.")
 @click.option(
@@ -122,8 +138,7 @@ def add(
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @fields
 @click.option(
     "--unset",
@@ -151,8 +166,7 @@ def update(
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @version_option
 @options.fleet
 def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
@@ -165,8 +179,7 @@ def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @options.fleet
 @options.output
 def get(kind: str, id: str, fleet: Target, output: str) -> None:

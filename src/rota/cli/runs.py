@@ -11,9 +11,10 @@ from rota.api.job_schema import RunPage, RunView
 from rota.cli import options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.kit import durations
-from rota.model.errors import RotaError, Unknown
+from rota.model.errors import NotFound, RotaError, Unknown
 from rota.model.job import RunState
 
 logs_option = click.option(
@@ -22,7 +23,7 @@ logs_option = click.option(
 run_argument = click.argument("run", metavar="RUN")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look at runs and their output, stop them, and do them again."""
 
@@ -128,36 +129,53 @@ def rm(run: str, place: str | None, fleet: Target) -> None:
 
 
 @command.command()
-@run_argument
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--last", metavar="JOB", help="The newest run of this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
 @logs_option
 @options.fleet
-def logs(run: str, follow: bool, attempt: int | None, place: str | None, fleet: Target) -> None:
+def logs(
+    run: str | None, last: str | None, follow: bool, attempt: int | None, place: str | None, fleet: Target
+) -> None:
     """Print what a run has put out.
 
-    Example: rota runs logs -f report/20261116T030000.000Z
+    Example: rota runs logs --last report -f
     """
+    if (run is None) == (last is None):
+        raise click.UsageError("name a run, or the job whose newest run is meant: --last JOB")
 
     async def show(open: Fleet) -> None:
-        # The last of what a run put out is kept a moment after the run is over.
-        if not follow and not (await open.do(operations.get_run, run)).is_over:
-            offset = 0
-            while True:
-                part = await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=offset)
-                _print(part.data)
-                offset = part.next
-                if not part.data:
-                    return
-        end = 0
-        async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
-            async for part in parts:
-                _print(part.data)
-                end = part.next
-        if not (await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
-            click.echo("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
+        await _show_log(open, run or await _newest(open, last or ""), follow, attempt)
 
     on_fleet(fleet, show, logs=place)
+
+
+async def _newest(fleet: Fleet, job: str) -> str:
+    """The run of a job that was due last; NotFound if it never ran."""
+    page = await fleet.do(operations.list_runs, job=job, limit=1)
+    if not page.runs:
+        raise NotFound(f'job "{job}" has no runs yet; start one with: rota jobs run {job}')
+    return page.runs[0].id
+
+
+async def _show_log(open: Fleet, run: str, follow: bool, attempt: int | None) -> None:
+    # The last of what a run put out is kept a moment after the run is over.
+    if not follow and not (await open.do(operations.get_run, run)).is_over:
+        offset = 0
+        while True:
+            part = await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=offset)
+            _print(part.data)
+            offset = part.next
+            if not part.data:
+                return
+    end = 0
+    async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
+        async for part in parts:
+            _print(part.data)
+            end = part.next
+    if not (await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
+        click.echo("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
 
 
 def finished(view: RunView, wait: timedelta | None) -> None:

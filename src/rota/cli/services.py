@@ -17,6 +17,7 @@ from rota.cli.rollback import command as rollback
 from rota.cli.service_rates import per_second
 from rota.cli.steer import Meant, Reached
 from rota.cli.stop import command as stop
+from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.model.errors import NotFound, RotaError
 from rota.model.service import Latency, ServiceStat
@@ -30,7 +31,7 @@ PACE = 1.0
 name_argument = click.argument("name", metavar="[NAME]", required=False)
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look at the services of nodes, and steer them.
 

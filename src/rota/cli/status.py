@@ -1,5 +1,6 @@
 """`rota status`: who leads, who is there, and what they run."""
 
+import os
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,6 +11,7 @@ import click
 from rota.api.fleet_status import fleet_status
 from rota.cli import options, tables
 from rota.cli.fleet import ask
+from rota.cli.logs import wants_colour
 from rota.cli.targets import Target
 from rota.kit import durations
 from rota.model.node import NodeStatus
@@ -41,13 +43,27 @@ def _table(seen: dict[str, Any]) -> None:
 
     # Where nobody looks, nothing is cut to fit a screen.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
+    heading = "table.header" if wants_colour(sys.stdout, os.environ) else ""  # bold is an escape too
     console.print(_leads(seen["leader"]), highlight=False)
-    table = Table("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTTP", box=None, pad_edge=False)
+    table = Table(
+        "NODE",
+        "ROLE",
+        "HOST",
+        "PID",
+        "UP",
+        "APP",
+        "WORKERS",
+        "TASKS",
+        "HTTP",
+        box=None,
+        pad_edge=False,
+        header_style=heading,
+    )
     for node in seen["nodes"]:
         table.add_row(*_cells(node))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
     for trouble in _troubles(seen["nodes"]):
-        console.print(trouble, highlight=False, style="red")
+        console.print(trouble, highlight=False, style="red" if heading else "")
 
 
 def _leads(leader: dict[str, Any] | None) -> str:

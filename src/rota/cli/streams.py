@@ -19,6 +19,7 @@ from rota.cli.on_store import on_store
 from rota.cli.progress import Progress
 from rota.cli.rows import CsvPaper, JsonPaper
 from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.committers.open import open_output
 from rota.control.streams.verify import Extent, Verified
@@ -39,7 +40,7 @@ all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look at streams, stop them, and say where they go on."""
 

@@ -9,9 +9,9 @@ from rota.api import tokens
 from rota.api.tokens import NewToken, TokenView
 from rota.cli import options, tables
 from rota.cli.fleet import ask
-from rota.cli.nodes import Listing
 from rota.cli.options import Duration
 from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.kit.files import write_secret

@@ -45,7 +45,7 @@ def needed(command: click.Command) -> list[str]:
         if isinstance(each, click.Option) and each.required:
             words += [each.opts[0], _value(each)]
     for each in command.params:
-        if isinstance(each, click.Argument) and each.required:
+        if isinstance(each, click.Argument) and (each.required or each.name == "id"):
             words.append(_value(each))
     return words + EXTRA.get(command.name or "", [])
 
