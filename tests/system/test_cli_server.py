@@ -5,13 +5,20 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from rota.api.operations import create_resource
+from rota.api.watching import What, watch_events, watch_resources
 from rota.cli.main import main
+from rota.cli.remote import DoorFleet
+from rota.cli.targets import Server
+from rota.kit.clock import SYSTEM
+from rota.model.errors import Invalid
 from tests.kit.cli import Answer, rota
 from tests.kit.doors import Door
 from tests.kit.node import NodeUnderTest
@@ -212,3 +219,25 @@ def test_a_context_is_used_where_nothing_else_names_a_fleet(fleet: Fleet) -> Non
     os.chmod(kept, 0o600)
     assert fleet.ask("context", "rm", "prod", **home).code == 0
     assert fleet.ask("status", **home).code == 2
+
+
+async def test_what_goes_on_is_told_through_the_doors(fleet: Fleet) -> None:
+    server = Server(fleet.url, (fleet.folder / "operate").read_text())
+    async with DoorFleet(server) as door:
+        asked = {"kind": "room", "id": "1"}
+        async with aclosing(door.each(watch_resources, kind="room")) as batches:
+            async for (change,) in batches:
+                if change.what is What.SYNCED:
+                    await door.do(create_resource, SYSTEM, asked)
+                elif change.what is What.PUT:
+                    assert change.resource is not None
+                    assert change.resource.name == "room/1"
+                    break
+        async with aclosing(door.each(watch_events, kinds=["node.*"], limit=5)) as told:
+            async for (one,) in told:
+                if one.event is not None:
+                    assert one.event.kind.startswith("node.")
+                    break
+        refused = door.each(watch_events, limit=5000)
+        with pytest.raises(Invalid, match="limit"):
+            await anext(refused)

@@ -31,7 +31,7 @@ COLOURS = (36, 35, 32, 33, 34, 31)
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", type=click.Path())
 @click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="How many nodes.")
 @click.option(
     "--store",
