@@ -204,9 +204,12 @@ async def test_of_several_services_one_must_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("services", [None, MemoryServices({})])
 async def test_a_node_without_services_says_so(tmp_path: Path, services: MemoryServices | None) -> None:
     async with node(tmp_path, services):
-        answer = await run(tmp_path, "ls")
-    assert (answer.code, answer.out) == (3, "")
-    assert "this node runs no services" in answer.err
+        listed, shown = await run(tmp_path, "ls"), await run(tmp_path, "stat")
+        as_json = await run(tmp_path, "ls", "-o", "json")
+    assert (listed.code, listed.out) == (0, "no services\n")
+    assert (as_json.code, as_json.out) == (0, "[]\n")
+    assert (shown.code, shown.out) == (3, "")
+    assert "this node runs no services" in shown.err
 
 
 async def test_no_node_is_out_of_reach(tmp_path: Path) -> None:

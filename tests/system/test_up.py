@@ -116,7 +116,22 @@ async def test_a_second_one_in_the_same_folder_refuses(tmp_path: Path) -> None:
         await ready(up)
         answer = await asyncio.to_thread(rota, "up", "app.py", cwd=tmp_path)
         assert answer.code == 5
-        assert f"is in use by pid {up.pid}" in answer.err
+        assert (
+            f"rota up runs in this folder already (pid {up.pid}); stop it, or start this one in another" in answer.err
+        )
+        assert "--data" not in answer.err
+
+
+async def test_commands_beside_it_find_its_fleet_while_it_runs_and_after(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as up:
+        await ready(up)
+        seen = await asyncio.to_thread(rota, "status", cwd=tmp_path)
+        assert seen.out.splitlines()[0] == "fleet: sqlite:///.rota/up/rota.db (.rota/up)", seen.err
+        assert seen.out.splitlines()[1].startswith("leader: n1")
+        assert (await asyncio.to_thread(rota, "nodes", "cordon", "n1", cwd=tmp_path)).code == 0
+    after = await asyncio.to_thread(rota, "nodes", cwd=tmp_path)
+    assert after.code == 0, after.err
+    assert "cordoned" in after.out
 
 
 async def test_it_ends_when_its_nodes_were_stopped(tmp_path: Path) -> None:

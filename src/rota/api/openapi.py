@@ -22,6 +22,7 @@ from rota.api import (
     audit,
     bodies,
     crawler,
+    fleet_status,
     hooks,
     job_operations,
     job_schema,
@@ -38,6 +39,7 @@ from rota.api import (
     steering,
     stream_operations,
     stream_schema,
+    syncing,
     tokens,
     watching,
 )
@@ -51,7 +53,7 @@ from rota.model.problems import PROBLEMS
 
 _MODULES = (
     operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
-    pulse, steering,
+    pulse, steering, fleet_status, syncing,
 )  # fmt: skip
 """Where operations are."""
 
@@ -190,7 +192,7 @@ _STREAMS: Mapping[str, str] = {
 
 _MAY_BE_EMPTY = frozenset(
     {"cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
-     "clear_service"}
+     "clear_service", "sync_source"}
 )  # fmt: skip
 """Operations that do without a body."""
 

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from rota.api import (
     calls,
     crawler,
+    fleet_status,
     hooks,
     job_http,
     once,
@@ -32,6 +33,7 @@ from rota.api import (
     sse,
     steering,
     stream_http,
+    syncing,
     watching,
 )
 from rota.api.behind import Behind
@@ -315,6 +317,26 @@ async def _try_hook(call: Call) -> Response:
     return calls.json(await hooks.try_hook(call.store, call.clock, call.path["name"], call.caller.access))
 
 
+async def _status(call: Call) -> Response:
+    return calls.json(await fleet_status.fleet_status(call.store))
+
+
+async def _sync(call: Call) -> Response:
+    fields, wait = await calls.fields(call, "force", "no_wait"), calls.duration(call.request, "wait")
+    for name, value in fields.items():
+        if not isinstance(value, bool):
+            raise Invalid(f"{name} is {value!r}; it must be true or false")
+    operations.check_wait(wait)
+    listing = await syncing.sync_source(
+        call.store,
+        call.path["kind"],
+        force=bool(fields.get("force")),
+        no_wait=bool(fields.get("no_wait")),
+        wait=wait or operations.LONGEST_WAIT,
+    )
+    return calls.json({"listing": listing})
+
+
 async def _overview(call: Call) -> Response:
     return calls.json(await overview.overview(call.store))
 
@@ -351,8 +373,10 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/relays", "list_relays", _relays, ("node",)),
     Endpoint("GET", "/v1/why/{kind}/{id}", "why_resource", _why_resource),
     Endpoint("GET", "/v1/sources/{kind}/why", "why_source", _why_source),
+    Endpoint("POST", "/v1/sources/{kind}/sync", "sync_source", _sync, ("wait",)),
     Endpoint("GET", "/v1/why/{node}", "why_node", _why_node),
     Endpoint("GET", "/v1/events", "read_events", _events, ("since", "until", "kind", "node", "limit", "token")),
+    Endpoint("GET", "/v1/status", "fleet_status", _status),
     Endpoint("GET", "/v1/overview", "overview", _overview),
     Endpoint("GET", "/v1/pulse/watch", "watch_pulse", _watch_pulse),
     Endpoint("GET", "/v1/hooks", "list_hooks", _hooks, ("limit", "token")),

@@ -7,9 +7,10 @@ import click
 from rota.api import audit
 from rota.api.audit import AuditLine
 from rota.cli import options, tables
-from rota.cli.nodes import Listing
-from rota.cli.on_store import on_store
+from rota.cli.fleet import ask
 from rota.cli.options import Duration
+from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
 from rota.kit.plain import plain
 from rota.model.audit import Changed
@@ -34,17 +35,15 @@ def command() -> None:
     "--limit", type=click.IntRange(1, audit.MAX_PAGE), default=audit.PAGE, show_default=True, help="How many."
 )
 @click.option("--changes", is_flag=True, help="With what was there before and after.")
-@options.store
+@options.fleet
 @options.output
-def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, store: str, output: str) -> None:
+def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: Target, output: str) -> None:
     """List the newest entries of the audit trail, the oldest of them first.
 
     Example: rota audit --refused --since 1h
     """
     start = SYSTEM.wall() - since if since else None
-    found = on_store(
-        store, lambda open: audit.read_audit(open, limit=limit, by=by, refused=refused, since=start)
-    ).entries
+    found = ask(fleet, audit.read_audit, limit=limit, by=by, refused=refused, since=start).entries
     if output == "json":
         tables.show_json({"entries": found})
         return
@@ -58,15 +57,15 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
 
 @command.command()
 @click.option("--noted", default="", metavar="HASH", help="A head that you noted: it must still be in the chain.")
-@options.store
-def verify(noted: str, store: str) -> None:
+@options.fleet
+def verify(noted: str, fleet: Target) -> None:
     """Check that nothing in the trail was changed or taken from it; exit code 2 if something was.
 
     Exit code 1: the links there are, are whole, but the noted hash may have been of one that retention has cleared.
 
     Example: rota audit verify --noted 9f2c…
     """
-    verdict = on_store(store, lambda open: audit.verify_audit(open, noted=noted))
+    verdict = ask(fleet, audit.verify_audit, noted=noted)
     if not verdict.is_whole:
         raise Invalid(
             f"the audit trail is not whole: {verdict.flaw}; keep a copy of the store, and find out who did it"

@@ -7,10 +7,11 @@ import click
 import msgspec
 
 from rota.cli import options, settings
+from rota.cli.verbs import Verbs
 from rota.model.config import SECTIONS
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Show the settings that count here."""
 

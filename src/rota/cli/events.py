@@ -1,21 +1,25 @@
 """`rota events`: what happened in the fleet."""
 
-import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 
 import click
 import msgspec
 
+from rota.api.operations import MAX_EVENTS, read_events
+from rota.api.watching import watch_events
 from rota.cli import options, tables
+from rota.cli.fleet import Fleet, on_fleet
+from rota.cli.targets import Target
 from rota.model.errors import Invalid
-from rota.model.event import Event
-from rota.store import Store, events, open_store
+from rota.model.event import KINDS, Event
+from rota.workloads.checks import did_you_mean
 
 
 @click.command()
-@options.store
+@options.fleet
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now, until interrupted.")
 @click.option("--since", type=options.Duration(), help="Only what happened this long ago or later.")
 @click.option(
@@ -23,7 +27,12 @@ from rota.store import Store, events, open_store
 )
 @click.option("--node", metavar="ID", help="Only what this node saw.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=0), default=50, show_default=True, help="At most this many, the newest."
+    "-n",
+    "--limit",
+    type=click.IntRange(0, MAX_EVENTS),
+    default=50,
+    show_default=True,
+    help="At most this many, the newest.",
 )
 @click.option(
     "-o",
@@ -34,7 +43,13 @@ from rota.store import Store, events, open_store
     help="For people or programs; json is one list, jsonl one object per line.",
 )
 def command(
-    store: str, follow: bool, since: timedelta | None, kinds: tuple[str, ...], node: str | None, limit: int, output: str
+    fleet: Target,
+    follow: bool,
+    since: timedelta | None,
+    kinds: tuple[str, ...],
+    node: str | None,
+    limit: int,
+    output: str,
 ) -> None:
     """Show what happened in the fleet, the newest last.
 
@@ -44,15 +59,23 @@ def command(
     """
     if follow and output == "json":
         raise click.UsageError("-o json is one list and ends; to follow, use -o jsonl or the table")
+    for kind in kinds:
+        if not any(fnmatchcase(known, kind) for known in KINDS):
+            raise Invalid(f'--kind "{kind}": no event has such a kind{did_you_mean(kind, KINDS) or _kinds()}')
     show = _Shown(output)
     try:
-        asyncio.run(_run(store, follow, since, kinds, node, limit, show))
+        on_fleet(fleet, lambda open: _run(open, follow, since, kinds, node, limit, show))
     finally:
         show.end()
 
 
+def _kinds() -> str:
+    families = sorted({kind.partition(".")[0] for kind in KINDS})
+    return f"; there are {', '.join(f'{family}.*' for family in families)}"
+
+
 async def _run(
-    url: str,
+    fleet: Fleet,
     is_followed: bool,
     since: timedelta | None,
     kinds: tuple[str, ...],
@@ -60,27 +83,24 @@ async def _run(
     limit: int,
     show: Callable[[Event], None],
 ) -> None:
-    async with open_store(url, create=False) as store:
-        reading = await _read(store, since, kinds, node, limit)
-        for event in reading.events:
-            show(event)
-        if is_followed:
-            async with aclosing(events.follow(store, reading.revision, kinds=kinds, node=node)) as coming:
-                async for event in coming:
-                    show(event)
+    start = None if since is None else _start(await fleet.now(), since)
+    reading = await fleet.do(read_events, since=start, kinds=kinds, node=node, limit=limit)
+    for event in reading.events:
+        show(event)
+    if not is_followed:
+        return
+    async with aclosing(fleet.each(watch_events, kinds=kinds, node=node, after=reading.revision)) as coming:
+        async for batch in coming:
+            for each in batch:
+                if each.event is not None:
+                    show(each.event)
 
 
-async def _read(
-    store: Store, since: timedelta | None, kinds: tuple[str, ...], node: str | None, limit: int
-) -> events.Reading:
-    start = None
-    if since is not None:
-        now = await store.now()
-        try:
-            start = now - since
-        except OverflowError:
-            raise Invalid("--since is before the beginning of time; leave it out to see everything") from None
-    return await events.read(store, since=start, kinds=kinds, node=node, limit=limit)
+def _start(now: datetime, since: timedelta) -> datetime:
+    try:
+        return now - since
+    except OverflowError:
+        raise Invalid("--since is before the beginning of time; leave it out to see everything") from None
 
 
 class _Shown:

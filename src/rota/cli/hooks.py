@@ -5,8 +5,9 @@ import click
 from rota.api import hooks as operations
 from rota.api.hooks import HookView
 from rota.cli import options, tables
-from rota.cli.nodes import Listing
-from rota.cli.on_store import on_store
+from rota.cli.fleet import ask
+from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Unavailable
 
@@ -23,14 +24,14 @@ def command() -> None:
 
 
 @command.command()
-@options.store
+@options.fleet
 @options.output
-def ls(store: str, output: str) -> None:
+def ls(fleet: Target, output: str) -> None:
     """List the hooks, and what became of their deliveries.
 
     Example: rota hooks --store sqlite:///rota.db
     """
-    found = on_store(store, operations.list_hooks)
+    found = ask(fleet, operations.list_hooks)
     if output == "json":
         tables.show_json({"hooks": found})
         return
@@ -47,7 +48,7 @@ def ls(store: str, output: str) -> None:
 @click.option(
     "--per-minute", type=int, default=60, show_default=True, metavar="COUNT", help="Events it takes; more wait."
 )
-@options.store
+@options.fleet
 def add(
     name: str,
     words: tuple[str, ...],
@@ -56,7 +57,7 @@ def add(
     timeout: str,
     retries: int,
     per_minute: int,
-    store: str,
+    fleet: Target,
 ) -> None:
     """Call a URL, or run a command, for each event of some kinds.
 
@@ -73,55 +74,55 @@ def add(
         "retries": retries,
         "per_minute": per_minute,
     }
-    on_store(store, lambda open: operations.create_hook(open, SYSTEM, fields))
+    ask(fleet, operations.create_hook, SYSTEM, fields)
     tables.say(f"hook {name} is there")
 
 
 @command.command()
 @name_argument
-@options.store
-def rm(name: str, store: str) -> None:
+@options.fleet
+def rm(name: str, fleet: Target) -> None:
     """Remove a hook; what waits for it is dropped.
 
     Example: rota hooks rm pager
     """
-    on_store(store, lambda open: operations.delete_hook(open, name))
+    ask(fleet, operations.delete_hook, name)
     tables.say(f"hook {name} is gone")
 
 
 @command.command()
 @name_argument
-@options.store
-def enable(name: str, store: str) -> None:
+@options.fleet
+def enable(name: str, fleet: Target) -> None:
     """Switch a hook on.
 
     Example: rota hooks enable pager
     """
-    on_store(store, lambda open: operations.enable_hook(open, name, True))
+    ask(fleet, operations.enable_hook, name, True)
     tables.say(f"hook {name} is on")
 
 
 @command.command()
 @name_argument
-@options.store
-def disable(name: str, store: str) -> None:
+@options.fleet
+def disable(name: str, fleet: Target) -> None:
     """Switch a hook off; what happens meanwhile does not concern it.
 
     Example: rota hooks disable pager
     """
-    on_store(store, lambda open: operations.enable_hook(open, name, False))
+    ask(fleet, operations.enable_hook, name, False)
     tables.say(f"hook {name} is off")
 
 
 @command.command()
 @name_argument
-@options.store
-def test(name: str, store: str) -> None:
+@options.fleet
+def test(name: str, fleet: Target) -> None:
     """Deliver a made-up event to a hook, and say what came of it; some node must be up.
 
     Example: rota hooks test pager
     """
-    trial = on_store(store, lambda open: operations.try_hook(open, SYSTEM, name))
+    trial = ask(fleet, operations.try_hook, SYSTEM, name)
     if trial.error:
         raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
     tables.say(f"hook {name} took event {trial.event}")

@@ -1,10 +1,9 @@
 """`rota jobs`: what is to be done, and when.
 
-It works on the fleet's store, as the API of a node does; no node needs to be asked, and none needs to be there.
+Each verb reaches the fleet through the doors of a node or through the store; then no node needs to be there.
 """
 
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import click
@@ -14,30 +13,31 @@ from rota.api import job_operations as operations
 from rota.api.job_schema import DueTime, JobView, RunView
 from rota.api.operations import MAX_PAGE
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.runs import finished, run_line
+from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
-from rota.store import Store
 
 job_argument = click.argument("job", metavar="JOB")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Add, run and look at jobs."""
 
 
 @command.command()
-@options.store
+@options.fleet
 @options.output
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
-def ls(prefix: str, store: str, output: str) -> None:
+def ls(prefix: str, fleet: Target, output: str) -> None:
     """List the jobs: when they are due next, and how they did last.
 
     Example: rota jobs ls
     """
-    found = on_store(store, lambda open: _all(open, prefix))
+    found = on_fleet(fleet, lambda open: _all(open, prefix))
     if output == "json":
         tables.show_json(found)
         return
@@ -47,14 +47,14 @@ def ls(prefix: str, store: str, output: str) -> None:
 
 @command.command()
 @job_argument
-@options.store
+@options.fleet
 @options.output
-def get(job: str, store: str, output: str) -> None:
+def get(job: str, fleet: Target, output: str) -> None:
     """Show one job and how it is doing.
 
     Example: rota jobs get report -o json
     """
-    _tell(on_store(store, lambda open: operations.get_job(open, job)), output)
+    _tell(ask(fleet, operations.get_job, job), output)
 
 
 @command.command()
@@ -75,9 +75,9 @@ def get(job: str, store: str, output: str) -> None:
 @click.option(
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it has this version; 0: is new."
 )
-@options.store
+@options.fleet
 @options.output
-def add(job: str, words: tuple[str, ...], version: int | None, store: str, output: str, **given: Any) -> None:
+def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, output: str, **given: Any) -> None:
     """Add a job that runs a program, or change one that was added so.
 
     The program and its arguments stand behind --.
@@ -87,38 +87,38 @@ def add(job: str, words: tuple[str, ...], version: int | None, store: str, outpu
     fields = {field: value for field, value in given.items() if value not in (None, ())}
     fields |= {"name": job, "argv": list(words), "after": list(given["after"]) or None}
     fields |= {field: _pairs(f"--{field.rstrip('s')}", given[field]) for field in ("labels", "env") if given[field]}
-    view = on_store(store, lambda open: operations.put_job(open, fields, by=me(), version=version))
+    view = ask(fleet, operations.put_job, fields, by=me(), version=version)
     _tell(view, output)
 
 
 @command.command()
 @job_argument
-@options.store
-def rm(job: str, store: str) -> None:
+@options.fleet
+def rm(job: str, fleet: Target) -> None:
     """Delete a job that was added. Runs that run go on to their end, and the history stays.
 
     Example: rota jobs rm backup
     """
-    on_store(store, lambda open: operations.delete_job(open, job, by=me()))
+    ask(fleet, operations.delete_job, job, by=me())
     tables.say(f"deleted {job}")
 
 
 @command.command()
 @job_argument
-@options.store
+@options.fleet
 @options.output
-def enable(job: str, store: str, output: str) -> None:
+def enable(job: str, fleet: Target, output: str) -> None:
     """Let a job be due again, from now on."""
-    _tell(on_store(store, lambda open: operations.enable_job(open, job, by=me())), output)
+    _tell(ask(fleet, operations.enable_job, job, by=me()), output)
 
 
 @command.command()
 @job_argument
-@options.store
+@options.fleet
 @options.output
-def disable(job: str, store: str, output: str) -> None:
+def disable(job: str, fleet: Target, output: str) -> None:
     """Let a job not be due any more; it can still be run by hand."""
-    _tell(on_store(store, lambda open: operations.disable_job(open, job, by=me())), output)
+    _tell(ask(fleet, operations.disable_job, job, by=me()), output)
 
 
 @command.command()
@@ -126,9 +126,9 @@ def disable(job: str, store: str, output: str) -> None:
 @click.option("--payload", metavar="JSON", help="What its function is given.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
-@options.store
+@options.fleet
 @options.output
-def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: Target, output: str) -> None:
     """Start a run of a job now, and wait for its end.
 
     The exit code is 1 if the run failed, and 6 if it was not over in time; it goes on then.
@@ -137,7 +137,7 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, store:
     """
     given = _payload(payload)
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.run_job(open, job, by=me(), payload=given, wait=wait))
+    view = ask(fleet, operations.run_job, job, by=me(), payload=given, wait=wait)
     _show_run(view, output)
     finished(view, wait)
 
@@ -146,15 +146,15 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, store:
 @job_argument
 @click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="How many due times.")
 @click.option("--after", metavar="TIME", help="From when on, like 2026-03-29T00:00Z.  [default: now]")
-@options.store
+@options.fleet
 @options.output
-def preview(job: str, count: int, after: str | None, store: str, output: str) -> None:
+def preview(job: str, count: int, after: str | None, fleet: Target, output: str) -> None:
     """Show when a job is due next; times where clocks change are marked.
 
     Example: rota jobs preview report --count 20
     """
     start = None if after is None else moment("--after", after)
-    found = on_store(store, lambda open: operations.preview_job(open, job, count=count, after=start))
+    found = ask(fleet, operations.preview_job, job, count=count, after=start)
     if output == "json":
         tables.show_json(found)
         return
@@ -167,19 +167,20 @@ def preview(job: str, count: int, after: str | None, store: str, output: str) ->
 @click.argument("last", metavar="LAST")
 @click.option("--preview", "is_preview", is_flag=True, help="Show the runs that would be made, and make none.")
 @click.option("--force", is_flag=True, help="Also due times that may have run and whose records were deleted.")
-@options.store
+@options.fleet
 @options.output
-def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, store: str, output: str) -> None:
+def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fleet: Target, output: str) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
     """
     start, end = moment("FIRST", first), moment("LAST", last)
     if is_preview:
-        runs = on_store(store, lambda open: operations.preview_backfill(open, job, start, end, is_forced=force))
+        runs = ask(fleet, operations.preview_backfill, job, start, end, is_forced=force)
     else:
-        make = partial(operations.backfill_job, name=job, first=start, last=end, by=me(), is_forced=force)
-        runs = on_store(store, make, f"backfilling {job}")
+        runs = ask_and_show(
+            fleet, f"backfilling {job}", operations.backfill_job, job, start, end, by=me(), is_forced=force
+        )
     if output == "json":
         tables.show_json(runs)
         return
@@ -199,11 +200,11 @@ def moment(option: str, text: str) -> datetime:
     return found
 
 
-async def _all(store: Store, prefix: str) -> list[JobView]:
+async def _all(fleet: Fleet, prefix: str) -> list[JobView]:
     found: list[JobView] = []
     token: str | None = None
     while True:
-        page = await operations.list_jobs(store, prefix=prefix, limit=MAX_PAGE, token=token)
+        page = await fleet.do(operations.list_jobs, prefix=prefix, limit=MAX_PAGE, token=token)
         found += page.jobs
         for name, why in page.not_understood.items():
             tables.say(f"rota: job {name}: {why}", err=True)

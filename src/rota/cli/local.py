@@ -1,13 +1,9 @@
 """Nodes of this machine, found by their data folders and spoken to through their control sockets."""
 
-import asyncio
-import contextlib
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rota.cli.progress import Progress
 from rota.model.errors import Invalid, Unavailable
 from rota.node import control_socket
 
@@ -37,38 +33,16 @@ async def nodes(folders: tuple[Path, ...], names: tuple[str, ...]) -> list[tuple
                 raise
     if missing := [name for name in names if name not in found]:
         there = ", ".join(found) or "none"
-        raise Invalid(f'no node "{missing[0]}" is running here; there are: {there}')
+        raise Invalid(
+            f'no node "{missing[0]}" is running here; there are: {there}; use --server URL for nodes of other machines'
+        )
     if not found:
-        raise Unavailable(f"no node is running below {BASE} in this folder; name its folder with --data")
+        raise Unavailable(
+            f"no node is running below {BASE} in this folder; name its folder with --data, "
+            "or the doors of a fleet with --server URL"
+        )
     return sorted((name, place) for name, place in found.items() if not names or name in names)
 
 
 def _running() -> tuple[Path, ...]:
     return tuple(sorted(socket.parent for socket in BASE.rglob(control_socket.NAME)))
-
-
-def ask(
-    folders: tuple[Path, ...],
-    names: tuple[str, ...],
-    do: str,
-    timeout: float,
-    say: Any,
-    *,
-    doing: str = "",
-    **arguments: Any,
-) -> None:
-    """Ask one node after the other; the first that refuses ends it, so that a bad reload stays on one node.
-
-    `doing`: what whoever waits is shown meanwhile, like "reloading"; nothing if it does not take long.
-    """
-
-    async def each() -> None:
-        meant = await nodes(folders, names)
-        for count, (name, place) in enumerate(meant):
-            progress = Progress(f"{doing} {name}", len(meant))
-            progress.at(count)
-            async with progress.turning() if doing else contextlib.nullcontext():
-                answer = await control_socket.call(place, do, timeout, **arguments)
-            say(name, answer)
-
-    asyncio.run(each())

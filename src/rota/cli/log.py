@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from rota.cli import options, tables
+from rota.cli.verbs import Verbs
 from rota.sources import Bounds, NewRecord, Reader, Record, Source, Vanished, log_place, open_log, open_source
 from rota.sources.lines import encode, parse
 
@@ -27,7 +28,7 @@ partitions_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Make, fill and look at logs that streams read.
 

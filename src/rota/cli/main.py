@@ -5,7 +5,6 @@ error of Rota's becomes one line on stderr and the exit code of its family; a bu
 """
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -22,19 +21,21 @@ COMMANDS = {
     "audit": "Show who changed what, and check that the trail is whole.",
     "completion": "Have the shell complete commands and options.",
     "config": "Show the settings that count here.",
+    "context": "Show the fleets that rota login knows, and choose one.",
     "events": "Show what happened in the fleet.",
     "hooks": "Say what the fleet does when something happens.",
     "jobs": "Add, run and look at jobs.",
     "log": "Make, fill and look at logs that streams read.",
+    "login": "Remember a fleet by the doors of a node, and use it.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
     "plan": "Show what the leader would change now.",
     "relay": "Show how messages leave the fleet, and wait until all have left.",
-    "reload": "Have nodes on this machine take in new code.",
+    "reload": "Have nodes take in new code.",
     "resources": "Add, change and look at the resources that the fleet keeps covered.",
-    "rollback": "Have nodes on this machine go back to the code before.",
+    "rollback": "Have nodes go back to the code before.",
     "runs": "Look at runs and their output, stop them, and do them again.",
-    "services": "Look at the services of nodes on this machine, and steer them.",
+    "services": "Look at the services of nodes, and steer them.",
     "simulate": "Run a fleet in virtual time, with faults, from seed numbers.",
     "status": "Show who leads, which nodes there are and what they run.",
     "stop": "Stop nodes on this machine.",
@@ -45,6 +46,17 @@ COMMANDS = {
     "up": "Run an app on a fleet on this machine.",
     "why": "Say why a resource is where it is, or why a node has what it has.",
 }
+
+
+ALIASES = {
+    "cancel": ["runs", "interrupt"],
+    "describe": ["why"],
+    "list": ["status"],
+    "logs": ["runs", "logs"],
+    "ps": ["status"],
+    "top": ["nodes", "ls"],
+}
+"""Words of other tools, and what they are here."""
 
 
 class LazyGroup(click.Group):
@@ -63,8 +75,19 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, 1)):
-            ctx.fail(f"No such command '{args[0]}'. Did you mean '{close[0]}'?")
+        if args[0] == "version":
+            click.echo(f"rota {__version__}")
+            ctx.exit()
+        if args[0] == "help":
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
+        args = [*ALIASES.get(args[0], [args[0]]), *args[1:]]
+        if args[0] not in COMMANDS:
+            from rota.cli.verbs import suggestion  # noqa: PLC0415  # completion imports no command
+
+            ctx.fail(f"No such command '{args[0]}'.{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -82,7 +105,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Rota keeps Python work running on a fleet of machines.
 
-    Try `rota up app.py --nodes 3` in one terminal, and `rota status --store sqlite:///.rota/up/rota.db` in another.
+    Try `rota up app.py --nodes 3` in one terminal, and `rota status` in another.
     """
 
 

@@ -26,7 +26,7 @@ from rota.model.errors import Invalid
 
 
 @click.command()
-@click.argument("app", required=False)
+@click.argument("app", required=False, type=click.Path())
 @settings.options(
     NodeConfig,
     only=(

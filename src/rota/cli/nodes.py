@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
-from contextlib import aclosing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -12,17 +12,15 @@ import click
 from rota.api import operations
 from rota.api.schema import NodeView
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.progress import Progress
+from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
-from rota.model import keys
 from rota.model.errors import RotaError
-from rota.model.ids import NodeId
 from rota.model.node import NodeLoad
 from rota.model.resource import Drain, ResourceStatus
-from rota.store import Store
-from rota.store.records import understood
 
 LOOK = 0.5
 """Seconds between looks at how far a drain has come."""
@@ -43,14 +41,6 @@ HEADINGS = (
 )
 
 
-class Listing(click.Group):
-    """A group whose name alone, or with options, means its `ls`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        is_bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
-        return super().parse_args(ctx, ["ls", *args] if is_bare else args)
-
-
 @click.group(cls=Listing)
 def command() -> None:
     """Show the nodes, and say which of them get new tasks.
@@ -60,16 +50,16 @@ def command() -> None:
 
 
 @command.command()
-@options.store
+@options.fleet
 @options.output
-def ls(store: str, output: str) -> None:
+def ls(fleet: Target, output: str) -> None:
     """List the nodes: what they offer, what of it is taken, how busy they are, and which are cordoned.
 
     STANDING is how the other nodes find it: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
 
     Example: rota nodes --store sqlite:///rota.db
     """
-    found = on_store(store, operations.list_nodes)
+    found = ask(fleet, operations.list_nodes)
     if output == "json":
         tables.show_json(found)
         return
@@ -77,14 +67,14 @@ def ls(store: str, output: str) -> None:
 
 
 @command.command()
-@options.store
+@options.fleet
 @options.output
-def idlest(store: str, output: str) -> None:
+def idlest(fleet: Target, output: str) -> None:
     """Name the node that has least to do, of those that may have work and are reached.
 
     Example: rota nodes idlest
     """
-    found = on_store(store, operations.idlest_node)
+    found = ask(fleet, operations.idlest_node)
     if output == "json":
         tables.show_json(found)
         return
@@ -94,25 +84,25 @@ def idlest(store: str, output: str) -> None:
 @command.command()
 @click.argument("node", metavar="NODE")
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
-@options.store
-def cordon(node: str, why: str, store: str) -> None:
+@options.fleet
+def cordon(node: str, why: str, fleet: Target) -> None:
     """Give a node no new tasks; it keeps those it has.
 
     Example: rota nodes cordon n1 --why 'disk is full'
     """
-    done = on_store(store, lambda open: operations.cordon_node(open, SYSTEM, node, why))
+    done = ask(fleet, operations.cordon_node, SYSTEM, node, why)
     tables.say(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @command.command()
 @click.argument("node", metavar="NODE")
-@options.store
-def uncordon(node: str, store: str) -> None:
+@options.fleet
+def uncordon(node: str, fleet: Target) -> None:
     """Let a node have new tasks again.
 
     Example: rota nodes uncordon n1
     """
-    had_one = on_store(store, lambda open: operations.uncordon_node(open, node))
+    had_one = ask(fleet, operations.uncordon_node, node)
     tables.say(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
 
@@ -121,8 +111,8 @@ def uncordon(node: str, store: str) -> None:
 @click.option("--deadline", type=options.Duration(), help="Stop what is still there by then; default: never.")
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
-@options.store
-def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store: str) -> None:
+@options.fleet
+def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet: Target) -> None:
     """Move all tasks of a node to others, and give it no new ones.
 
     Each task is started on another node first, and stops here when it runs there; exclusive ones stop first. The exit
@@ -130,19 +120,19 @@ def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, store:
 
     Example: rota nodes drain n1 --deadline 10m --why 'new kernel'
     """
-    on_store(store, lambda open: _drain(open, node, deadline, why, no_wait))
+    on_fleet(fleet, lambda open: _drain(open, node, deadline, why, no_wait))
 
 
-async def _drain(store: Store, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
+async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, no_wait: bool) -> None:
     # Without a deadline of ours there may be one of an earlier drain.
-    before = _Before() if no_wait else await _Before.of(store, node)
-    begun = await operations.drain_node(store, node, why=why, deadline=deadline)
+    before = _Before() if no_wait else await _Before.of(fleet, node)
+    begun = await fleet.do(operations.drain_node, node, why=why, deadline=deadline)
     if no_wait:
         tables.say(f"node {node} is drained; it had {begun.tasks} tasks")
         return
     progress = Progress(f"draining {node}", begun.tasks)
     async with progress.turning() if progress.is_live else nullcontext():
-        await _until_it_is_empty(store, node, begun, before, progress)
+        await _until_it_is_empty(fleet, node, begun, before, progress)
     tables.say(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
@@ -154,15 +144,15 @@ class _Before:
     assigned: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    async def of(cls, store: Store, node: str) -> "_Before":
-        tasks = frozenset(await operations.list_tasks(store, node))
+    async def of(cls, fleet: Fleet, node: str) -> "_Before":
+        tasks = frozenset(await fleet.do(operations.list_tasks, node))
         wanted = {_resource(task) for task in tasks}
-        return cls(tasks, {name: each.assigned for name, each in (await _statuses(store)).items() if name in wanted})
+        return cls(tasks, {name: each.assigned for name, each in (await _statuses(fleet)).items() if name in wanted})
 
-    async def missed(self, store: Store, there: Collection[str]) -> set[str]:
+    async def missed(self, fleet: Fleet, there: Collection[str]) -> set[str]:
         """Tasks that were stopped: they are not there any more, and nobody else runs them."""
         gone = self.tasks - set(there)
-        now = await _statuses(store) if gone else {}
+        now = await _statuses(fleet) if gone else {}
         return {
             task
             for task in gone
@@ -171,31 +161,31 @@ class _Before:
         }
 
 
-async def _until_it_is_empty(store: Store, node: str, begun: Drain, before: _Before, progress: Progress) -> None:
+async def _until_it_is_empty(fleet: Fleet, node: str, begun: Drain, before: _Before, progress: Progress) -> None:
     """Return when the last task has gone; RotaError if the deadline came first, or somebody undrained it."""
     shown, stuck, looks = (-1, ""), "", 0
     while True:
-        there = await operations.list_tasks(store, node)
-        to_go = begun.deadline - await store.now() if begun.deadline is not None else timedelta.max
+        there = await fleet.do(operations.list_tasks, node)
+        to_go = begun.deadline - await fleet.now() if begun.deadline is not None else timedelta.max
         is_over = to_go <= timedelta()
         # The leader may find that it is over before we do. But an exclusive task is missed for a moment when it moves.
-        late = await before.missed(store, there) if is_over or (not there and to_go < AHEAD) else set()
+        late = await before.missed(fleet, there) if is_over or (not there and to_go < AHEAD) else set()
         looks += bool(late)
         if (is_over and (there or late)) or looks > LOOKS:
-            stuck = await _stuck(store, node) or stuck
+            stuck = await _stuck(fleet, node) or stuck
             count = len({*there, *late})
             raise RotaError(f"node {node}: {count} tasks were there at the deadline, and are stopped{stuck}")
         if not there and not late:
             return
         left = len(there)
         # All resources are read for this: only when it has come to a stop.
-        stuck = await _stuck(store, node) if left == shown[0] else ""
+        stuck = await _stuck(fleet, node) if left == shown[0] else ""
         if progress.is_live:
             progress.at(begun.tasks - left, note=stuck.removeprefix("; "))
         elif (left, stuck) != shown:
             tables.say(f"{begun.tasks - left} of {begun.tasks} tasks have moved{stuck}")
         shown = left, stuck
-        if await store.get(keys.drain(NodeId(node))) is None:
+        if not any(each.id == node and each.drain for each in (await fleet.do(operations.list_nodes)).nodes):
             raise RotaError(f"node {node} is not drained any more: somebody undrained it; {left} tasks are there")
         await asyncio.sleep(LOOK)
 
@@ -204,18 +194,23 @@ def _resource(task: str) -> str:
     return task.rpartition("#")[0]
 
 
-async def _statuses(store: Store) -> dict[str, ResourceStatus]:
+async def _statuses(fleet: Fleet) -> dict[str, ResourceStatus]:
     """How each resource is covered."""
-    async with aclosing(operations.scan_all(store, keys.RESOURCE_STATUS)) as entries:
-        found = {entry.key.removeprefix(keys.RESOURCE_STATUS): entry async for entry in entries}
-    return {name: status for name, entry in found.items() if (status := understood(ResourceStatus, entry))}
+    found: dict[str, ResourceStatus] = {}
+    token: str | None = None
+    while True:
+        page = await fleet.do(operations.list_resources, limit=operations.MAX_PAGE, token=token)
+        found |= {view.name: view.status for view in page.resources if view.status}
+        token = page.next
+        if token is None:
+            return found
 
 
-async def _stuck(store: Store, node: str) -> str:
+async def _stuck(fleet: Fleet, node: str) -> str:
     """Why tasks cannot leave a node, with how many, as the end of a sentence."""
     counts: Counter[str] = Counter()
     begins = f"{node} is drained, and no other node takes it: "
-    for status in (await _statuses(store)).values():
+    for status in (await _statuses(fleet)).values():
         if status.moving.startswith(begins):
             counts[status.moving.removeprefix(begins)] += 1
     return "".join(f"; {count} cannot: {why}" for why, count in counts.most_common(SHOWN))
@@ -223,13 +218,13 @@ async def _stuck(store: Store, node: str) -> str:
 
 @command.command()
 @click.argument("node", metavar="NODE")
-@options.store
-def undrain(node: str, store: str) -> None:
+@options.fleet
+def undrain(node: str, fleet: Target) -> None:
     """Let a node keep the tasks it has left, and have new ones.
 
     Example: rota nodes undrain n1
     """
-    had_one = on_store(store, lambda open: operations.undrain_node(open, node))
+    had_one = ask(fleet, operations.undrain_node, node)
     tables.say(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
 
 
@@ -237,8 +232,8 @@ def undrain(node: str, store: str) -> None:
 @click.argument("node", metavar="NODE")
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
 @click.option("--reset", is_flag=True, help="As many as its settings say.")
-@options.store
-def slots(node: str, count: int | None, reset: bool, store: str) -> None:
+@options.fleet
+def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
     """Give a node another number of slots, whatever its settings say.
 
     If that is less than its tasks take, the newest ones and those of low priority move away, some at a time.
@@ -247,7 +242,7 @@ def slots(node: str, count: int | None, reset: bool, store: str) -> None:
     """
     if (count is None) != reset:
         raise click.UsageError("give COUNT, or --reset for as many as its settings say")
-    given = on_store(store, lambda open: operations.set_slots(open, SYSTEM, node, count))
+    given = ask(fleet, operations.set_slots, SYSTEM, node, count)
     tables.say(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
 
 

@@ -51,4 +51,4 @@ def _what() -> str:
 
 
 def _origin() -> str:
-    return f"command {platform.node()}"
+    return f"store, {me()}@{platform.node()}"

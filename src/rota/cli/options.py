@@ -1,22 +1,36 @@
 """Options that several commands share, and the types they parse to.
 
-`--store` is looked for where every setting is: the flag, then `ROTA_STORE`, then `rota.toml`, then the user's file.
+Which fleet is meant, `targets` finds, after the command line was read: what is wrong there is reported first.
 """
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from rota.cli import targets
 from rota.kit import durations
 from rota.model.config import Size as Bytes
 
 _UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
 _SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB)")
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """click's, which says what it converts to; before click 8.4 it could not be asked."""
+
+        def __class_getitem__(cls, _: object) -> type:
+            return cls
 
 
-class Duration(click.ParamType[timedelta]):
+class Duration(ParamType[timedelta]):
     """A duration such as 10s."""
 
     name = "duration"
@@ -30,7 +44,7 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
-class Size(click.ParamType[Bytes]):
+class Size(ParamType[Bytes]):
     """A number of bytes such as 64MiB."""
 
     name = "size"
@@ -58,25 +72,45 @@ def render_size(size: Bytes) -> str:
     return f"{size // _UNITS[unit]}{unit}" if size else "0B"
 
 
-def _store_from_files() -> str | None:
-    """The store that the settings name where no flag and no variable does."""
-    from rota.cli import settings  # noqa: PLC0415  # it needs this module's types
-    from rota.model.config import NodeConfig  # noqa: PLC0415
-
-    value: str | None = settings.look_up(NodeConfig, {})["store"].value
-    return value
-
-
-store = click.option(
-    "--store",
-    metavar="URL",
-    required=True,
-    envvar="ROTA_STORE",
-    show_envvar=True,
-    default=_store_from_files,
-    show_default="store in rota.toml",
-    help="The fleet's store: sqlite:///file.db, etcd://host:2379,…",
+_store = click.option(
+    "--store", metavar="URL", help="The fleet's store: sqlite:///file.db, etcd://host:2379,…  [env: ROTA_STORE]"
 )
+
+
+def store(command: F) -> F:
+    """`--store` for a command that works on the store itself; it is given the URL of the one that was found."""
+
+    @wraps(command)
+    def run(*args: Any, store: str | None, **given: Any) -> Any:
+        return command(*args, store=targets.store(store), **given)
+
+    return _store(cast(F, run))
+
+
+SERVER = (
+    click.option("--server", metavar="URL", help="A node's doors instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"),
+    click.option("--token", metavar="FILE|env:NAME", help="Where the token for --server is.  [env: ROTA_TOKEN]"),
+    click.option("--context", metavar="NAME", help="A fleet that rota login knows.  [env: ROTA_CONTEXT]"),
+)
+"""The options that name a fleet by the doors of a node."""
+
+
+def fleet(command: F) -> F:
+    """The options that name a fleet, for a command that is given the one that was found."""
+
+    @wraps(command)
+    def run(
+        *args: Any, store: str | None, server: str | None, token: str | None, context: str | None, **given: Any
+    ) -> Any:
+        named = {"store": store, "server": server, "token": token, "context": context}
+        return command(*args, fleet=targets.find(named), **given)
+
+    found = cast(F, run)
+    for option in reversed((_store, *SERVER)):
+        found = option(found)
+    return found
+
+
 output = click.option(
     "-o",
     "--output",

@@ -4,7 +4,8 @@ import click
 
 from rota.api import planning
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.fleet import ask
+from rota.cli.targets import Target
 from rota.control.preview import PlannedMove, Preview
 
 SHOWN = 20
@@ -22,9 +23,9 @@ SHOWN = 20
     help="As if so many more nodes were there.",
 )
 @click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
-@options.store
+@options.fleet
 @options.output
-def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, store: str, output: str) -> None:
+def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target, output: str) -> None:
     """Show what the leader would change now; nothing is changed by asking.
 
     Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if
@@ -34,7 +35,7 @@ def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, stor
     """
     if like and not add:
         raise click.UsageError("--like says what the nodes of --add are like; give --add too")
-    found = on_store(store, lambda open: planning.plan(open, rebalance=rebalance, without=without, add=add, like=like))
+    found = ask(fleet, planning.plan, rebalance=rebalance, without=without, add=add, like=like)
     if output == "json":
         tables.show_json(found)
     else:

@@ -14,10 +14,12 @@ import msgspec
 from rota.api import relays
 from rota.api.relays import RelayList, RelayView
 from rota.cli import options, tables
+from rota.cli.fleet import Fleet, opened
 from rota.cli.progress import Progress
+from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.model.relay import SinkStatus
-from rota.store import Store, open_store
 
 RELAYS = "NODE", "UP", "HOME", "MAP", "LINES", "WINDOW", "PASSED ON", "WAITING", "REFUSED"
 SINKS = "NODE", "SINK", "STATE", "CONFIRMED", "UNDER WAY", "WAITING", "SPOOLED", "SPOOL", "REJECTED", "TROUBLE"
@@ -31,7 +33,7 @@ SETTLED = 6.0
 node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Show how messages leave the fleet, and wait until all have left."""
 
@@ -46,9 +48,9 @@ def command() -> None:
     metavar="[COUNT]",
     help="So many looks, a second apart; without a number, or with 0, until interrupted.  [default: one]",
 )
-@options.store
+@options.fleet
 @options.output
-def stat(node: str | None, loop: int | None, store: str, output: str) -> None:
+def stat(node: str | None, loop: int | None, fleet: Target, output: str) -> None:
     """Show the relays and their sinks: what was confirmed, what waits, and what is spooled.
 
     Figures are those since each relay's process began.
@@ -58,9 +60,9 @@ def stat(node: str | None, loop: int | None, store: str, output: str) -> None:
     times = 1 if loop is None else loop
 
     async def show() -> None:
-        async with open_store(store, create=False) as open:
+        async with opened(fleet) as open:
             for look in counting(1):
-                seen = await relays.list_relays(open, node=node)
+                seen = await open.do(relays.list_relays, node=node)
                 if output == "json":
                     click.echo(msgspec.json.encode(seen).decode())
                 else:
@@ -77,26 +79,26 @@ def stat(node: str | None, loop: int | None, store: str, output: str) -> None:
 @click.option(
     "--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait for the last message."
 )
-@options.store
-def drain(node: str | None, timeout: timedelta, store: str) -> None:
+@options.fleet
+def drain(node: str | None, timeout: timedelta, fleet: Target) -> None:
     """Wait until relays have nothing left to publish: no message waits, and every spool is empty.
 
     Nothing is stopped: what is emitted meanwhile is waited for too. The exit code is 1 if something is left.
 
     Example: rota relay drain --node n1 --timeout 5m
     """
-    sys.exit(asyncio.run(_drain(store, node, timeout)))
+    sys.exit(asyncio.run(_drain(fleet, node, timeout)))
 
 
-async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
+async def _drain(target: Target, node: str | None, timeout: timedelta) -> int:
     """The exit code."""
     said, seen = "", None
     try:
         async with (
-            open_store(url, create=False) as store,
+            opened(target) as fleet,
             asyncio.timeout(timeout.total_seconds()),
             Progress("draining relays").turning() as progress,
-            aclosing(_until_idle(store, node)) as looks,
+            aclosing(_until_idle(fleet, node)) as looks,
         ):
             async for seen in looks:
                 if (left := _left(seen)) and left != said:
@@ -111,11 +113,11 @@ async def _drain(url: str, node: str | None, timeout: timedelta) -> int:
     return 0
 
 
-async def _until_idle(store: Store, node: str | None) -> AsyncGenerator[RelayList, None]:
+async def _until_idle(fleet: Fleet, node: str | None) -> AsyncGenerator[RelayList, None]:
     """How relays are, look by look, until they have had nothing left for a while: what a look sees may be old."""
     idle_since: float | None = None
     while True:
-        seen = await relays.list_relays(store, node=node)
+        seen = await fleet.do(relays.list_relays, node=node)
         now = time.monotonic()
         yield seen
         if not seen.is_idle:

@@ -1,17 +1,16 @@
 """`rota reload`: new code without a pause."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
 
-from rota.cli import local, options
+from rota.cli import options, steer
+from rota.cli.steer import Meant
 
 
 @click.command()
-@local.data
-@local.node_id
+@steer.meant()
 @click.option(
     "--timeout",
     type=options.Duration(),
@@ -19,15 +18,17 @@ from rota.cli import local, options
     show_default=True,
     help="How long to wait for one node's answer.",
 )
-def command(folders: tuple[Path, ...], names: tuple[str, ...], timeout: timedelta) -> None:
-    """Have nodes on this machine take in the code of their app as it is now.
+def command(meant: Meant, timeout: timedelta) -> None:
+    """Have nodes take in the code of their app as it is now.
 
     A new generation is loaded, tried with one worker of each sort, and takes over; if anything fails the old one serves
     on, the reason is shown and the exit code is not 0. Nodes are reloaded one after the other; a failure ends it.
 
-    Example: rota reload --id a
+    Without --node, --all or a server, that is every node running below .rota in this folder.
+
+    Example: rota reload --all --context prod
     """
-    local.ask(folders, names, "reload", timeout.total_seconds(), _say, doing="reloading")
+    steer.ask(meant, "reload", timeout.total_seconds(), _say, doing="reloading", changes=True)
 
 
 def _say(node: str, done: dict[str, Any]) -> None:

@@ -1,40 +1,52 @@
 """`rota resources`: what the fleet is to keep covered.
 
-It works on the fleet's store, as the API of a node does; no node needs to be asked, and none needs to be there.
+Each verb reaches the fleet through the doors of a node or through the store; then no node needs to be there.
 """
 
-import asyncio
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO, TypeVar
+from functools import wraps
+from typing import Any, BinaryIO, TypeVar, cast
 
 import click
 import msgspec
 
 from rota.api import operations
 from rota.api.schema import CHANGEABLE, ResourceView
+from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.decide.declared import ORIGIN as DECLARED
 from rota.decide.listing import ORIGIN as LISTED
-from rota.decide.listing import TIMEOUT
 from rota.decide.trouble import is_recent, told
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
-from rota.model import codec, keys
-from rota.model.errors import Conflict, Invalid, RotaError, Unknown
-from rota.model.ids import Revision
-from rota.model.resource import KindRecord, Listing, ResourceStatus, SyncRequest
-from rota.store import Absent, At, Put, Store
-from rota.store.follow import follow
-from rota.workloads.checks import did_you_mean
+from rota.model.errors import Invalid, RotaError, Unknown
+from rota.model.resource import ResourceStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 kind_argument = click.argument("kind", metavar="KIND")
-id_argument = click.argument("id", metavar="ID")
+
+
+def name_arguments(command: F) -> F:
+    """KIND and ID, or KIND/ID in one word, as `rota why` and the tables write it."""
+
+    @wraps(command)
+    def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
+        if id is None:
+            kind, slash, id = kind.partition("/")
+            if not slash or not id:
+                raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
+        return command(*args, kind=kind, id=id, **given)
+
+    return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+
+
 version_option = click.option(
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it is still at this version."
 )
@@ -90,24 +102,23 @@ def fields(command: F) -> F:
     return command
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Add, change and look at the resources that the fleet keeps covered."""
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @fields
 @click.option("--no-wait", is_flag=True, help="Do not wait until the leader has placed it.")
 @click.option(
     "--timeout", type=options.Duration(), default="10s", show_default=True, help="How long to wait for the leader."
 )
 @click.option("--key", metavar="TEXT", help="Names this request: repeated with the same key, it is done once.")
-@options.store
+@options.fleet
 @options.output
 def add(
-    kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, store: str, output: str, **given: Any
+    kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: Target, output: str, **given: Any
 ) -> None:
     """Add a resource, and say which nodes hold it.
 
@@ -117,7 +128,7 @@ def add(
     """
     wanted = {"kind": kind, "id": id, **_fields(given)}
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.create_resource(open, SYSTEM, wanted, key=key, wait=wait))
+    view = ask(fleet, operations.create_resource, SYSTEM, wanted, key=key, wait=wait)
     _tell(view, "added", output)
     if view.status is None and wait:
         raise Unknown(
@@ -127,8 +138,7 @@ def add(
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @fields
 @click.option(
     "--unset",
@@ -138,10 +148,10 @@ def add(
     help="Put a field back to its default; may be repeated.",
 )
 @version_option
-@options.store
+@options.fleet
 @options.output
 def update(
-    kind: str, id: str, unset: tuple[str, ...], version: int | None, store: str, output: str, **given: Any
+    kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: Target, output: str, **given: Any
 ) -> None:
     """Change what is given of a resource; a new spec or new labels replace the old ones.
 
@@ -151,35 +161,33 @@ def update(
     if twice := next((field for field in unset if field in changes), None):
         raise click.UsageError(f"{twice} is set and unset; choose one")
     changes |= dict.fromkeys(unset)
-    view = on_store(store, lambda open: operations.update_resource(open, kind, id, changes, version=version))
+    view = ask(fleet, operations.update_resource, kind, id, changes, version=version)
     _tell(view, "updated", output)
 
 
 @command.command()
-@kind_argument
-@id_argument
+@name_arguments
 @version_option
-@options.store
-def rm(kind: str, id: str, version: int | None, store: str) -> None:
+@options.fleet
+def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
     """Delete a resource; the leader stops its tasks.
 
     Example: rota resources rm room 21452505
     """
-    deleted = on_store(store, lambda open: operations.delete_resource(open, kind, id, version=version))
+    deleted = ask(fleet, operations.delete_resource, kind, id, version=version)
     tables.say(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
 
 
 @command.command()
-@kind_argument
-@id_argument
-@options.store
+@name_arguments
+@options.fleet
 @options.output
-def get(kind: str, id: str, store: str, output: str) -> None:
+def get(kind: str, id: str, fleet: Target, output: str) -> None:
     """Show one resource and how it is covered.
 
     Example: rota resources get room 21452505 -o json
     """
-    view = on_store(store, lambda open: operations.get_resource(open, kind, id))
+    view = ask(fleet, operations.get_resource, kind, id)
     if output == "json":
         tables.show_json(view)
     else:
@@ -192,9 +200,9 @@ def get(kind: str, id: str, store: str, output: str) -> None:
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
 @click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
 @click.option("-w", "--watch", is_flag=True, help="Go on with what changes, a line each, until interrupted.")
-@options.store
+@options.fleet
 @options.output
-def ls(kind: str | None, prefix: str, pending: bool, watch: bool, store: str, output: str) -> None:
+def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target, output: str) -> None:
     """List the resources, in the order of kind and id.
 
     With --watch, -o json prints one object per line.
@@ -204,9 +212,9 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, store: str, ou
     if watch:
         if pending:
             raise click.UsageError("--pending is about one moment; leave it out to watch")
-        on_store(store, lambda open: _watch(open, kind, prefix, output))
+        on_fleet(fleet, lambda open: _watch(open, kind, prefix, output))
         return
-    found, now = on_store(store, lambda open: _all(open, kind, prefix, pending))
+    found, now = on_fleet(fleet, lambda open: _all(open, kind, prefix, pending))
     if output == "json":
         tables.show_json(found)
         return
@@ -221,9 +229,9 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, store: str, ou
 @click.option(
     "--timeout", type=options.Duration(), help="How long to wait; default: as long as the source may take, and 30s."
 )
-@options.store
+@options.fleet
 @options.output
-def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store: str, output: str) -> None:
+def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: Target, output: str) -> None:
     """Have the source of a kind asked now, and say what came of it.
 
     The exit code is 2 if the kind has no source, 1 if the source gave no list or the list is held, and 6 if nothing
@@ -232,13 +240,7 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store
     Example: rota resources sync room --force
     """
 
-    async def ask(open: Store) -> Listing | None:
-        record = await _with_source(open, kind)
-        asked = await _request(open, kind, force)
-        longest = timeout or (record.source_timeout or TIMEOUT) + timedelta(seconds=30)
-        return None if no_wait else await _outcome(open, kind, asked, longest)
-
-    listing = on_store(store, ask)
+    listing = ask(fleet, sync_source, kind, force=force, no_wait=no_wait, wait=timeout)
     if listing is None:
         tables.say(f"asked for the list of {kind}")
         return
@@ -256,64 +258,25 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, store
         tables.say(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
 
 
-async def _with_source(store: Store, name: str) -> KindRecord:
-    """The kind; Invalid if there is none, or if nobody lists its resources."""
-    known = {record.name: record for record in await operations.list_kinds(store)}
-    record = known.get(name)
-    if record is None:
-        guess = did_you_mean(name, known) or (f"; there are {', '.join(sorted(known))}" if known else "")
-        raise Invalid(f'no app of this fleet has a kind "{name}"{guess}')
-    if record.source_every is None:
-        raise Invalid(f'kind "{name}" has no source; declare one with @{name}.source(), or add resources yourself')
-    return record
-
-
-async def _request(store: Store, kind: str, force: bool) -> Revision:
-    """Ask the leader; when that was written. A request that nobody took up yet loses nothing of its force."""
-    key = keys.sync(kind)
-    while True:
-        entry = await store.get(key)
-        wanted = SyncRequest(
-            kind=kind, force=force or (entry is not None and codec.decode(SyncRequest, entry.value).force)
-        )
-        with suppress(Conflict):
-            seen = At(key, entry.modified) if entry else Absent(key)
-            return await store.commit(Put(key, codec.encode(wanted)), expect=[seen])
-
-
-async def _outcome(store: Store, kind: str, asked: Revision, longest: timedelta) -> Listing:
-    """What came of the first query since."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(longest.total_seconds()), aclosing(follow(store, keys.listing(kind))) as entries:
-            async for entry in entries:
-                listing = codec.decode(Listing, entry.value) if entry else None
-                if listing is not None and listing.sync >= asked:
-                    return listing
-    raise Unknown(
-        f"{kind}: nobody has listed them within {durations.render(longest)}; is there a leader, and a node whose app "
-        "has the kind? Ask: rota status"
-    )
-
-
-async def _all(store: Store, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
+async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
     """All pages, and the store's clock; what a newer Rota wrote is reported on stderr."""
     found: list[ResourceView] = []
     token: str | None = None
     while True:
-        page = await operations.list_resources(
-            store, kind=kind, prefix=prefix, pending=pending, limit=operations.MAX_PAGE, token=token
+        page = await fleet.do(
+            operations.list_resources, kind=kind, prefix=prefix, pending=pending, limit=operations.MAX_PAGE, token=token
         )
         found += page.resources
         for name, why in page.not_understood.items():
             tables.say(f"rota: resource {name}: {why}", err=True)
         token = page.next
         if token is None:
-            return found, await store.now()
+            return found, await fleet.now()
 
 
-async def _watch(store: Store, kind: str | None, prefix: str, output: str) -> None:
+async def _watch(fleet: Fleet, kind: str | None, prefix: str, output: str) -> None:
     """Print what there is, and then each change."""
-    async with aclosing(watch_resources(store, kind=kind, prefix=prefix)) as batches:
+    async with aclosing(fleet.each(watch_resources, kind=kind, prefix=prefix)) as batches:
         async for batch in batches:
             for change in batch:
                 click.echo(msgspec.json.encode(change) if output == "json" else _line(change))

@@ -1,17 +1,16 @@
 """`rota rollback`: back to the code before."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
 
-from rota.cli import local, options
+from rota.cli import options, steer
+from rota.cli.steer import Meant
 
 
 @click.command()
-@local.data
-@local.node_id
+@steer.meant()
 @click.option(
     "--timeout",
     type=options.Duration(),
@@ -19,14 +18,16 @@ from rota.cli import local, options
     show_default=True,
     help="How long to wait for one node's answer.",
 )
-def command(folders: tuple[Path, ...], names: tuple[str, ...], timeout: timedelta) -> None:
-    """Have nodes on this machine go back to the generation before the last reload.
+def command(meant: Meant, timeout: timedelta) -> None:
+    """Have nodes go back to the generation before the last reload.
 
     That generation is still loaded, whatever the files say now. A second rollback goes forward again.
 
-    Example: rota rollback --id a
+    Without --node, --all or a server, that is every node running below .rota in this folder.
+
+    Example: rota rollback --all --context prod
     """
-    local.ask(folders, names, "rollback", timeout.total_seconds(), _say)
+    steer.ask(meant, "rollback", timeout.total_seconds(), _say, changes=True)
 
 
 def _say(node: str, done: dict[str, Any]) -> None:

@@ -1,37 +1,30 @@
 """`rota runs`: what jobs did, what they do, and what they put out."""
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from rota.api import job_operations as operations
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import options, tables
-from rota.cli.on_store import audited, on_store
+from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.kit import durations
 from rota.kit.plain import Colours
-from rota.model.errors import RotaError, Unknown
+from rota.model.errors import NotFound, RotaError, Unknown
 from rota.model.job import RunState
-from rota.store import Store, open_store
-from rota.store.logs.open import open_logs
-from rota.store.logs.port import Logs
 
-T = TypeVar("T")
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
 )
 run_argument = click.argument("run", metavar="RUN")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look at runs and their output, stop them, and do them again."""
 
@@ -40,29 +33,29 @@ def command() -> None:
 @click.option("--job", metavar="JOB", help="Only of this job.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
-@click.option("--token", metavar="TEXT", help="Go on behind this run, as the last page said.")
-@options.store
+@click.option("--page", "after", metavar="TEXT", help="Go on behind this run, as the last page said.")
+@options.fleet
 @options.output
-def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, store: str, output: str) -> None:
+def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, fleet: Target, output: str) -> None:
     """List runs: those that are not over, then the newest.
 
     Example: rota runs ls --job report --state failed
     """
-    page = on_store(store, partial(_list, job=job, states=states, limit=limit, token=token))
+    page = on_fleet(fleet, lambda open: _list(open, job, states, limit, after))
     if output == "json":
         tables.show_json(page)
         return
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
-        tables.say(f"there are more: --token {page.next}", err=True)
+        tables.say(f"there are more: --page {page.next}", err=True)
 
 
-async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
+async def _list(fleet: Fleet, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
     """A page that is full, or the last one: a single call looks at a bounded number of runs for those in a state."""
     runs: list[RunView] = []
     while True:
-        page = await operations.list_runs(store, job=job, states=states, limit=limit - len(runs), token=token)
+        page = await fleet.do(operations.list_runs, job=job, states=states, limit=limit - len(runs), token=token)
         runs += page.runs
         token = page.next
         if token is None or len(runs) == limit:
@@ -71,14 +64,14 @@ async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: i
 
 @command.command()
 @run_argument
-@options.store
+@options.fleet
 @options.output
-def get(run: str, store: str, output: str) -> None:
+def get(run: str, fleet: Target, output: str) -> None:
     """Show one run, with its attempts.
 
     Example: rota runs get report/20261116T030000.000Z
     """
-    view = on_store(store, lambda open: operations.get_run(open, run))
+    view = ask(fleet, operations.get_run, run)
     if output == "json":
         tables.show_json(view)
         return
@@ -91,19 +84,19 @@ def get(run: str, store: str, output: str) -> None:
 @run_argument
 @click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
-@options.store
-def restart(run: str, no_wait: bool, timeout: timedelta, store: str) -> None:
+@options.fleet
+def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Do once more what a run that is over did.
 
     The exit code is 1 if the new run failed, and 6 if it was not over in time; it goes on then.
     """
     wait = None if no_wait else timeout
 
-    async def again(open: Store) -> RunView:
-        view = await operations.restart_run(open, run, by=me())
-        return await operations.await_run(open, view.id, wait) if wait else view
+    async def again(open: Fleet) -> RunView:
+        view = await open.do(operations.restart_run, run, by=me())
+        return await open.do(operations.await_run, view.id, wait) if wait else view
 
-    view = on_store(store, again)
+    view = on_fleet(fleet, again)
     tables.say(run_line(view))
     finished(view, wait)
 
@@ -113,14 +106,14 @@ def restart(run: str, no_wait: bool, timeout: timedelta, store: str) -> None:
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who look at it later.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is stopped.")
 @click.option("--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait.")
-@options.store
-def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, store: str) -> None:
+@options.fleet
+def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Stop a run with all its processes, and wait until they are gone.
 
     The exit code is 6 if it was not over in time.
     """
     wait = None if no_wait else timeout
-    view = on_store(store, lambda open: operations.interrupt_run(open, run, by=me(), why=why, wait=wait))
+    view = ask(fleet, operations.interrupt_run, run, by=me(), why=why, wait=wait)
     tables.say(run_line(view))
     if wait and not view.is_over:
         raise Unknown(f"run {run} is not over after {durations.render(wait)}; look again with: rota runs get {run}")
@@ -129,53 +122,76 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, store: str)
 @command.command()
 @run_argument
 @logs_option
-@options.store
-def rm(run: str, place: str | None, store: str) -> None:
+@options.fleet
+def rm(run: str, place: str | None, fleet: Target) -> None:
     """Delete a run that is over, with its output."""
-    _on_logs(store, place, lambda open, kept: operations.delete_run(open, kept, run))
+    on_fleet(fleet, lambda open: open.do(operations.delete_run, open.logs, run), logs=place)
     tables.say(f"deleted {run}")
 
 
 @command.command()
-@run_argument
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--last", metavar="JOB", help="The newest run of this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
 @click.option("--raw", is_flag=True, help="On a terminal, too, print every byte as it is.")
 @logs_option
-@options.store
-def logs(run: str, follow: bool, attempt: int | None, raw: bool, place: str | None, store: str) -> None:
+@options.fleet
+def logs(
+    run: str | None,
+    last: str | None,
+    follow: bool,
+    attempt: int | None,
+    raw: bool,
+    place: str | None,
+    fleet: Target,
+) -> None:
     """Print what a run has put out.
 
     On a terminal, colours are kept, and other control characters are shown instead of sent, unless --raw is given.
     Elsewhere every byte is printed as it is.
 
-    Example: rota runs logs -f report/20261116T030000.000Z
+    Example: rota runs logs --last report -f
     """
+    if (run is None) == (last is None):
+        raise click.UsageError("name a run, or the job whose newest run is meant: --last JOB")
 
     out = _Output(raw or not sys.stdout.isatty())
 
-    async def show(open: Store, kept: Logs) -> None:
-        # The last of what a run put out is kept a moment after the run is over.
-        if not follow and not (await operations.get_run(open, run)).is_over:
-            offset = 0
-            while True:
-                part = await operations.read_log(open, kept, run, attempt=attempt, offset=offset)
-                out.write(part.data)
-                offset = part.next
-                if not part.data:
-                    return
-        end = 0
-        async with aclosing(operations.follow_log(open, kept, run, attempt=attempt)) as parts:
-            async for part in parts:
-                out.write(part.data)
-                end = part.next
-        if not (await operations.read_log(open, kept, run, attempt=attempt, offset=end)).is_whole:
-            tables.say("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
+    async def show(open: Fleet) -> None:
+        await _show_log(open, out, run or await _newest(open, last or ""), follow, attempt)
 
     try:
-        _on_logs(store, place, show)
+        on_fleet(fleet, show, logs=place)
     finally:
         out.end()
+
+
+async def _newest(fleet: Fleet, job: str) -> str:
+    """The run of a job that was due last; NotFound if it never ran."""
+    page = await fleet.do(operations.list_runs, job=job, limit=1)
+    if not page.runs:
+        raise NotFound(f'job "{job}" has no runs yet; start one with: rota jobs run {job}')
+    return page.runs[0].id
+
+
+async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt: int | None) -> None:
+    # The last of what a run put out is kept a moment after the run is over.
+    if not follow and not (await open.do(operations.get_run, run)).is_over:
+        offset = 0
+        while True:
+            part = await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=offset)
+            out.write(part.data)
+            offset = part.next
+            if not part.data:
+                return
+    end = 0
+    async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
+        async for part in parts:
+            out.write(part.data)
+            end = part.next
+    if not (await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
+        tables.say("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
 
 
 def finished(view: RunView, wait: timedelta | None) -> None:
@@ -249,15 +265,3 @@ class _Output:
     def _put(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-
-
-def _on_logs(url: str, place: str | None, work: Callable[[Store, Logs], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with open_store(url, create=False) as store:
-            kept = open_logs(place, url, store, Path(".rota/logs"))
-            try:
-                return await work(audited(store), kept)
-            finally:
-                await kept.close()
-
-    return asyncio.run(run())

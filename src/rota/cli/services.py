@@ -1,24 +1,26 @@
-"""`rota services`: look at the services of nodes on this machine, and steer them, through their control sockets."""
+"""`rota services`: look at the services of nodes, and steer them, on this machine or anywhere in the fleet."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from datetime import timedelta
 from itertools import count as counting
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from rota.cli import local, options, tables
+from rota.cli import options, steer, tables
 from rota.cli.reload import command as reload
 from rota.cli.rollback import command as rollback
 from rota.cli.service_rates import per_second
+from rota.cli.steer import Meant, Reached
 from rota.cli.stop import command as stop
+from rota.cli.verbs import Verbs
 from rota.kit import durations
+from rota.model.errors import NotFound, RotaError
 from rota.model.service import Latency, ServiceStat
-from rota.node import control_socket
 
 PATIENCE = 15.0
 """Seconds that a node may take to answer; its proxies have 5 of them."""
@@ -29,11 +31,12 @@ PACE = 1.0
 name_argument = click.argument("name", metavar="[NAME]", required=False)
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
-    """Look at the services of nodes on this machine, and steer them.
+    """Look at the services of nodes, and steer them.
 
-    NAME may be left out where an app has one service.
+    They are those of this machine, or with --server, --context, --node or --all-nodes those of a fleet. NAME may be
+    left out where an app has one service.
     """
 
 
@@ -43,22 +46,27 @@ command.add_command(stop, "stop")
 
 
 @command.command()
-@local.data
-@local.node_id
+@steer.meant()
 @options.output
-def ls(folders: tuple[Path, ...], names: tuple[str, ...], output: str) -> None:
+def ls(meant: Meant, output: str) -> None:
     """List the services: where they listen, and how busy they are.
 
     Example: rota services ls
     """
     found: list[dict[str, Any]] = []
-    local.ask(
-        folders,
-        names,
-        "services",
-        PATIENCE,
-        lambda node, services: found.extend({"node": node, **each} for each in services),
-    )
+
+    async def look() -> None:
+        async with steer.reached(meant) as nodes:
+            for node in nodes.names:
+                try:
+                    services = await nodes.call(node, "services", PATIENCE)
+                except RotaError as error:
+                    if error.exit_code != NotFound.exit_code:
+                        raise
+                    services = []  # it has none
+                found.extend({"node": node, **each} for each in services)
+
+    asyncio.run(look())
     if output == "json":
         tables.show_json(found)
         return
@@ -77,15 +85,13 @@ def ls(folders: tuple[Path, ...], names: tuple[str, ...], output: str) -> None:
     help="So many samples, a second apart; without a number, or with 0, until interrupted.  [default: one]",
 )
 @click.option("--diff", is_flag=True, help="Show what came per second, from one sample to the next.")
-@local.data
-@local.node_id
+@steer.meant()
 @options.output
 def stat(
     name: str | None,
     loop: int | None,
     diff: bool,
-    folders: tuple[Path, ...],
-    names: tuple[str, ...],
+    meant: Meant,
     output: str,
 ) -> None:
     """Show the figures of a service: its groups, how long requests take, and what failed.
@@ -98,12 +104,13 @@ def stat(
 
     async def show() -> None:
         is_first = True
-        async for node, sample in _samples(await local.nodes(folders, names), name, times, diff):
-            if output == "json":
-                click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
-            else:
-                tables.say("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
-                is_first = False
+        async with steer.reached(meant) as nodes, aclosing(_samples(nodes, name, times, diff)) as samples:
+            async for node, sample in samples:
+                if output == "json":
+                    click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
+                else:
+                    tables.say("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
+                    is_first = False
 
     asyncio.run(show())
 
@@ -112,11 +119,8 @@ def stat(
 @name_argument
 @click.option("--group", "groups", type=int, multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @click.option("--all", "is_all", is_flag=True, help="Every group.")
-@local.data
-@local.node_id
-def clear(
-    name: str | None, groups: tuple[int, ...], is_all: bool, folders: tuple[Path, ...], names: tuple[str, ...]
-) -> None:
+@steer.meant(("--all-nodes",))
+def clear(name: str | None, groups: tuple[int, ...], is_all: bool, meant: Meant) -> None:
     """Drop the requests that wait for a worker; those that a worker has are finished.
 
     Example: rota services clear logic --group 2
@@ -129,14 +133,14 @@ def clear(
         each = ", ".join(f"{count} of group {group}" for group, count in sorted(dropped.items(), key=_by_number))
         tables.say(f"node {node}: {done['service']}: dropped {each}")
 
-    local.ask(
-        folders,
-        names,
+    steer.ask(
+        meant,
         "service.clear",
         PATIENCE,
         say,
         service=name,
         groups=None if is_all else list(dict.fromkeys(groups)),
+        changes=True,
     )
 
 
@@ -144,9 +148,8 @@ def clear(
 @click.argument("name", metavar="NAME")
 @click.argument("group", type=int, metavar="GROUP")
 @click.argument("count", type=click.IntRange(min=1), metavar="COUNT")
-@local.data
-@local.node_id
-def resize(name: str, group: int, count: int, folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
+@steer.meant()
+def resize(name: str, group: int, count: int, meant: Meant) -> None:
     """Give a group so many workers, until the next reload: then the count in the code holds again.
 
     Example: rota services resize logic 2 16
@@ -156,13 +159,12 @@ def resize(name: str, group: int, count: int, folders: tuple[Path, ...], names: 
         was = f"{done['before']} before"
         tables.say(f"node {node}: {done['service']}: group {group} has {done['count']} workers, {was}")
 
-    local.ask(folders, names, "service.resize", PATIENCE, say, service=name, group=group, count=count)
+    steer.ask(meant, "service.resize", PATIENCE, say, service=name, group=group, count=count, changes=True)
 
 
 @command.command()
-@local.data
-@local.node_id
-def version(folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
+@steer.meant()
+def version(meant: Meant) -> None:
     """Show which Rota the nodes run, and which generation of their app.
 
     Example: rota services version
@@ -173,18 +175,18 @@ def version(folders: tuple[Path, ...], names: tuple[str, ...]) -> None:
         app = f", {work['app']} generation {work['generation']}" if work else ""
         tables.say(f"node {node}: rota {status['version']}{app}")
 
-    local.ask(folders, names, "status", PATIENCE, say)
+    steer.ask(meant, "status", PATIENCE, say)
 
 
 async def _samples(
-    nodes: list[tuple[str, Path]], service: str | None, times: int, diff: bool
-) -> AsyncIterator[tuple[str, ServiceStat]]:
+    nodes: Reached, service: str | None, times: int, diff: bool
+) -> AsyncGenerator[tuple[str, ServiceStat], None]:
     """What to show, node by node and time after time; 0 times is for ever. Differences need one look more."""
     before: dict[str, tuple[float, ServiceStat]] = {}
     for look in counting():
         began = time.monotonic()
-        for node, place in nodes:
-            answer = await control_socket.call(place, "service.stat", PATIENCE, service=service)
+        for node in nodes.names:
+            answer = await nodes.call(node, "service.stat", PATIENCE, service=service)
             now, seen = time.monotonic(), msgspec.convert(answer, ServiceStat)
             if not diff:
                 yield node, seen

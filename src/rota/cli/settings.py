@@ -31,7 +31,7 @@ import click
 import msgspec
 
 from rota.api.schema import read_resource
-from rota.cli.options import parse_size, render_size
+from rota.cli.options import ParamType, parse_size, render_size
 from rota.decide.jobs.circle import circle
 from rota.kit import durations
 from rota.model import config as sections
@@ -308,7 +308,7 @@ def _declared(section: type[Section], docs: Mapping[str, str]) -> tuple[Option, 
     return tuple(found)
 
 
-class _Written(click.ParamType[Any]):
+class _Written(ParamType[Any]):
     """A text that an option can read."""
 
     def __init__(self, option: Option) -> None:
@@ -324,7 +324,7 @@ class _Written(click.ParamType[Any]):
 
 def _flag(option: Option) -> Callable[[F], F]:
     """The click option of an option. Whether it was given must show, so click is told of no default."""
-    kind: click.ParamType[Any]
+    kind: ParamType[Any]
     notes = [f"env: {option.variable}", *([f"default: {option.shown}"] if option.shown else [])]
     told = f"{option.doc}  [{'; '.join(notes)}]"
     if option.kind is bool:

@@ -1,100 +1,41 @@
 """`rota status`: who leads, who is there, and what they run."""
 
-import asyncio
+import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import click
-import msgspec
 
-from rota.cli import options
+from rota.api.fleet_status import fleet_status
+from rota.cli import options, tables
+from rota.cli.fleet import ask
+from rota.cli.logs import wants_colour
+from rota.cli.targets import Target
 from rota.kit import durations
 from rota.kit.plain import plain
-from rota.model import codec, keys
-from rota.model.errors import Invalid
-from rota.model.node import Leader, Node, NodeStatus
+from rota.model.node import NodeStatus
 from rota.model.relay import RelayStatus
-from rota.store import Entry, Store, open_store
-from rota.store.records import understood
 
 
 @click.command()
-@options.store
+@options.fleet
 @options.output
-def command(store: str, output: str) -> None:
+def command(fleet: Target, output: str) -> None:
     """Show who leads, which nodes there are and what they run.
+
+    The first line says which fleet that is, unless the command named it.
 
     Example: rota status --store sqlite:///rota.db -o json
     """
-    seen = asyncio.run(_look(store))
+    seen = ask(fleet, fleet_status)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(seen), indent=2).decode())
-    else:
-        _table(seen)
-
-
-async def _look(url: str) -> dict[str, Any]:
-    async with open_store(url, create=False) as store:
-        now = await store.now()
-        leader = await _leader(store, now)
-        listing = await store.scan(keys.NODES)
-        work = {
-            entry.key.removeprefix(keys.STATUS): understood(NodeStatus, entry)
-            for entry in (await store.scan(keys.STATUS)).entries
-        }
-        relays = {
-            entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
-            for entry in (await store.scan(keys.RELAY_STATUS)).entries
-        }
-        nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
-
-
-async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
-    entry = await store.get(keys.LEADER)
-    if entry is None:
-        return None
-    try:
-        leader = codec.decode(Leader, entry.value)
-    except Invalid as error:
-        return {"node": None, "term": entry.created, "session": None, "age_s": None, "broken": str(error)}
-    return {"node": leader.node, "term": entry.created, "session": leader.session, "age_s": _age(leader.since, now)}
-
-
-def _node(
-    entry: Entry,
-    leader: dict[str, Any] | None,
-    now: datetime,
-    work: dict[str, NodeStatus | None],
-    relays: dict[str, RelayStatus | None],
-) -> dict[str, Any]:
-    try:
-        node = codec.decode(Node, entry.value)
-    except Invalid as error:
-        return {"id": entry.key.removeprefix(keys.NODES), "broken": str(error)}
-    return {
-        "id": node.id,
-        "leads": leader is not None and leader["session"] == node.session,
-        "role": node.role,
-        "host": node.host,
-        "pid": node.pid,
-        "session": node.session,
-        "age_s": _age(node.since, now),
-        "http": node.http,
-        "grpc": node.grpc,
-        "labels": node.labels,
-        "slots": node.slots,
-        "version": node.version,
-        "insecure": node.insecure,
-        "work": work.get(node.id),
-        "relay": relays.get(node.id),
-    }
-
-
-def _age(since: datetime, now: datetime) -> int:
-    return max(0, round((now - since).total_seconds()))
+        tables.show_json(seen)
+        return
+    if fleet.is_implied:
+        click.echo(f"fleet: {fleet} ({fleet.origin})")
+    _table(seen)
 
 
 def _table(seen: dict[str, Any]) -> None:
@@ -104,13 +45,27 @@ def _table(seen: dict[str, Any]) -> None:
 
     # Where nobody looks, nothing is cut to fit a screen.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
+    heading = "table.header" if wants_colour(sys.stdout, os.environ) else ""  # bold is an escape too
     console.print(plain(_leads(seen["leader"])), highlight=False, markup=False)
-    table = Table("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTTP", box=None, pad_edge=False)
+    table = Table(
+        "NODE",
+        "ROLE",
+        "HOST",
+        "PID",
+        "UP",
+        "APP",
+        "WORKERS",
+        "TASKS",
+        "HTTP",
+        box=None,
+        pad_edge=False,
+        header_style=heading,
+    )
     for node in seen["nodes"]:
         table.add_row(*(Text(plain(cell)) for cell in _cells(node)))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
     for trouble in _troubles(seen["nodes"]):
-        console.print(plain(trouble), highlight=False, markup=False, style="red")
+        console.print(plain(trouble), highlight=False, markup=False, style="red" if heading else "")
 
 
 def _leads(leader: dict[str, Any] | None) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from rota.cli import options, tables
 from rota.cli.on_store import note
+from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError
@@ -29,7 +30,7 @@ store_url = click.argument("url", metavar="URL", envvar=STORE_VARIABLE)
 file_name = click.argument("file", metavar="[FILE|-]", required=False)
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Check, copy and clear up a fleet's store.
 

@@ -1,12 +1,12 @@
 """`rota streams`: what streams read and publish, and what is wanted of them.
 
-It works on the fleet's store, as the API of a node does; the leader does what is asked.
+Each verb reaches the fleet through the doors of a node or through the store; the leader does what is asked. `read` and
+`verify` read the output itself, and so work on the store alone.
 """
 
 import sys
 from contextlib import aclosing
 from datetime import timedelta
-from functools import partial
 
 import click
 
@@ -14,9 +14,12 @@ from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
 from rota.cli import options, tables
+from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.on_store import on_store
 from rota.cli.progress import Progress
 from rota.cli.rows import CsvPaper, JsonPaper
+from rota.cli.targets import Target
+from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.committers.open import open_output
 from rota.control.streams.verify import Extent, Verified
@@ -37,7 +40,7 @@ all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Look at streams, stop them, and say where they go on."""
 
@@ -45,14 +48,14 @@ def command() -> None:
 @command.command()
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
 @click.option("--all", "with_past", is_flag=True, help="Also backfills that are completed.")
-@options.store
+@options.fleet
 @options.output
-def ls(prefix: str, with_past: bool, store: str, output: str) -> None:
+def ls(prefix: str, with_past: bool, fleet: Target, output: str) -> None:
     """List the streams: how they are, and how far behind.
 
     Example: rota streams ls
     """
-    found = on_store(store, lambda open: _all(open, prefix, with_past=with_past))
+    found = on_fleet(fleet, lambda open: _all(open, prefix, with_past=with_past))
     if output == "json":
         tables.show_json(found)
         return
@@ -62,16 +65,16 @@ def ls(prefix: str, with_past: bool, store: str, output: str) -> None:
 
 @command.command()
 @stream_argument
-@options.store
+@options.fleet
 @options.output
-def status(stream: str, store: str, output: str) -> None:
+def status(stream: str, fleet: Target, output: str) -> None:
     """Show one stream with its groups, its tasks and its last errors.
 
     The exit code is 1 if it is unhealthy.
 
     Example: rota streams status clicks -o json
     """
-    detail = on_store(store, lambda open: operations.stream_status(open, stream))
+    detail = ask(fleet, operations.stream_status, stream)
     if output == "json":
         tables.show_json(detail)
     else:
@@ -81,14 +84,14 @@ def status(stream: str, store: str, output: str) -> None:
 
 @command.command()
 @click.argument("stream", metavar="[STREAM]", required=False)
-@options.store
+@options.fleet
 @options.output
-def lag(stream: str | None, store: str, output: str) -> None:
+def lag(stream: str | None, fleet: Target, output: str) -> None:
     """Show how many records of each partition are in the source and not in the output.
 
     Example: rota streams lag clicks
     """
-    views = on_store(store, lambda open: _one_or_all(open, stream))
+    views = on_fleet(fleet, lambda open: _one_or_all(open, stream))
     found = [each for view in views for each in lags(view)]
     if output == "json":
         tables.show_json(found)
@@ -101,14 +104,14 @@ def lag(stream: str | None, store: str, output: str) -> None:
 
 @command.command()
 @stream_argument
-@options.store
+@options.fleet
 @options.output
-def history(stream: str, store: str, output: str) -> None:
+def history(stream: str, fleet: Target, output: str) -> None:
     """Show how a stream was declared in the course of time, and what changed; the newest last.
 
     Example: rota streams history clicks
     """
-    found = on_store(store, lambda open: operations.stream_history(open, stream))
+    found = ask(fleet, operations.stream_history, stream)
     if output == "json":
         tables.show_json(found)
         return
@@ -121,9 +124,11 @@ def history(stream: str, store: str, output: str) -> None:
 @all_option
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
-def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def suspend(
+    stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
+) -> None:
     """Let what reads end and publish, and nothing new begin.
 
     The exit code is 6 if not everything was published in time; it goes on then.
@@ -131,9 +136,9 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
     Example: rota streams suspend clicks
     """
     wait = None if no_wait else timeout
-    for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
-        after = on_store(
-            store, partial(operations.suspend_stream, name=view.name, by=me(), wait=wait), f"suspending {view.name}"
+    for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
+        after = ask_and_show(
+            fleet, f"suspending {view.name}", operations.suspend_stream, name=view.name, by=me(), wait=wait
         )
         _told(after, output, wait, is_done=after.has_ended)
 
@@ -143,19 +148,19 @@ def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timede
 @all_option
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
-def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str) -> None:
     """Let a stream that was suspended or terminated go on where it stopped; --all leaves the terminated alone.
 
     Example: rota streams resume clicks
     """
     wait = None if no_wait else timeout
-    for view in on_store(store, lambda open: _chosen(open, stream, is_for_all)):
+    for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
         if is_for_all and (view.terminated or not view.suspended):
             continue
-        after = on_store(
-            store, partial(operations.resume_stream, name=view.name, by=me(), wait=wait), f"resuming {view.name}"
+        after = ask_and_show(
+            fleet, f"resuming {view.name}", operations.resume_stream, name=view.name, by=me(), wait=wait
         )
         _told(after, output, wait, is_done=after.is_going)
 
@@ -166,10 +171,10 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
 @yes_option
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
 def terminate(
-    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str
+    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
 ) -> None:
     """End a stream for good, although an app declares it: what was read is published, nothing new begins.
 
@@ -177,12 +182,12 @@ def terminate(
 
     Example: rota streams terminate clicks --yes
     """
-    chosen = on_store(store, lambda open: _chosen(open, stream, is_for_all))
+    chosen = on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all))
     _ask(yes, f"terminate {', '.join(view.name for view in chosen) or 'nothing'}?")
     wait = None if no_wait else timeout
     for view in chosen:
-        after = on_store(
-            store, partial(operations.terminate_stream, name=view.name, by=me(), wait=wait), f"terminating {view.name}"
+        after = ask_and_show(
+            fleet, f"terminating {view.name}", operations.terminate_stream, name=view.name, by=me(), wait=wait
         )
         _told(after, output, wait, is_done=after.has_ended)
 
@@ -191,16 +196,16 @@ def terminate(
 @stream_argument
 @click.argument("tasks", type=click.IntRange(min=1), required=False)
 @click.option("--as-declared", is_flag=True, help="As many as the app declares.")
-@options.store
+@options.fleet
 @options.output
-def scale(stream: str, tasks: int | None, as_declared: bool, store: str, output: str) -> None:
+def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target, output: str) -> None:
     """Have another number of task groups; only groups end whose partitions change.
 
     Example: rota streams scale clicks 4
     """
     if (tasks is None) != as_declared:
         raise click.UsageError("say how many task groups, or --as-declared")
-    view = on_store(store, lambda open: operations.scale_stream(open, stream, tasks, by=me()))
+    view = ask(fleet, operations.scale_stream, stream, tasks, by=me())
     _told(view, output, None, is_done=True)
 
 
@@ -209,19 +214,17 @@ def scale(stream: str, tasks: int | None, as_declared: bool, store: str, output:
 @click.argument("groups", type=click.IntRange(min=0), nargs=-1)
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
-def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, store: str, output: str) -> None:
+def handoff(
+    stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: Target, output: str
+) -> None:
     """Have task groups end and publish now, all unless some are named; others read on from where they end.
 
     Example: rota streams handoff clicks 0
     """
     wait = None if no_wait else timeout
-    view = on_store(
-        store,
-        lambda open: operations.hand_off_groups(open, stream, groups, by=me(), wait=wait),
-        f"handing off {stream}",
-    )
+    view = ask_and_show(fleet, f"handing off {stream}", operations.hand_off_groups, stream, groups, by=me(), wait=wait)
     _told(view, output, wait, is_done=not view.hand_off)
 
 
@@ -232,10 +235,17 @@ def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timede
 @yes_option
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
 def reset(
-    stream: str, to: str | None, backfill: bool, yes: bool, no_wait: bool, timeout: timedelta, store: str, output: str
+    stream: str,
+    to: str | None,
+    backfill: bool,
+    yes: bool,
+    no_wait: bool,
+    timeout: timedelta,
+    fleet: Target,
+    output: str,
 ) -> None:
     """Have all partitions go on elsewhere.
 
@@ -245,8 +255,16 @@ def reset(
     """
     _ask(yes, f"set all offsets of stream {stream} to {to or 'where a new stream would begin'}?")
     wait = None if no_wait else timeout
-    ask = partial(operations.reset_stream, name=stream, by=me(), to=to, backfill=backfill, wait=wait)
-    view = on_store(store, ask, f"resetting {stream}")
+    view = ask_and_show(
+        fleet,
+        f"resetting {stream}",
+        operations.reset_stream,
+        stream,
+        by=me(),
+        to=to,
+        backfill=backfill,
+        wait=wait,
+    )
     _told(view, output, wait, is_done=view.reset is None)
 
 
@@ -256,7 +274,7 @@ def reset(
 @yes_option
 @no_wait_option
 @timeout_option
-@options.store
+@options.fleet
 @options.output
 def reset_offsets(
     stream: str,
@@ -264,7 +282,7 @@ def reset_offsets(
     yes: bool,
     no_wait: bool,
     timeout: timedelta,
-    store: str,
+    fleet: Target,
     output: str,
 ) -> None:
     """Have some partitions go on elsewhere: at an offset, earliest, latest or a time. The others stay.
@@ -274,9 +292,7 @@ def reset_offsets(
     wanted = dict(_pair(text) for text in offsets)
     _ask(yes, f"set offsets of stream {stream}: {', '.join(offsets)}?")
     wait = None if no_wait else timeout
-    view = on_store(
-        store, lambda open: operations.reset_offsets(open, stream, wanted, by=me(), wait=wait), f"resetting {stream}"
-    )
+    view = ask_and_show(fleet, f"resetting {stream}", operations.reset_offsets, stream, wanted, by=me(), wait=wait)
     _told(view, output, wait, is_done=view.reset is None)
 
 
@@ -386,12 +402,12 @@ def _fields(text: str) -> tuple[str, str]:
     return partition, offset
 
 
-async def _all(store: Store, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
+async def _all(fleet: Fleet, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
     """Every stream; backfills that are completed only `with_past`."""
     found: list[StreamView] = []
     token: str | None = None
     while True:
-        page = await operations.list_streams(store, prefix=prefix, with_past=with_past, limit=MAX_PAGE, token=token)
+        page = await fleet.do(operations.list_streams, prefix=prefix, with_past=with_past, limit=MAX_PAGE, token=token)
         found += page.streams
         for name, why in page.not_understood.items():
             tables.say(f"rota: stream {name}: {why}", err=True)
@@ -400,15 +416,15 @@ async def _all(store: Store, prefix: str = "", *, with_past: bool = False) -> li
             return found
 
 
-async def _chosen(store: Store, stream: str | None, is_for_all: bool) -> list[StreamView]:
+async def _chosen(fleet: Fleet, stream: str | None, is_for_all: bool) -> list[StreamView]:
     """The stream that was named, or all."""
     if (stream is None) != is_for_all:
         raise click.UsageError("name a stream, or say --all")
-    return await _one_or_all(store, stream)
+    return await _one_or_all(fleet, stream)
 
 
-async def _one_or_all(store: Store, stream: str | None) -> list[StreamView]:
-    return await _all(store) if stream is None else [await operations.get_stream(store, stream)]
+async def _one_or_all(fleet: Fleet, stream: str | None) -> list[StreamView]:
+    return await _all(fleet) if stream is None else [await fleet.do(operations.get_stream, stream)]
 
 
 # What is shown

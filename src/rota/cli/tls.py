@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from rota.cli import options, tables
-from rota.cli.nodes import Listing
 from rota.cli.on_store import on_store
 from rota.cli.options import Duration
+from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.kit.files import write_secret

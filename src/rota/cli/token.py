@@ -8,9 +8,10 @@ import click
 from rota.api import tokens
 from rota.api.tokens import NewToken, TokenView
 from rota.cli import options, tables
-from rota.cli.nodes import Listing
-from rota.cli.on_store import on_store
+from rota.cli.fleet import ask
 from rota.cli.options import Duration
+from rota.cli.targets import Target
+from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
 from rota.kit.files import write_secret
@@ -35,14 +36,14 @@ def command() -> None:
 
 
 @command.command()
-@options.store
+@options.fleet
 @options.output
-def ls(store: str, output: str) -> None:
+def ls(fleet: Target, output: str) -> None:
     """List the tokens that the fleet knows; nobody can be told the tokens themselves.
 
     Example: rota token ls
     """
-    found = on_store(store, lambda open: tokens.list_tokens(open, SYSTEM))
+    found = ask(fleet, tokens.list_tokens, SYSTEM)
     if output == "json":
         tables.show_json({"tokens": found})
         return
@@ -54,15 +55,15 @@ def ls(store: str, output: str) -> None:
 @click.option("--role", type=click.Choice([str(access) for access in Access]), required=True, help="What it opens.")
 @expires_option
 @file_option
-@options.store
-def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, store: str) -> None:
+@options.fleet
+def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: Target) -> None:
     """Make a token, and show it: nobody can be told it again.
 
     `view` may look, `operate` may change what the fleet does, `admin` may change who may do what, `node` is for nodes.
 
     Example: rota token create grafana --role view --expires-in 90d
     """
-    made = on_store(store, lambda open: tokens.create_token(open, SYSTEM, name, role, by=me(), expires_in=expires_in))
+    made = ask(fleet, tokens.create_token, SYSTEM, name, role, by=me(), expires_in=expires_in)
     _hand_out(made, file)
 
 
@@ -71,30 +72,29 @@ def create(name: str, role: str, expires_in: timedelta | None, file: Path | None
 @click.option("--keep-old", type=Duration(), metavar="DURATION", help="How long the old one is taken, too.")
 @expires_option
 @file_option
-@options.store
-def rotate(name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, store: str) -> None:
+@options.fleet
+def rotate(
+    name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, fleet: Target
+) -> None:
     """Make a new token in place of an old one, and show it.
 
     It lives as long as the old one did, unless --expires-in says otherwise.
 
     Example: rota token rotate grafana --keep-old 1h
     """
-    made = on_store(
-        store,
-        lambda open: tokens.rotate_token(open, SYSTEM, name, by=me(), keep_old=keep_old, expires_in=expires_in),
-    )
+    made = ask(fleet, tokens.rotate_token, SYSTEM, name, by=me(), keep_old=keep_old, expires_in=expires_in)
     _hand_out(made, file)
 
 
 @command.command()
 @name_argument
-@options.store
-def revoke(name: str, store: str) -> None:
+@options.fleet
+def revoke(name: str, fleet: Target) -> None:
     """Take a token back: every node refuses it from a moment later on.
 
     Example: rota token revoke grafana
     """
-    on_store(store, lambda open: tokens.revoke_token(open, SYSTEM, name))
+    ask(fleet, tokens.revoke_token, SYSTEM, name)
     click.echo(f"token {name} is revoked")
 
 

@@ -6,16 +6,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rota.cli import settings
+from rota.cli import settings, targets
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
-from rota.model.errors import RotaError
+from rota.model.errors import Conflict, RotaError
 from rota.node import data_folder, kernel, token
 
 FOLDER = Path(".rota/up")
@@ -31,7 +31,7 @@ COLOURS = (36, 35, 32, 33, 34, 31)
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", type=click.Path())
 @click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="How many nodes.")
 @click.option(
     "--store",
@@ -57,12 +57,30 @@ def command(
     """
     given = {"--drain": drain, "--log-level": log_level}
     common = [word for flag, value in given.items() if value for word in (flag, value)]
-    common += ["--store", store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"]
-    with data_folder.hold(FOLDER):
+    used: str = store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"
+    common += ["--store", used]
+    with _alone():
+        targets.leave(FOLDER, used)
         common += _token()
         code = asyncio.run(_run([_argv(app, number, port, common) for number in range(1, nodes + 1)]))
     if code:
         sys.exit(code)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """The folder of this fleet, and nobody else's; Conflict if `rota up` runs here already."""
+    try:
+        with contextlib.ExitStack() as held:
+            held.enter_context(data_folder.hold(FOLDER))
+            began = held.pop_all()
+    except Conflict as error:
+        holder = str(error).partition(" is in use by ")[2].partition(";")[0] or "another process"
+        raise Conflict(
+            f"rota up runs in this folder already ({holder}); stop it, or start this one in another folder"
+        ) from None
+    with began:
+        yield
 
 
 async def _run(argvs: Sequence[Sequence[str]]) -> int:

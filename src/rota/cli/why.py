@@ -7,7 +7,8 @@ import click
 from rota.api import operations
 from rota.api.schema import Why
 from rota.cli import options, tables
-from rota.cli.on_store import on_store
+from rota.cli.fleet import ask
+from rota.cli.targets import Target
 
 HELD = 20
 """Tasks of a node that people are shown; programs get all."""
@@ -16,9 +17,9 @@ HELD = 20
 @click.command()
 @click.argument("thing", metavar="THING")
 @click.argument("kind", metavar="[KIND]", required=False)
-@options.store
+@options.fleet
 @options.output
-def command(thing: str, kind: str | None, store: str, output: str) -> None:
+def command(thing: str, kind: str | None, fleet: Target, output: str) -> None:
     """Say why a resource is where it is, or why a node has what it has.
 
     THING is a resource, as kind/id, or a node; or `source`, and KIND the kind that it lists.
@@ -26,9 +27,9 @@ def command(thing: str, kind: str | None, store: str, output: str) -> None:
     Example: rota why room/21452505
     """
     if kind is None:
-        told = on_store(store, lambda open: operations.why(open, thing))
+        told = ask(fleet, operations.why, thing)
     elif thing == "source":
-        told = on_store(store, lambda open: operations.why_source(open, kind))
+        told = ask(fleet, operations.why_source, kind)
     else:
         raise click.UsageError(f"a kind comes after `source` only; for a resource write {thing}/{kind}")
     if output == "json":

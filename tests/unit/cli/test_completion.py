@@ -44,6 +44,13 @@ def test_bash_completes_a_command_a_subcommand_and_an_option() -> None:
     assert completed("rota", "nodes", "drain", "--dead") == ["--deadline"]
 
 
+@pytest.mark.parametrize("verb", ["up", "node"])
+def test_an_app_is_completed_as_a_file(verb: str) -> None:
+    environ = {**os.environ, "_ROTA_COMPLETE": "bash_complete", "COMP_WORDS": f"rota {verb} a", "COMP_CWORD": "2"}
+    done = subprocess.run([ROTA], capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert done.stdout == "file,a\n"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script_that_asks_this_program(shell: str) -> None:
     done = CliRunner().invoke(cli, ["completion", shell])

@@ -73,7 +73,7 @@ def test_a_list_and_lines_for_programs(url: str) -> None:
     ("arguments", "expected"),
     [
         pytest.param(["--kind", "worker.*"], ["a worker.exited", "b worker.exited"], id="kind"),
-        pytest.param(["--kind", "x.*", "--kind", "node.joined"], ["a node.joined", "b node.joined"], id="kinds"),
+        pytest.param(["--kind", "run.*", "--kind", "node.joined"], ["a node.joined", "b node.joined"], id="kinds"),
         pytest.param(["--node", "b"], ["b node.joined", "b worker.exited"], id="node"),
         pytest.param(["--since", "1h"], ["b node.joined", "b worker.exited"], id="since"),
         pytest.param(["-n", "1"], ["b worker.exited"], id="number"),

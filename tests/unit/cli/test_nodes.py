@@ -9,6 +9,7 @@ import pytest
 from rota.api import operations
 from rota.api.schema import ResourceView
 from rota.cli import nodes
+from rota.cli.fleet import StoreFleet
 from rota.kit.clock import SYSTEM
 from rota.model import keys
 from rota.model.errors import RotaError
@@ -60,7 +61,7 @@ async def room(store: Store) -> ResourceView:
 
 async def drained(store: Store, meanwhile: Callable[[], Awaitable[None]]) -> None:
     """Drain the node; while that waits, something happens."""
-    draining = asyncio.create_task(nodes._drain(store, "a", ASKED, "", no_wait=False))
+    draining = asyncio.create_task(nodes._drain(StoreFleet(store), "a", ASKED, "", no_wait=False))
     await eventually(lambda: store.get(keys.drain(NodeId("a"))))
     await meanwhile()
     await draining
@@ -95,8 +96,8 @@ async def test_nor_if_the_leader_finds_sooner_than_we_that_it_has_come(
 
 
 async def test_the_deadline_of_an_earlier_drain_counts(store: Store, room: ResourceView, clock: Hand) -> None:
-    await nodes._drain(store, "a", ASKED, "", no_wait=True)
-    draining = asyncio.create_task(nodes._drain(store, "a", None, "", no_wait=False))
+    await nodes._drain(StoreFleet(store), "a", ASKED, "", no_wait=True)
+    draining = asyncio.create_task(nodes._drain(StoreFleet(store), "a", None, "", no_wait=False))
     await asyncio.sleep(0)
     clock.now += ASKED
     await go(store, room)

@@ -1,0 +1,145 @@
+"""Contexts: the fleets that this user has logged in to, each a server and its token, under a name.
+
+They are one file for its owner alone, `contexts.json` beside the user's `rota.toml`, written whole or not at all. A
+token is shown by no command.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rota.cli.targets import TOKEN, Server
+from rota.kit.files import write_secret
+from rota.model.errors import Denied, Invalid, NotFound
+
+FILE = "contexts.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class Context(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One fleet."""
+
+    server: str
+    token: str
+    ca: str | None = None
+
+
+class Contexts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that are known, and the one that commands use."""
+
+    current: str | None = None
+    contexts: dict[str, Context] = {}
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Contexts:
+    """What the user's file has; Invalid or Denied says what is wrong with it."""
+    path = file(environ)
+    if path is None:
+        return Contexts()
+    try:
+        with path.open("rb") as content:
+            mode, found = stat.S_IMODE(os.fstat(content.fileno()).st_mode), content.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return Contexts()
+    except OSError as error:
+        raise Denied(f"{path}: {error.strerror}; make it readable for this user alone") from error
+    if mode & 0o077:
+        raise Denied(f"{path} has tokens and may be read by others (mode {mode:04o}); run: chmod 600 {path}")
+    try:
+        return msgspec.json.decode(found, type=Contexts)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not understood: {error}; remove it and log in again with: rota login URL") from None
+
+
+def write(contexts: Contexts, environ: Mapping[str, str] = os.environ) -> None:
+    """Replace the user's file."""
+    path = file(environ)
+    if path is None:
+        raise Invalid("there is no place for contexts; set HOME or XDG_CONFIG_HOME to a folder")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_secret(path, msgspec.json.format(msgspec.json.encode(contexts), indent=2).decode())
+    except OSError as error:
+        raise Denied(f"{path}: {error.strerror}; make it writable for this user") from error
+
+
+def file(environ: Mapping[str, str]) -> Path | None:
+    """Where the contexts are kept; None if the user has no place for settings."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
+    path = Path(home) / "rota" / FILE
+    return path if path.is_absolute() else None
+
+
+def get(name: str, environ: Mapping[str, str] = os.environ) -> Server:
+    """The server of a context; NotFound names those there are."""
+    found = read(environ)
+    return _server(known(found, name))
+
+
+def known(found: Contexts, name: str) -> Context:
+    """One of the contexts; NotFound names those there are."""
+    if name not in found.contexts:
+        there = f"there are {', '.join(sorted(found.contexts))}" if found.contexts else "there are none"
+        raise NotFound(f'there is no context "{name}"; {there}; make one with: rota login URL --name {name}')
+    return found.contexts[name]
+
+
+def current(environ: Mapping[str, str] = os.environ) -> tuple[str, Server] | None:
+    """The context that commands use, by name; None if there is none."""
+    found = read(environ)
+    return (found.current, _server(found.contexts[found.current])) if found.current in found.contexts else None
+
+
+def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) -> Server:
+    """A server that was named; its token is where `reference` says, in ROTA_TOKEN, or in the context of that URL."""
+    address = normal(url)
+    ca = environ.get("ROTA_CA") or None
+    if reference or environ.get(TOKEN):
+        # A node has a reference there, other tools have the token itself.
+        told = environ.get(TOKEN, "")
+        is_reference = told.startswith(("file:", "env:"))
+        return Server(address, token(reference or (told if is_reference else f"env:{TOKEN}"), environ), ca)
+    for context in read(environ).contexts.values():
+        if context.server == address:
+            return Server(address, context.token, ca or context.ca)
+    raise Denied(
+        f"{address} asks for a token; use --token file:PATH, set {TOKEN}, or log in with: rota login {address}"
+    )
+
+
+def token(reference: str, environ: Mapping[str, str]) -> str:
+    """The token in a file or a variable."""
+    from rota.model.config import TokenReference  # noqa: PLC0415
+    from rota.node.token import find  # noqa: PLC0415
+
+    own: MutableMapping[str, str] = dict(environ)
+    written = reference if reference.startswith(("file:", "env:")) else f"file:{reference}"
+    return find(TokenReference(written), Path(), own).text
+
+
+def normal(url: str) -> str:
+    """The URL of a server as it is kept: scheme, host and port; Invalid says how to write one."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_good = False
+    if not is_good or parts.username or parts.query or parts.fragment or parts.path.strip("/"):
+        raise Invalid(f'server "{url}" is not the address of a node; write one like http://127.0.0.1:7700')
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def check_name(name: str) -> str:
+    """A name for a context; Invalid says what it may have."""
+    if not _NAME.fullmatch(name):
+        raise Invalid(f'"{name}" is no name for a context; use letters, digits, ".", "_" and "-", at most 63')
+    return name
+
+
+def _server(context: Context) -> Server:
+    return Server(context.server, context.token, context.ca)

@@ -1,0 +1,61 @@
+"""`rota login`: remember a fleet by the doors of a node, and use it from then on."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from rota.cli import contexts
+from rota.cli.contexts import Context, Contexts
+from rota.cli.targets import Server
+from rota.model.errors import Invalid
+
+
+@click.command()
+@click.argument("url", metavar="URL")
+@click.option("--name", metavar="NAME", help="What to call it.  [default: the host]")
+@click.option(
+    "--token", metavar="FILE|env:NAME", help="Where the token is.  [default: it is asked for, or read from stdin]"
+)
+@click.option(
+    "--ca",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Certificates of those who may vouch for the server, in PEM form.  [default: those that the system knows]",
+)
+def command(url: str, name: str | None, token: str | None, ca: Path | None) -> None:
+    """Remember the fleet of the node at URL under a name, and use it where nothing else names one.
+
+    The token is tried first. It is kept in a file for this user alone; rota context shows what is kept there.
+
+    Example: rota login https://n1.example.com:7700 --name prod
+    """
+    address = contexts.normal(url)
+    called = contexts.check_name(name or urlsplit(address).hostname or "fleet")
+    server = Server(address, _token(token), str(ca.absolute()) if ca else None)
+    who, access = asyncio.run(_who(server))
+    before = contexts.read()
+    made = {**before.contexts, called: Context(server.url, server.token, server.ca)}
+    contexts.write(Contexts(current=called, contexts=made))
+    click.echo(
+        f"context {called}: {server.url}, as {who or 'the owner of the node'} for {access}; it is used from now on"
+    )
+
+
+async def _who(server: Server) -> tuple[str, str]:
+    from rota.cli.remote import DoorFleet  # noqa: PLC0415
+
+    async with DoorFleet(server) as fleet:
+        return await fleet.who()
+
+
+def _token(reference: str | None) -> str:
+    """The token that was named, typed or piped."""
+    if reference:
+        return contexts.token(reference, os.environ)
+    text: str = click.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not text.strip():
+        raise Invalid("no token was given; name a file with --token FILE, or pipe it into rota login")
+    return text.strip()

@@ -1,0 +1,222 @@
+"""Nodes that are asked one by one for what only they can answer: reload, rollback, services.
+
+On this machine they are asked through their control sockets, elsewhere through the doors of any node, which passes the
+request on. `--data` and `--id` mean this machine. `--server` and `--context`, or their variables, mean the doors; so do
+`--node` and `--all-nodes` where a context is known. What changes something through the doors must say which nodes are
+meant.
+
+Nodes are asked in the order of their names, and the first that refuses ends it: a bad reload stays on one node.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+from urllib.parse import quote
+
+import click
+
+from rota.cli import local, options, targets
+from rota.cli.progress import Progress
+from rota.cli.targets import NOWHERE, Server
+from rota.model.errors import Invalid, NotFound, Unavailable
+from rota.node import control_socket
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Meant:
+    """Which nodes a command means."""
+
+    folders: tuple[Path, ...] = ()
+    names: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    is_all: bool = False
+    server: Server | None = None
+    """The doors to ask at; None: this machine."""
+
+
+class Reached(Protocol):
+    """The nodes that are meant."""
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of their names."""
+
+    async def call(self, node: str, do: str, timeout: float, **arguments: Any) -> Any:
+        """What a node answers; its own error if it refuses."""
+
+
+def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], F]:
+    """The options that say which nodes are meant; the command is given a `Meant`."""
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def run(*args: Any, folders: Any, names: Any, nodes: Any, all_nodes: bool, **given: Any) -> Any:
+            named = {name: given.pop(name) for name in ("server", "token", "context")}
+            server = _server(named, folders or names, nodes or all_nodes)
+            return command(*args, meant=Meant(folders, names, nodes, all_nodes, server), **given)
+
+        found = cast(F, run)
+        for option in reversed(
+            (
+                click.option(
+                    "--node", "nodes", multiple=True, metavar="ID", help="This node of the fleet; may be repeated."
+                ),
+                click.option(
+                    *all_names, "all_nodes", is_flag=True, help="All nodes of the fleet, one after the other."
+                ),
+                *options.SERVER,
+                local.data,
+                local.node_id,
+            )
+        ):
+            found = option(found)
+        return found
+
+    return decorate
+
+
+def _server(named: dict[str, Any], is_local: object, is_named: object) -> Server | None:
+    """The doors that are meant; None for this machine."""
+    if is_local:
+        if any(named.values()) or is_named:
+            raise click.UsageError("--data and --id are for nodes on this machine; leave them out, or the others")
+        return None
+    if any(named.values()) or any(os.environ.get(name) for name in (targets.SERVER, targets.CONTEXT)):
+        return targets.find(named).server
+    if not is_named:
+        return None
+    try:
+        return targets.find({}).server
+    except Invalid as error:
+        if str(error) == NOWHERE:
+            return None
+        raise
+
+
+@asynccontextmanager
+async def reached(meant: Meant, *, changes: bool = False) -> AsyncIterator[Reached]:
+    """The nodes, to be asked inside; Unavailable if there are none, NotFound if one that was named is not there."""
+    if meant.server is None:
+        yield Local(await local.nodes(meant.folders, meant.names or meant.nodes))
+        return
+    if changes and not meant.nodes and not meant.is_all:
+        raise click.UsageError("say which nodes of the fleet: --node ID, which may be repeated, or --all-nodes")
+    from rota.api.operations import list_nodes  # noqa: PLC0415
+    from rota.cli.remote import DoorFleet  # noqa: PLC0415
+
+    async with DoorFleet(meant.server) as fleet:
+        there = sorted(view.id for view in (await fleet.do(list_nodes)).nodes if view.is_up and view.app)
+        if missing := [node for node in meant.nodes if node not in there]:
+            raise NotFound(f'there is no node "{missing[0]}" with an app; there are: {", ".join(there) or "none"}')
+        if not there:
+            raise Unavailable(f"no node of {meant.server.url} runs an app; see: rota nodes ls")
+        yield Elsewhere(fleet, [node for node in there if not meant.nodes or node in meant.nodes])
+
+
+class Local:
+    """Nodes of this machine."""
+
+    def __init__(self, nodes: list[tuple[str, Path]]) -> None:
+        self._places = dict(nodes)
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of their names."""
+        return list(self._places)
+
+    async def call(self, node: str, do: str, timeout: float, **arguments: Any) -> Any:
+        """What a node answers."""
+        return await control_socket.call(self._places[node], do, timeout, **arguments)
+
+
+class Elsewhere:
+    """Nodes behind the doors of one of them."""
+
+    def __init__(self, fleet: Any, names: list[str]) -> None:
+        self._fleet, self._names = fleet, names
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of their names."""
+        return self._names
+
+    async def call(self, node: str, do: str, timeout: float, **arguments: Any) -> Any:
+        """What a node answers; Unavailable if it takes too long, though it goes on."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._asked(node, do, **arguments)
+        except TimeoutError:
+            raise Unavailable(f"node {node} did not answer within {timeout:g} s; it may still do it") from None
+
+    async def _asked(self, node: str, do: str, **arguments: Any) -> Any:
+        match do:
+            case "reload" | "rollback":
+                return await self._fleet.steer(node, "POST", do, {})
+            case "services":
+                return (await self._fleet.steer(node, "GET", "services"))["services"]
+            case "service.stat":
+                found = await self._service(node, arguments["service"])
+                if found["stat"] is None:
+                    raise Unavailable(f"node {node}: {found['error']}")
+                return found["stat"]
+            case "service.clear" | "service.resize":
+                name = arguments.pop("service") or (await self._service(node, None))["service"]
+                path = f"services/{quote(name, safe='')}/{do.removeprefix('service.')}"
+                return await self._fleet.steer(node, "POST", path, arguments)
+            case _:
+                return await self._status(node)
+
+    async def _service(self, node: str, name: str | None) -> dict[str, Any]:
+        found: list[dict[str, Any]] = (await self._fleet.steer(node, "GET", "services"))["services"]
+        known = [each["service"] for each in found]
+        if name is None and len(found) > 1:
+            raise Invalid(f"there are several services; name one of {', '.join(known)}")
+        chosen = next((each for each in found if name in (None, each["service"])), None)
+        if chosen is None:
+            raise NotFound(f'node {node} has no service "{name}"; there are {", ".join(known)}')
+        return chosen
+
+    async def _status(self, node: str) -> dict[str, Any]:
+        from rota.api.fleet_status import fleet_status  # noqa: PLC0415
+
+        seen = next(each for each in (await self._fleet.do(fleet_status))["nodes"] if each["id"] == node)
+        work = seen["work"]
+        return {
+            "version": seen["version"],
+            "work": {"app": work.app, "generation": work.generation} if work else None,
+        }
+
+
+def ask(
+    meant: Meant,
+    do: str,
+    timeout: float,
+    say: Callable[[str, Any], None],
+    *,
+    doing: str = "",
+    changes: bool = False,
+    **arguments: Any,
+) -> None:
+    """Ask one node after the other; the first that refuses ends it.
+
+    `doing`: what is shown meanwhile, like "reloading"; nothing if it does not take long. `changes`: does it do more
+    than look?
+    """
+
+    async def each() -> None:
+        async with reached(meant, changes=changes) as nodes:
+            for count, name in enumerate(nodes.names):
+                progress = Progress(f"{doing} {name}", len(nodes.names))
+                progress.at(count)
+                async with progress.turning() if doing else nullcontext():
+                    answer = await nodes.call(name, do, timeout, **arguments)
+                say(name, answer)
+
+    asyncio.run(each())

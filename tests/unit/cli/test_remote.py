@@ -1,0 +1,89 @@
+"""The command line as a client of the doors: which request each operation is, and what answers and failures become."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rota.api import resources
+from rota.api.job_operations import get_job, run_job
+from rota.api.operations import list_nodes
+from rota.cli.remote import WAYS, DoorFleet, _query
+from rota.cli.targets import Server
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
+from tests.kit.listening import stop_listening
+
+
+@pytest.mark.parametrize("name", sorted(WAYS))
+def test_a_way_is_an_endpoint_of_the_door(name: str) -> None:
+    way = WAYS[name]
+    found = next(each for each in resources.table() if (each.method, each.path) == (way.method, way.path))
+    assert found.operation == name
+    assert set(way.query.values()) <= set(found.parameters)
+
+
+def test_what_is_not_given_is_not_asked() -> None:
+    given = {"states": ("failed", "lost"), "job": None, "limit": 3, "token": ""}
+    assert _query(WAYS["list_runs"], given) == (("limit", "3"), ("state", "failed"), ("state", "lost"))
+    assert _query(WAYS["list_streams"], {"with_past": True}) == (("all", "true"),)
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[DoorFleet]:
+    """A server that answers every request so, and hangs up; nothing: it hangs up at once."""
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with DoorFleet(Server(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
+            yield fleet
+    finally:
+        await stop_listening(server)
+
+
+def said(status: int, body: str) -> bytes:
+    return f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "family", "code"),
+    [(401, Denied, 4), (403, Denied, 4), (404, NotFound, 3), (409, Conflict, 5), (422, Invalid, 2),
+     (503, Unavailable, 7), (504, Unknown, 6), (429, Unavailable, 7), (500, RotaError, 1)],
+)  # fmt: skip
+async def test_a_refusal_keeps_its_sentence_and_its_exit_code(status: int, family: type[RotaError], code: int) -> None:
+    async with answering(said(status, '{"error": "the sentence"}')) as fleet:
+        with pytest.raises(family, match=r"^the sentence$") as refused:
+            await fleet.do(get_job, "x")
+    assert refused.value.exit_code == code
+
+
+async def test_a_change_without_an_answer_is_unknown_and_a_look_is_unavailable() -> None:
+    async with answering(b"") as fleet:
+        with pytest.raises(Unknown, match="look before you try again"):
+            await fleet.do(run_job, "x", by="me")
+        with pytest.raises(Unavailable, match="try again"):
+            await fleet.do(list_nodes)
+
+
+async def test_a_server_that_is_no_node_is_one_sentence() -> None:
+    async with answering(said(200, "<html>")) as fleet:
+        with pytest.raises(RotaError, match="is it a node, and of the same version"):
+            await fleet.do(list_nodes)
+    async with answering(said(502, "<html>")) as fleet:
+        with pytest.raises(RotaError, match="answered 502 without a sentence"):
+            await fleet.do(list_nodes)
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    await stop_listening(server)
+    async with DoorFleet(Server(f"http://127.0.0.1:{port}", "rota_token")) as fleet:
+        with pytest.raises(Unavailable, match="is a node running there"):
+            await fleet.do(list_nodes)
