@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from rota.api.overview import failing_resources
 from rota.cli import options
 from rota.kit import durations
 from rota.model import codec, keys
@@ -48,7 +49,8 @@ async def _look(url: str) -> dict[str, Any]:
             for entry in (await store.scan(keys.RELAY_STATUS)).entries
         }
         nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
+        failing = await failing_resources(store)
+        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes, "failing": failing}
 
 
 async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
@@ -107,7 +109,7 @@ def _table(seen: dict[str, Any]) -> None:
     for node in seen["nodes"]:
         table.add_row(*_cells(node))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
-    for trouble in _troubles(seen["nodes"]):
+    for trouble in (*_troubles(seen["nodes"]), *(f"resource {name}: {why}" for name, why in seen["failing"].items())):
         console.print(trouble, highlight=False, style="red")
 
 
