@@ -103,7 +103,7 @@ async def _runs(call: Call, request: pb.ListRunsRequest) -> pb.RunPage:
         limit=PAGE if limit is None else limit,
         token=request.token or None,
     )
-    return pb.RunPage(runs=map(to_run, page.runs), next=page.next or "")
+    return pb.RunPage(runs=map(to_run, page.runs), next=page.next or "", looked_at=page.looked_at)
 
 
 async def _run(call: Call, request: pb.RunRequest) -> pb.Run:

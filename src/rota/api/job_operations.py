@@ -241,13 +241,14 @@ async def list_runs(
     if job is not None:
         await _known_job(store, job)
     living: list[RunView] = []
+    looked_at = 0
     if token is None or token.startswith(LIVING):
-        living, behind = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        living, behind, looked_at = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
         if behind is not None:
-            return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}")
+            return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}", looked_at=looked_at)
         token = None
-    over, after = await _over(store, job, wanted, limit - len(living), token)
-    return RunPage(runs=(*_newest_due(living), *over), next=after)
+    over, after, more = await _over(store, job, wanted, limit - len(living), token, MOST_LOOKED_AT - looked_at)
+    return RunPage(runs=(*_newest_due(living), *over), next=after, looked_at=looked_at + more)
 
 
 @needs(Access.VIEW)
@@ -383,7 +384,7 @@ async def _job_view(store: Store, entry: Entry, now: datetime) -> JobView:
     due = None
     if record.enabled and record.spec.is_timed:
         due = next(islice(dues.times(record.spec, max(now, dues.decided(record, cursor))), 1), None)
-    over, _ = await _over(store, name, frozenset(), 1, None)
+    over, *_ = await _over(store, name, frozenset(), 1, None, 1)
     return job_view(record, entry.modified, due=due, live=len(living), last=over[0] if over else None)
 
 
@@ -398,8 +399,9 @@ async def _run(store: Store, run: str) -> RunRecord:
 
 async def _living(
     store: Store, job: str | None, states: Collection[RunState], limit: int, behind: str | None
-) -> tuple[list[RunView], str | None]:
-    """Runs that are not over in the order of their keys, and behind which one to go on if there may be more."""
+) -> tuple[list[RunView], str | None, int]:
+    """Runs that are not over in the order of their keys, behind which one to go on if there may be more, and how many
+    were looked at."""
     found: list[RunView] = []
     looked_at = 0
     after = keys.live_run(behind) if behind else None
@@ -411,9 +413,9 @@ async def _living(
             if run is not None and (not states or run.state in states):
                 found.append(run_view(run))
             if len(found) == limit or looked_at == MOST_LOOKED_AT:
-                return found, entry.key.removeprefix(keys.LIVE_RUNS)
+                return found, entry.key.removeprefix(keys.LIVE_RUNS), looked_at
         if not page.more:
-            return found, None
+            return found, None, looked_at
         after = page.entries[-1].key
 
 
@@ -433,9 +435,12 @@ class _Head:
 
 
 async def _over(
-    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None
-) -> tuple[list[RunView], str | None]:
-    """Runs that are over, the newest first, and where to go on: behind the last one that was looked at."""
+    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None, most: int
+) -> tuple[list[RunView], str | None, int]:
+    """Runs that are over, the newest first, where to go on (behind the last one that was looked at), and how many were.
+
+    `most` are looked at.
+    """
     jobs = [job] if job is not None else await _jobs_with_runs(store)
     found: list[RunView] = []
     looked_at = 0
@@ -447,8 +452,8 @@ async def _over(
                 heads.append(_Head(first, runs))
         heapq.heapify(heads)
         while heads:
-            if len(found) == limit or looked_at == MOST_LOOKED_AT:
-                return found, token
+            if len(found) == limit or (looked_at >= most and token is not None):
+                return found, token, looked_at
             head = heads[0]
             looked_at, token = looked_at + 1, head.run.id
             if not states or head.run.state in states:
@@ -457,7 +462,7 @@ async def _over(
                 heapq.heapreplace(heads, _Head(behind, head.others))
             else:
                 heapq.heappop(heads)
-    return found, None
+    return found, None, looked_at
 
 
 async def _newest_first(store: Store, job: str, token: str | None) -> AsyncGenerator[RunRecord, None]:

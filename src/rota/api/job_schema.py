@@ -116,6 +116,8 @@ class RunPage:
 
     runs: tuple[RunView, ...]
     next: str | None = None
+    looked_at: int = 0
+    """How many runs were read for this page; more than there are on it if only some states were asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,9 @@ from rota.store.logs.open import open_logs
 from rota.store.logs.port import Logs
 
 T = TypeVar("T")
+LOOKED = 20_000
+"""Runs that one command reads for those in a state."""
+
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
 )
@@ -45,6 +48,8 @@ def command() -> None:
 def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, store: str, output: str) -> None:
     """List runs: those that are not over, then the newest.
 
+    With --state it reads up to 20,000 runs for those in the state, and says where to go on.
+
     Example: rota runs ls --job report --state failed
     """
     page = on_store(store, partial(_list, job=job, states=states, limit=limit, token=token))
@@ -54,18 +59,20 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, token: str | None, 
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
-        click.echo(f"there are more: --token {page.next}", err=True)
+        looked = f"looked at {page.looked_at} runs" if page.looked_at > len(page.runs) else "there are more"
+        click.echo(f"{looked}; go on with --token {page.next}", err=True)
 
 
 async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
-    """A page that is full, or the last one: a single call looks at a bounded number of runs for those in a state."""
+    """A page that is full, the last one, or as far as `LOOKED` runs: there is no index of runs by state."""
     runs: list[RunView] = []
+    looked_at = 0
     while True:
         page = await operations.list_runs(store, job=job, states=states, limit=limit - len(runs), token=token)
         runs += page.runs
-        token = page.next
-        if token is None or len(runs) == limit:
-            return RunPage(runs=tuple(runs), next=token)
+        token, looked_at = page.next, looked_at + page.looked_at
+        if token is None or len(runs) == limit or looked_at >= LOOKED:
+            return RunPage(runs=tuple(runs), next=token, looked_at=looked_at)
 
 
 @command.command()
