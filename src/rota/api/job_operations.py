@@ -212,7 +212,7 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
 
 async def _started_before(store: Store, key: str, note: idempotency.Note) -> str:
     try:
-        return (await _run(store, note.id)).id
+        return (await run_record(store, note.id)).id
     except NotFound:
         raise Conflict(
             f"idempotency key {key} started run {note.id}, which has been deleted since; use a new key to run it again"
@@ -254,7 +254,7 @@ async def list_runs(
 @needs(Access.VIEW)
 async def get_run(store: Store, run: str) -> RunView:
     """A run, living or over; NotFound if there is none."""
-    return run_view(await _run(store, run))
+    return run_view(await run_record(store, run))
 
 
 @needs(Access.VIEW)
@@ -276,7 +276,7 @@ async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
 @needs(Access.OPERATE)
 async def restart_run(store: Store, run: str, *, by: str) -> RunView:
     """Do once more what a run that is over did; the new run."""
-    await _run(store, run)
+    await run_record(store, run)
     return await get_run(store, await verbs.restart(store, run, by))
 
 
@@ -286,7 +286,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
     check_wait(wait)
     if not why.isprintable() or len(why) > 200:
         raise Invalid("a reason has at most 200 characters, all printable; shorten it")
-    await _run(store, run)
+    await run_record(store, run)
     await verbs.interrupt(store, run, why, by)
     return await await_run(store, run, wait) if wait else await get_run(store, run)
 
@@ -294,7 +294,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
 @needs(Access.OPERATE)
 async def delete_run(store: Store, logs: Logs, run: str) -> None:
     """Delete a run that is over, and its output: a backfill may make a run of the same id."""
-    await _run(store, run)
+    await run_record(store, run)
     await verbs.delete_run(store, run)
     await logs.forget([run])
 
@@ -307,7 +307,7 @@ async def read_log(store: Store, logs: Logs, run: str, *, attempt: int | None = 
     """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named."""
     if offset < 0:
         raise Invalid(f"offset is {offset}; it must not be below zero")
-    record = await _run(store, run)
+    record = await run_record(store, run)
     number = _attempt(record, attempt)
     is_whole = await logs.is_whole(run, number)
     data = await logs.read(run, number, offset)
@@ -338,7 +338,7 @@ async def follow_log(
         if part.is_whole:
             return
         # What was under way when the run ended arrives within a second or two, unless its node was killed then.
-        record = await _run(store, run)
+        record = await run_record(store, run)
         if record.is_over or attempt != record.attempt:
             quiet += 1
             if quiet > LINGER / POLL:
@@ -352,17 +352,17 @@ async def follow_log(
 async def _job(store: Store, name: str) -> Entry:
     entry = await store.get(keys.job(name)) if name else None
     if entry is None:
-        raise await _no_job(store, name)
+        raise await no_job(store, name)
     return entry
 
 
 async def _known_job(store: Store, name: str) -> None:
     """NotFound unless there is such a job, or runs of one."""
     if await store.get(keys.job(name)) is None and not (await store.scan(keys.runs(name), limit=1)).entries:
-        raise await _no_job(store, name)
+        raise await no_job(store, name)
 
 
-async def _no_job(store: Store, name: str) -> NotFound:
+async def no_job(store: Store, name: str) -> NotFound:
     known = [entry.key.removeprefix(keys.JOBS) for entry in (await store.scan(keys.JOBS, limit=MAX_PAGE)).entries]
     guess = did_you_mean(name, known) or "; rota jobs ls shows those there are"
     return NotFound(f'there is no job "{name}"{guess}')
@@ -388,7 +388,7 @@ async def _job_view(store: Store, entry: Entry, now: datetime) -> JobView:
     return job_view(record, entry.modified, due=due, live=len(living), last=over[0] if over else None)
 
 
-async def _run(store: Store, run: str) -> RunRecord:
+async def run_record(store: Store, run: str) -> RunRecord:
     """A run, wherever it is; it may move while it is looked for."""
     for key in (keys.live_run(run), keys.run(run), keys.live_run(run)):
         entry = await store.get(key) if job_of(run) != run else None

@@ -14,6 +14,7 @@ from rota.api import (
     crawler,
     hooks,
     job_operations,
+    job_why,
     operations,
     overview,
     planning,
@@ -43,8 +44,8 @@ _RECORDS = (
 )  # fmt: skip
 
 _MODULES = (
-    operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
-    pulse, steering,
+    operations, planning, watching, relays, hooks, job_operations, job_why, stream_operations, tokens, audit, crawler,
+    overview, pulse, steering,
 )  # fmt: skip
 """Where operations are."""
 
@@ -63,6 +64,9 @@ _ANSWERS: dict[str, str] = {
     "why_resource": "Why",
     "why_node": "Why",
     "why_source": "Why",
+    "why_run": "Why",
+    "why_job": "Why",
+    "why_stream": "Why",
     "add_resource": "NodeSpec",
     "list_jobs": "JobPage",
     "get_job": "JobView",

@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from rota.api import job_operations as operations
+from rota.api import job_why
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import options, tables
 from rota.cli.on_store import audited, on_store
@@ -72,7 +73,7 @@ async def _list(store: Store, job: str | None, states: tuple[str, ...], limit: i
         runs += page.runs
         token, looked_at = page.next, looked_at + page.looked_at
         if token is None or len(runs) == limit or looked_at >= LOOKED:
-            return RunPage(runs=tuple(runs), next=token, looked_at=looked_at)
+            return await job_why.explained(store, RunPage(runs=tuple(runs), next=token, looked_at=looked_at))
 
 
 @command.command()
@@ -84,7 +85,11 @@ def get(run: str, store: str, output: str) -> None:
 
     Example: rota runs get report/20261116T030000.000Z
     """
-    view = on_store(store, lambda open: operations.get_run(open, run))
+
+    async def shown(open: Store) -> RunView:
+        return await job_why.explained_run(open, await operations.get_run(open, run))
+
+    view = on_store(store, shown)
     if output == "json":
         tables.show_json(view)
         return

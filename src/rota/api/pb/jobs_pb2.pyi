@@ -233,6 +233,16 @@ class RunPage(_message.Message):
     looked_at: int
     def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next: _Optional[str] = ..., looked_at: _Optional[int] = ...) -> None: ...
 
+class WhyWork(_message.Message):
+    __slots__ = ("thing", "says", "reasons")
+    THING_FIELD_NUMBER: _ClassVar[int]
+    SAYS_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    thing: str
+    says: str
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class RunRequest(_message.Message):
     __slots__ = ("run",)
     RUN_FIELD_NUMBER: _ClassVar[int]
