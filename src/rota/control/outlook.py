@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
+from rota.control.rests import suppose_rests
 from rota.control.rules import load_rules
 from rota.control.view import read_fleet
 from rota.decide.placement import place, remedies
@@ -34,6 +35,7 @@ async def outlook(store: Store, name: str) -> Outlook:
     if name not in view.resources or view.resources[name].kind not in view.kinds:
         return Outlook({}, {})
     now = await store.now()
+    suppose_rests(view, now)
     demand = replace(demand_of(view, name, coverage_of(view, name, (), now), how, now), missing=1)
     there = places(view)
     waiting = place([demand], there, how.policy, rules=how.rules).pending

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.decide.trouble import RECENT, is_recent, rest
+from rota.control.view import FleetView
+from rota.decide.trouble import RECENT, is_recent, rest, resting
 from rota.kit.instant import Instant
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision
 from rota.model.resource import Trouble
 
 Troubles = Mapping[NodeId, Trouble]
@@ -94,6 +95,14 @@ class Rests:
                 if waits.get(name, NEVER) <= now:
                     del waits[name]
         return list(found)
+
+
+def suppose_rests(view: FleetView, now: datetime) -> None:
+    """Fill in which nodes resources rest from, for a plan that is made beside the leader; `now` is the store's time."""
+    for name, troubles in view.trouble.items():
+        written = view.versions.get(name, Revision(0))
+        if nodes := frozenset(node for node, each in troubles.items() if resting(each, now, written)):
+            view.resting[name] = nodes
 
 
 def _rest(before: _Rest | None, trouble: Trouble, version: Version, now: Instant) -> _Rest:

@@ -48,6 +48,16 @@ def rest(trouble: Trouble) -> timedelta:
     return min(LONGEST_REST, FIRST_REST * (1 << min(MOST, trouble.strikes) - 1))
 
 
+def resting(trouble: Trouble, now: datetime, written: Revision) -> bool:
+    """Does a resource rest from the node of this trouble, for somebody who does not know when the leader saw it?
+
+    `now` is the store's clock, `written` when the resource's record was last written: if that was after the placement
+    that failed, it is taken for fixed. The leader knows more: it also sees that a node has other code since.
+    """
+    is_fixed = trouble.epoch != NEVER and written > trouble.epoch
+    return not is_fixed and now - trouble.at < rest(trouble)
+
+
 def last(troubles: Iterable[Trouble]) -> Trouble | None:
     """The newest of them; of two at one moment that of the greater node."""
     return max(troubles, key=lambda each: (each.at, each.node), default=None)
