@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rota.committers.open import open_committer, open_output
-from rota.committers.port import Committer, Swept, Unfit
+from rota.committers.port import Committer, KeepsLetters, Swept, Unfit
 from rota.committers.sql import remote
 from rota.committers.verdict import Turn
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
@@ -23,7 +23,7 @@ from tests.conftest import ServerPool
 from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, PostgresOutput, move, numbers, params
 from tests.kit.harness import MysqlHarness, PostgresHarness
 from tests.kit.publisher import LAST
-from tests.kit.rows import STREAM, ranges, rows
+from tests.kit.rows import STREAM, letter, ranges, rows
 from tests.kit.servers import ZONE
 from tests.kit.waiting import eventually
 
@@ -163,18 +163,26 @@ async def test_law_3_a_publisher_killed_at_any_moment_leaves_no_gap_and_no_repea
             await process.communicate()
         async with open_committer(shared.url(), STREAM, store) as committer:
             await committer.sweep()
-            at, found = await _at_rest(shared, committer, store)
+            at, found, letters, starts = await _at_rest(shared, committer, store)
             assert found == list(range(at))
+            assert letters == starts, "law 11: each publish has one, for its first record"
     assert 0 < at <= LAST
 
 
-async def _at_rest(shared: CommitterHarness, committer: Committer, store: Store) -> tuple[int, list[int]]:
-    """Where the output is and what is in it; a server may still commit what a process asked for that is dead now."""
+async def _at_rest(
+    shared: CommitterHarness, committer: Committer, store: Store
+) -> tuple[int, list[int], list[int], list[int]]:
+    """Where the output is, its rows, its letters, and where its publishes start.
+
+    A server may still commit what a process asked for that is dead now.
+    """
     while True:
         before = (await committer.begin({0: 0}))[0]
-        found = numbers(await shared.read(store), 0)
+        found, letters = numbers(await shared.read(store), 0), numbers(await shared.letters(), 0)
+        async with open_output(shared.url(), STREAM, store) as output:
+            starts = sorted(each.ranges[0].start for each in await output.manifests() or ())
         if (await committer.committed())[0] == before:
-            return before, found
+            return before, found, letters, starts
 
 
 # Law 4: nothing is seen before it is published, everything from then on
@@ -542,3 +550,40 @@ async def test_a_time_is_kept_as_the_instant_it_is_wherever_the_server_stands(
         await run("SET time_zone = '+00:00'")
         found = await run("SELECT at FROM clicks ORDER BY number")
     assert [at.replace(tzinfo=UTC) for (at,) in found] == twice
+
+
+# Law 11: dead letters are published with their offsets, or not at all
+
+
+async def test_law_11_letters_come_with_their_offsets_and_only_then(shared: CommitterHarness, store: Store) -> None:
+    async with open_committer(shared.url(), STREAM, store) as committer:
+        assert isinstance(committer, KeepsLetters)
+        await committer.begin({0: 0, 1: 5})
+        ahead = committer.draft("t1", {0: 10})
+        committer.keep_letters(ahead, [letter(12)])
+        assert (await committer.publish(ahead, ranges((0, 10, 20)))).turn is Turn.AHEAD
+        for _ in range(2):  # two replicas read the same
+            draft = committer.draft("t2", {0: 0, 1: 5})
+            draft.append(rows(0, 0, 9))
+            committer.keep_letters(draft, [letter(0)])
+            committer.keep_letters(draft, [letter(9), letter(5, 1, more="€" * 100_000)])
+            verdict = await committer.publish(draft, ranges((0, 0, 10), (1, 5, 6)))
+        assert verdict.turn is Turn.THERE
+        draft.discard()
+        assert await shared.letters() == [(0, 9), (1, 5)]
+        assert (await committer.publish(ahead, ranges((0, 10, 20)))).turn is Turn.PUBLISHED
+        assert await committer.sweep() == Swept()
+    assert await shared.letters() == [(0, 9), (0, 12), (1, 5)]
+    assert numbers(await shared.read(store), 0) == list(range(9))
+
+
+async def test_law_11_after_a_reset_the_same_letter_may_come_again(shared: CommitterHarness, store: Store) -> None:
+    async with open_committer(shared.url(), STREAM, store) as committer:
+        assert isinstance(committer, KeepsLetters)
+        await committer.begin({0: 0})
+        for id in ("one", "two"):
+            draft = committer.draft("t", {0: 0})
+            committer.keep_letters(draft, [letter(0)])
+            assert (await committer.publish(draft, ranges((0, 0, 1)))).turn is Turn.PUBLISHED
+            await committer.move(move(id, {0: 1}, {0: 0}))
+    assert await shared.letters() == [(0, 0), (0, 0)]

@@ -3,6 +3,7 @@
 To add one: a class here and a line in HARNESSES.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -27,6 +28,9 @@ NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 
 PICKY = "CREATE TABLE picky (part INT NOT NULL, number INT UNIQUE CHECK (number < 1000), word VARCHAR(9), day DATE"
 """A table with constraints, as far as all databases say it alike."""
+
+
+SELECT_LETTERS = "SELECT part, record_offset, record FROM rota_stream_letters"
 
 
 def move(id: str, before: dict[int, int], after: dict[int, int]) -> MoveRecord:
@@ -75,6 +79,15 @@ class CommitterHarness:
         """What somebody finds who knows nothing of Rota: partition and number of each row."""
         raise NotImplementedError
 
+    async def letters(self) -> list[tuple[int, int]]:
+        """Partition and offset of each dead letter that is published; the line is looked at too."""
+        found = await self._letters()
+        assert all(json.loads(line)["offset"] == offset for _, offset, line in found)
+        return sorted((partition, offset) for partition, offset, _ in found)
+
+    async def _letters(self) -> list[tuple[int, int, str]]:
+        raise NotImplementedError
+
 
 class MemoryOutput(CommitterHarness):
     """Lists of this process."""
@@ -114,6 +127,10 @@ class ParquetOutput(CommitterHarness):
         query = f"SELECT part, number FROM read_parquet('{self.path}/**/*.parquet', union_by_name=true)"
         return duckdb.sql(query).fetchall()
 
+    async def _letters(self) -> list[tuple[int, int, str]]:
+        lines = [line for file in self.path.glob("_letters/*.jsonl") for line in file.read_text().splitlines()]
+        return [(json.loads(line)["partition"], json.loads(line)["offset"], line) for line in lines]
+
 
 class SqliteOutput(CommitterHarness):
     """A file."""
@@ -136,6 +153,10 @@ class SqliteOutput(CommitterHarness):
     async def read(self, store: Store) -> list[tuple[int, int]]:
         with closing(sqlite3.connect(self._path)) as connection:
             return connection.execute("SELECT part, number FROM clicks").fetchall()
+
+    async def _letters(self) -> list[tuple[int, int, str]]:
+        with closing(sqlite3.connect(self._path)) as connection:
+            return connection.execute(SELECT_LETTERS).fetchall()
 
     @property
     def _path(self) -> Path:
@@ -165,6 +186,10 @@ class PostgresOutput(CommitterHarness):
         assert isinstance(self.place, PostgresHarness)
         return [(row[0], row[1]) for row in await self.place.rows("SELECT part, number FROM clicks")]
 
+    async def _letters(self) -> list[tuple[int, int, str]]:
+        assert isinstance(self.place, PostgresHarness)
+        return [(row[0], row[1], row[2]) for row in await self.place.rows(SELECT_LETTERS)]
+
 
 class MysqlOutput(CommitterHarness):
     """A database on a real MariaDB."""
@@ -186,6 +211,10 @@ class MysqlOutput(CommitterHarness):
     async def read(self, store: Store) -> list[tuple[int, int]]:
         assert isinstance(self.place, MysqlHarness)
         return [(row[0], row[1]) for row in await self.place.rows("SELECT part, number FROM clicks")]
+
+    async def _letters(self) -> list[tuple[int, int, str]]:
+        assert isinstance(self.place, MysqlHarness)
+        return [(row[0], row[1], row[2]) for row in await self.place.rows(SELECT_LETTERS)]
 
 
 HARNESSES: tuple[type[CommitterHarness], ...] = (

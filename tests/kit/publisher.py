@@ -9,10 +9,11 @@ import random
 import sys
 
 from rota.committers.open import open_committer
+from rota.committers.port import KeepsLetters
 from rota.committers.verdict import Turn
 from rota.model.errors import Unavailable, Unknown
 from rota.store import open_store
-from tests.kit.rows import STREAM, ranges, rows
+from tests.kit.rows import STREAM, letter, ranges, rows
 
 LAST = 100_000
 STEP = 50
@@ -27,6 +28,8 @@ async def main(store_url: str, output: str) -> None:
             end = min(LAST, at + random.randint(1, STEP))
             draft = committer.draft("publisher", {0: at})
             draft.append(rows(0, at, end))
+            if isinstance(committer, KeepsLetters):
+                committer.keep_letters(draft, [letter(at)])
             try:
                 verdict = await committer.publish(draft, ranges((0, at, end)))
             except (Unavailable, Unknown):

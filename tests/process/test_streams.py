@@ -79,8 +79,9 @@ async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_goes_on(tm
         trial.append(5)
         await trial.until_lag(0)
         assert len(await trial.rows()) == sum(trial.appended.values()) - 1
-        lines = (trial.fleet.nodes["a"].data / "dead-letters" / "clicks.jsonl").read_text().splitlines()
-        letter = json.loads(lines[0])
+        (file,) = tmp_path.rglob("_letters/*.jsonl")
+        (line,) = file.read_text().splitlines()
+        letter = json.loads(line)
         assert (letter["partition"], letter["offset"]) == (1, 0)
         assert letter["error"] == "ValueError: this one cannot be read"
 

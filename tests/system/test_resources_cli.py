@@ -147,10 +147,10 @@ async def test_tables_for_people(url: str) -> None:
         await operations.cordon_node(store, CLOCK, "n2", "disk")
     lines = call(url, "resources", "ls").out.splitlines()
     assert [line.split() for line in lines] == [
-        ["KIND", "ID", "TASKS", "PRIORITY", "NODES", "PENDING"],
-        ["room", "2", "0/3", "5", "no", "node", "has", "room"],
-        ["room", "3", "?", "0", "not", "looked", "at", "yet"],
-        ["room", "房间", "2/2", "0", "n1,", "n2"],
+        ["KIND", "ID", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"],
+        ["room", "2", "pending", "0/3", "0", "5", "no", "node", "has", "room"],
+        ["room", "3", "unseen", "?", "?", "0", "not", "looked", "at", "yet"],
+        ["room", "房间", "covered", "2/2", "2", "0", "n1,", "n2"],
     ]
     for nodes in (call(url, "nodes"), call(url, "nodes", "ls")):
         first, second = nodes.out.splitlines()[1:]
@@ -216,8 +216,8 @@ async def test_watching_prints_a_line_for_each_change(url: str, tmp_path: Path) 
     assert [line.split(" at revision")[0] for line in watching.lines()] == [
         "synced ",
         "put     room/1: not looked at yet",
-        "put     room/1: 1/1 tasks; on n1",
-        "delete  room/1: 1/1 tasks; on n1",
+        "put     room/1: covered, 1/1 tasks; on n1",
+        "delete  room/1: covered, 1/1 tasks; on n1",
     ]
     assert "Traceback" not in watching.errors.read_text()
 

@@ -18,6 +18,7 @@ from rota.api.tokens import TokenView
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
 from rota.model.job import OnLost
+from rota.model.resource import Listing
 from rota.model.token import Access
 
 
@@ -446,3 +447,60 @@ class Resized(msgspec.Struct, frozen=True, kw_only=True):
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
     """An empty object."""
+
+
+class SyncBody(Body, frozen=True, kw_only=True):
+    """How the source of a kind is asked."""
+
+    example: ClassVar[dict[str, Any]] = {"force": False}
+
+    force: bool = False
+    """Apply the list however much it drops."""
+
+    no_wait: bool = False
+    """Answer at once, before the source is asked."""
+
+
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking a source."""
+
+    listing: Listing | None
+    """The list; null if the caller did not wait."""
+
+
+class LeaderStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads."""
+
+    node: NodeId | None
+    """The node; null if its record is not readable."""
+
+    term: int
+    """The number of its term."""
+
+    session: str | None
+    """The session of the node."""
+
+    age_s: int | None
+    """For how many seconds it has led."""
+
+    broken: str | None = None
+    """Why its record is not readable."""
+
+
+class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads, which nodes there are, and what they run."""
+
+    as_of: datetime
+    """The store's clock."""
+
+    revision: Revision
+    """The store's revision."""
+
+    leader: LeaderStatus | None
+    """Who leads; null if no node does."""
+
+    nodes: list[dict[str, Any]]
+    """The nodes, each with what its workers and its relay do."""
+
+    failing: dict[str, str]
+    """Resource → why its tasks keep failing; the first of them."""

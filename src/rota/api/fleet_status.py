@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from rota.api.operations import needs
+from rota.api.overview import failing_resources
 from rota.decide.access import Access
 from rota.model import codec, keys
 from rota.model.errors import Invalid
@@ -28,7 +29,8 @@ async def fleet_status(store: Store) -> dict[str, Any]:
         for entry in (await store.scan(keys.RELAY_STATUS)).entries
     }
     nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-    return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
+    failing = await failing_resources(store)
+    return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes, "failing": failing}
 
 
 async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:

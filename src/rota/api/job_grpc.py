@@ -7,11 +7,12 @@ from datetime import datetime
 import msgspec
 from google.protobuf.message import Message
 
-from rota.api import job_operations, wire
+from rota.api import job_operations, job_why, wire
 from rota.api.job_schema import JobView, LogPart, RunView
 from rota.api.methods import Call, Method, Stream
 from rota.api.operations import PAGE
 from rota.api.pb import jobs_pb2 as pb
+from rota.api.schema import Why
 from rota.api.watches import Watches
 from rota.model.errors import Invalid
 from rota.model.job import Try
@@ -103,11 +104,24 @@ async def _runs(call: Call, request: pb.ListRunsRequest) -> pb.RunPage:
         limit=PAGE if limit is None else limit,
         token=request.token or None,
     )
-    return pb.RunPage(runs=map(to_run, page.runs), next=page.next or "")
+    page = await job_why.explained(call.store, page)
+    return pb.RunPage(runs=map(to_run, page.runs), next=page.next or "", looked_at=page.looked_at)
+
+
+async def _why_run(call: Call, request: pb.RunRequest) -> pb.WhyWork:
+    return _why(await job_why.why_run(call.store, request.run))
+
+
+async def _why_job(call: Call, request: pb.JobRequest) -> pb.WhyWork:
+    return _why(await job_why.why_job(call.store, request.name))
+
+
+def _why(found: Why) -> pb.WhyWork:
+    return pb.WhyWork(thing=found.thing, says=found.says, reasons=found.reasons)
 
 
 async def _run(call: Call, request: pb.RunRequest) -> pb.Run:
-    return to_run(await job_operations.get_run(call.store, request.run))
+    return to_run(await job_why.explained_run(call.store, await job_operations.get_run(call.store, request.run)))
 
 
 async def _restart(call: Call, request: pb.RunRequest) -> pb.Run:
@@ -212,6 +226,8 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Jobs.Preview": Method("preview_job", _preview),
     "rota.v1.Jobs.Backfill": Method("backfill_job", _backfill),
     "rota.v1.Jobs.PreviewBackfill": Method("preview_backfill", _preview_backfill),
+    "rota.v1.Jobs.Why": Method("why_job", _why_job),
+    "rota.v1.Runs.Why": Method("why_run", _why_run),
     "rota.v1.Runs.List": Method("list_runs", _runs),
     "rota.v1.Runs.Get": Method("get_run", _run),
     "rota.v1.Runs.Restart": Method("restart_run", _restart),

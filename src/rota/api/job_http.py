@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from rota.api import calls, job_operations, sse
+from rota.api import calls, job_operations, job_why, sse
 from rota.api.calls import Call, Endpoint
 from rota.api.job_schema import JobView, LogPart, RunView
 from rota.api.operations import PAGE
@@ -96,11 +96,19 @@ async def _runs(call: Call) -> Response:
         limit=calls.count(call.request, "limit", PAGE),
         token=asked.get("token"),
     )
-    return calls.json(page)
+    return calls.json(await job_why.explained(call.store, page))
+
+
+async def _why_run(call: Call) -> Response:
+    return calls.json(await job_why.why_run(call.store, _id(call)))
+
+
+async def _why_job(call: Call) -> Response:
+    return calls.json(await job_why.why_job(call.store, call.path["name"]))
 
 
 async def _run(call: Call) -> Response:
-    return calls.json(await job_operations.get_run(call.store, _id(call)))
+    return calls.json(await job_why.explained_run(call.store, await job_operations.get_run(call.store, _id(call))))
 
 
 async def _restart(call: Call) -> Response:
@@ -177,6 +185,8 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/jobs/{name}/preview", "preview_job", _preview, ("count", "after")),
     Endpoint("GET", "/v1/jobs/{name}/backfill", "preview_backfill", _preview_backfill, ("first", "last", "force")),
     Endpoint("POST", "/v1/jobs/{name}/backfill", "backfill_job", _backfill),
+    Endpoint("GET", "/v1/jobs/{name}/why", "why_job", _why_job),
+    Endpoint("GET", "/v1/runs/{job}/{moment}/why", "why_run", _why_run),
     Endpoint("GET", "/v1/runs", "list_runs", _runs, ("job", "state", "limit", "token")),
     Endpoint("GET", "/v1/runs/{job}/{moment}", "get_run", _run),
     Endpoint("DELETE", "/v1/runs/{job}/{moment}", "delete_run", _forget),

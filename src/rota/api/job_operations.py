@@ -214,7 +214,7 @@ async def _started(store: Store, name: str, by: str, payload: object, key: str |
 
 async def _started_before(store: Store, key: str, note: idempotency.Note) -> str:
     try:
-        return (await _run(store, note.id)).id
+        return (await run_record(store, note.id)).id
     except NotFound:
         raise Conflict(
             f"idempotency key {key} started run {note.id}, which has been deleted since; use a new key to run it again",
@@ -244,19 +244,20 @@ async def list_runs(
     if job is not None:
         await _known_job(store, job)
     living: list[RunView] = []
+    looked_at = 0
     if token is None or token.startswith(LIVING):
-        living, behind = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        living, behind, looked_at = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
         if behind is not None:
-            return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}")
+            return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}", looked_at=looked_at)
         token = None
-    over, after = await _over(store, job, wanted, limit - len(living), token)
-    return RunPage(runs=(*_newest_due(living), *over), next=after)
+    over, after, more = await _over(store, job, wanted, limit - len(living), token, MOST_LOOKED_AT - looked_at)
+    return RunPage(runs=(*_newest_due(living), *over), next=after, looked_at=looked_at + more)
 
 
 @needs(Access.VIEW)
 async def get_run(store: Store, run: str) -> RunView:
     """A run, living or over; NotFound if there is none."""
-    return run_view(await _run(store, run))
+    return run_view(await run_record(store, run))
 
 
 @needs(Access.VIEW)
@@ -278,7 +279,7 @@ async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
 @needs(Access.OPERATE)
 async def restart_run(store: Store, run: str, *, by: str) -> RunView:
     """Do once more what a run that is over did; the new run."""
-    await _run(store, run)
+    await run_record(store, run)
     return await get_run(store, await verbs.restart(store, run, by))
 
 
@@ -288,7 +289,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
     check_wait(wait)
     if not why.isprintable() or len(why) > 200:
         raise Invalid("a reason has at most 200 characters, all printable; shorten it")
-    await _run(store, run)
+    await run_record(store, run)
     await verbs.interrupt(store, run, why, by)
     return await await_run(store, run, wait) if wait else await get_run(store, run)
 
@@ -296,7 +297,7 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
 @needs(Access.OPERATE)
 async def delete_run(store: Store, logs: Logs, run: str) -> None:
     """Delete a run that is over, and its output: a backfill may make a run of the same id."""
-    await _run(store, run)
+    await run_record(store, run)
     await verbs.delete_run(store, run)
     await logs.forget([run])
 
@@ -309,7 +310,7 @@ async def read_log(store: Store, logs: Logs, run: str, *, attempt: int | None = 
     """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named."""
     if offset < 0:
         raise Invalid(f"offset is {offset}; it must not be below zero")
-    record = await _run(store, run)
+    record = await run_record(store, run)
     number = _attempt(record, attempt)
     is_whole = await logs.is_whole(run, number)
     data = await logs.read(run, number, offset)
@@ -340,7 +341,7 @@ async def follow_log(
         if part.is_whole:
             return
         # What was under way when the run ended arrives within a second or two, unless its node was killed then.
-        record = await _run(store, run)
+        record = await run_record(store, run)
         if record.is_over or attempt != record.attempt:
             quiet += 1
             if quiet > LINGER / POLL:
@@ -354,17 +355,17 @@ async def follow_log(
 async def _job(store: Store, name: str) -> Entry:
     entry = await store.get(keys.job(name)) if name else None
     if entry is None:
-        raise await _no_job(store, name)
+        raise await no_job(store, name)
     return entry
 
 
 async def _known_job(store: Store, name: str) -> None:
     """NotFound unless there is such a job, or runs of one."""
     if await store.get(keys.job(name)) is None and not (await store.scan(keys.runs(name), limit=1)).entries:
-        raise await _no_job(store, name)
+        raise await no_job(store, name)
 
 
-async def _no_job(store: Store, name: str) -> NotFound:
+async def no_job(store: Store, name: str) -> NotFound:
     known = [entry.key.removeprefix(keys.JOBS) for entry in (await store.scan(keys.JOBS, limit=MAX_PAGE)).entries]
     guess = did_you_mean(name, known) or "; rota jobs ls shows those there are"
     return NotFound(f'there is no job "{name}"{guess}', code="job_not_found")
@@ -386,11 +387,11 @@ async def _job_view(store: Store, entry: Entry, now: datetime) -> JobView:
     due = None
     if record.enabled and record.spec.is_timed:
         due = next(islice(dues.times(record.spec, max(now, dues.decided(record, cursor))), 1), None)
-    over, _ = await _over(store, name, frozenset(), 1, None)
+    over, *_ = await _over(store, name, frozenset(), 1, None, 1)
     return job_view(record, entry.modified, due=due, live=len(living), last=over[0] if over else None)
 
 
-async def _run(store: Store, run: str) -> RunRecord:
+async def run_record(store: Store, run: str) -> RunRecord:
     """A run, wherever it is; it may move while it is looked for."""
     for key in (keys.live_run(run), keys.run(run), keys.live_run(run)):
         entry = await store.get(key) if job_of(run) != run else None
@@ -401,8 +402,9 @@ async def _run(store: Store, run: str) -> RunRecord:
 
 async def _living(
     store: Store, job: str | None, states: Collection[RunState], limit: int, behind: str | None
-) -> tuple[list[RunView], str | None]:
-    """Runs that are not over in the order of their keys, and behind which one to go on if there may be more."""
+) -> tuple[list[RunView], str | None, int]:
+    """Runs that are not over in the order of their keys, behind which one to go on if there may be more, and how many
+    were looked at."""
     found: list[RunView] = []
     looked_at = 0
     after = keys.live_run(behind) if behind else None
@@ -414,9 +416,9 @@ async def _living(
             if run is not None and (not states or run.state in states):
                 found.append(run_view(run))
             if len(found) == limit or looked_at == MOST_LOOKED_AT:
-                return found, entry.key.removeprefix(keys.LIVE_RUNS)
+                return found, entry.key.removeprefix(keys.LIVE_RUNS), looked_at
         if not page.more:
-            return found, None
+            return found, None, looked_at
         after = page.entries[-1].key
 
 
@@ -436,9 +438,12 @@ class _Head:
 
 
 async def _over(
-    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None
-) -> tuple[list[RunView], str | None]:
-    """Runs that are over, the newest first, and where to go on: behind the last one that was looked at."""
+    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None, most: int
+) -> tuple[list[RunView], str | None, int]:
+    """Runs that are over, the newest first, where to go on (behind the last one that was looked at), and how many were.
+
+    `most` are looked at.
+    """
     jobs = [job] if job is not None else await _jobs_with_runs(store)
     found: list[RunView] = []
     looked_at = 0
@@ -450,8 +455,8 @@ async def _over(
                 heads.append(_Head(first, runs))
         heapq.heapify(heads)
         while heads:
-            if len(found) == limit or looked_at == MOST_LOOKED_AT:
-                return found, token
+            if len(found) == limit or (looked_at >= most and token is not None):
+                return found, token, looked_at
             head = heads[0]
             looked_at, token = looked_at + 1, head.run.id
             if not states or head.run.state in states:
@@ -460,7 +465,7 @@ async def _over(
                 heapq.heapreplace(heads, _Head(behind, head.others))
             else:
                 heapq.heappop(heads)
-    return found, None
+    return found, None, looked_at
 
 
 async def _newest_first(store: Store, job: str, token: str | None) -> AsyncGenerator[RunRecord, None]:

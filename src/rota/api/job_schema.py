@@ -128,6 +128,9 @@ class RunPage:
     next: str | None = None
     """The token of the next page; null: there are no more."""
 
+    looked_at: int = 0
+    """How many runs were read for this page; more than there are on it if only some states were asked for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DueTime:

@@ -26,6 +26,7 @@ from rota.api import (
     hooks,
     job_operations,
     job_schema,
+    job_why,
     once,
     operations,
     overview,
@@ -52,8 +53,8 @@ from rota.model import hook, job, node, relay, resource, stream, token
 from rota.model.problems import PROBLEMS
 
 _MODULES = (
-    operations, planning, watching, relays, hooks, job_operations, stream_operations, tokens, audit, crawler, overview,
-    pulse, steering, fleet_status, syncing,
+    operations, planning, watching, relays, hooks, job_operations, job_why, stream_operations, tokens, audit, crawler,
+    overview, pulse, steering, fleet_status, syncing,
 )  # fmt: skip
 """Where operations are."""
 
@@ -96,6 +97,11 @@ _ANSWERS: Mapping[str, type] = {
     "why_resource": schema.Why,
     "why_node": schema.Why,
     "why_source": schema.Why,
+    "why_run": schema.Why,
+    "why_job": schema.Why,
+    "why_stream": schema.Why,
+    "fleet_status": bodies.FleetStatus,
+    "sync_source": bodies.Synced,
     "read_events": bodies.EventPage,
     "overview": overview.Overview,
     "list_hooks": bodies.HookPage,
@@ -166,6 +172,7 @@ _BODIES: Mapping[str, type] = {
     "reset_offsets": bodies.ResetOffsetsBody,
     "create_token": bodies.TokenBody,
     "rotate_token": bodies.RotateBody,
+    "sync_source": bodies.SyncBody,
     "add_resource": bodies.NameBody,
     "remove_resource": bodies.NameBody,
 }

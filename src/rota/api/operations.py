@@ -35,7 +35,7 @@ from rota.decide.access import Access
 from rota.decide.listing import ORIGIN, explain, is_failing
 from rota.decide.load import Candidate, NoneIdle, idlest
 from rota.decide.peers import GONE, shown
-from rota.decide.trouble import told
+from rota.decide.trouble import GIVEN_BACK, told
 from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -139,7 +139,7 @@ async def await_placement(store: Store, view: ResourceView, wait: timedelta) -> 
             aclosing(follow(store, keys.resource_status(view.kind, view.id))) as entries,
         ):
             async for entry in entries:
-                view = replace(view, status=status_of(entry, view.uid))
+                view = view.with_status(status_of(entry, view.uid))
                 if view.status and (view.status.pending or not view.is_pending):
                     break
     return view
@@ -375,6 +375,8 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
     if status is None:
         return Why(thing=view.name, says=await _why_unplaced(store, view))
     says = f"{status.assigned} of {status.replicas} tasks are placed"
+    if status.not_running:
+        says += f" and {status.running} run"
     if status.AssignedNode:
         says += f", on {', '.join(each.partition('|')[0] for each in status.AssignedNode.split(','))}"
     if status.pending:
@@ -384,12 +386,18 @@ async def why_resource(store: Store, kind: str, id: str) -> Why:
     hints: tuple[str, ...] = ()
     if view.origin == ORIGIN and is_failing(understood(Listing, await store.get(keys.listing(kind)))):
         hints = (f"its source: {(await why_source(store, kind)).says}",)
+    hints += tuple(f"fails on {node}: {why}" for node, why in _fails_now(status).items())
     hints += tuple(await _given_back(store, kind, id))
     answer = Why(thing=view.name, says=says, chosen=status.chosen, refusals=status.refusals, reasons=hints)
     if not status.pending and not status.moving:
         return answer
     seen = await outlook(store, view.name)
     return replace(answer, refusals={**answer.refusals, **seen.refusals}, remedies=seen.remedies)
+
+
+def _fails_now(status: ResourceStatus) -> dict[str, str]:
+    """Where tasks fail that have not been given back: what was, `_given_back` reads from the nodes' own notes."""
+    return {node: why for node, why in (status.failing or {}).items() if not why.startswith(GIVEN_BACK)}
 
 
 async def _given_back(store: Store, kind: str, id: str) -> list[str]:
@@ -568,8 +576,8 @@ def view_of(record: ResourceRecord, version: Revision, status: Entry | None) -> 
         pin=record.pin,
         tags=record.tags,
         affinity=record.affinity,
-        status=status_of(status, record.uid),
-    )
+        status=None,
+    ).with_status(status_of(status, record.uid))
 
 
 def status_of(entry: Entry | None, uid: str) -> ResourceStatus | None:

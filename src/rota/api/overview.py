@@ -13,7 +13,7 @@ from rota.api.operations import list_nodes, needs, scan_all
 from rota.api.relays import RelayList, list_relays
 from rota.api.schema import NodeView
 from rota.decide.access import Access
-from rota.decide.trouble import is_recent, told
+from rota.decide.trouble import is_recent, why_failing
 from rota.model import keys
 from rota.model.event import Severity
 from rota.model.ids import NodeId, TermNumber
@@ -28,6 +28,9 @@ from rota.store.records import understood
 
 SHOWN = 50
 """Concerns that are told one by one; there may be thousands."""
+
+LOOKED = 1000
+"""Notes of troubles that are read to find what fails, where not everything is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +101,9 @@ class Overview:
     pending: int
     """Resources that have fewer tasks than they should."""
 
+    failing: int = 0
+    """Resources of which a task fails, or was given back lately."""
+
     jobs: int
     """Jobs."""
 
@@ -137,8 +143,8 @@ class Seen:
     pending: Mapping[str, str]
     """Resources that lack tasks, and why."""
 
-    given_back: Mapping[str, Trouble]
-    """Resources that a node gave back lately, and what happened last."""
+    failing: Mapping[str, str]
+    """Resources of which a task fails or was given back lately, and where and why."""
 
     streams: Mapping[str, StreamStatus]
 
@@ -147,14 +153,14 @@ class Seen:
 async def overview(store: Store) -> Overview:
     """The fleet at a glance, with what is wrong."""
     listed = await list_nodes(store)
-    resources, pending, given_back = await _resources(store, listed.as_of)
+    resources, pending, failing = await _resources(store, listed.as_of)
     seen = Seen(
         leader=await _leader(store, listed.as_of),
         nodes=listed.nodes,
         work=await _work(store),
         relays=await list_relays(store),
         pending=pending,
-        given_back=given_back,
+        failing=failing,
         streams=await _streams(store),
     )
     found = sorted(concerns(seen), key=lambda each: list(Severity).index(each.severity), reverse=True)
@@ -170,6 +176,7 @@ async def overview(store: Store) -> Overview:
         tasks_running=sum(work.tasks_running for work in seen.work.values()),
         resources=resources,
         pending=len(pending),
+        failing=len(failing),
         jobs=await _count(store, keys.JOBS),
         runs=await _runs(store),
         streams=dict(Counter(str(each.state) for each in seen.streams.values())),
@@ -193,9 +200,8 @@ def concerns(seen: Seen) -> Iterator[Concern]:
         )
     for node in seen.nodes:
         yield from _of_node(node, seen.work.get(node.id))
-    for resource in sorted(seen.pending.keys() | seen.given_back.keys()):
-        trouble = seen.given_back.get(resource)
-        text = "; ".join(filter(None, (seen.pending.get(resource), told(trouble) if trouble else "")))
+    for resource in sorted(seen.pending.keys() | seen.failing.keys()):
+        text = "; ".join(filter(None, (seen.pending.get(resource), seen.failing.get(resource))))
         yield Concern(severity=Severity.WARNING, about="resource", subject=resource, text=text)
     for name, stream in seen.streams.items():
         if stream.state in (StreamState.UNHEALTHY_SUPERVISOR, StreamState.UNHEALTHY_TASKS):
@@ -221,6 +227,9 @@ def _of_node(node: NodeView, work: NodeStatus | None) -> Iterator[Concern]:
         yield concern(Severity.INFO, f"it is drained; {node.tasks} of {node.drain.tasks} tasks are left")
     elif node.cordon:
         yield concern(Severity.INFO, f"it is cordoned{f': {node.cordon.why}' if node.cordon.why else ''}")
+    if work and work.failing_left_out:
+        count = len(work.failing) + work.failing_left_out
+        yield concern(Severity.ERROR, f"{count} of its {work.tasks_ordered} tasks keep failing")
     for pool in work.pools if work else ():
         if pool.crash_loop:
             yield concern(Severity.ERROR, f"{pool.name} keeps failing: {pool.crash_loop}")
@@ -239,6 +248,27 @@ def _of_relays(relays: RelayList) -> Iterator[Concern]:
                 yield Concern(severity=Severity.ERROR, about="sink", subject=sink.sink, text=text)
 
 
+@needs(Access.VIEW)
+async def failing_resources(store: Store) -> dict[str, str]:
+    """Some of the resources of which a task fails or was given back lately, and where and why.
+
+    Costs what has failed, not what there is: it starts from what nodes report and from at most `LOOKED` of their notes.
+    """
+    now = await store.now()
+    names = {task.rpartition("#")[0] for work in (await _work(store)).values() for task in work.failing}
+    noted = (await store.scan(keys.TROUBLE, limit=LOOKED)).entries
+    for entry in noted:
+        trouble = understood(Trouble, entry)
+        if trouble is not None and is_recent(trouble, now):
+            names.add(entry.key.removeprefix(keys.TROUBLE).rpartition("/")[0])
+    found: dict[str, str] = {}
+    for name in sorted(name for name in names if not name.startswith(STREAM))[:SHOWN]:
+        status = understood(ResourceStatus, await store.get(keys.RESOURCE_STATUS + name))
+        if status is not None and (why := why_failing(status, now)):
+            found[name] = why
+    return found
+
+
 async def _leader(store: Store, now: datetime) -> LeaderView | None:
     entry = await store.get(keys.LEADER)
     leader = understood(Leader, entry)
@@ -255,13 +285,13 @@ async def _work(store: Store) -> dict[str, NodeStatus]:
     }
 
 
-async def _resources(store: Store, now: datetime) -> tuple[int, dict[str, str], dict[str, Trouble]]:
-    """How many there are, which of them lack tasks and why, and which were given back lately.
+async def _resources(store: Store, now: datetime) -> tuple[int, dict[str, str], dict[str, str]]:
+    """How many there are, which of them lack tasks and why, and which fail and why.
 
     Those that stand for streams are left out.
     """
     waiting: dict[str, str] = {}
-    given_back: dict[str, Trouble] = {}
+    failing: dict[str, str] = {}
     async with aclosing(scan_all(store, keys.RESOURCES)) as records:
         async for entry in records:
             waiting[entry.key.removeprefix(keys.RESOURCES)] = "the leader has not looked at it yet"
@@ -271,10 +301,10 @@ async def _resources(store: Store, now: datetime) -> tuple[int, dict[str, str], 
             if status is None or name not in waiting:
                 continue
             waiting[name] = status.pending if status.assigned < status.replicas else ""
-            if status.given_back and is_recent(status.given_back, now) and not name.startswith(STREAM):
-                given_back[name] = status.given_back
+            if (why := why_failing(status, now)) and not name.startswith(STREAM):
+                failing[name] = why
     own = {name: why for name, why in waiting.items() if not name.startswith(STREAM)}
-    return len(own), {name: why for name, why in own.items() if why}, given_back
+    return len(own), {name: why for name, why in own.items() if why}, failing
 
 
 async def _streams(store: Store) -> dict[str, StreamStatus]:

@@ -9,6 +9,7 @@ from functools import partial
 from rota.api.operations import needs
 from rota.control.outlook import how_placed
 from rota.control.preview import Preview, preview
+from rota.control.rests import suppose_rests
 from rota.control.view import read_fleet
 from rota.decide.access import Access
 from rota.kit.aside import in_thread
@@ -37,5 +38,6 @@ async def plan(
     view = await read_fleet(store)
     how = await how_placed(store)
     now = await store.now()
+    suppose_rests(view, now)
     work = partial(preview, view, how, now, rebalance=rebalance, without=without, add=add, like=like)
     return await in_thread(work)  # a large fleet takes a while, and others are served meanwhile

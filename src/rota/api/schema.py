@@ -20,12 +20,14 @@ from rota.model.peers import Standing
 from rota.model.resource import (
     Affinity,
     Cordon,
+    CoverageState,
     Drain,
     KindRecord,
     ResourceRecord,
     ResourceStatus,
     SlotsSet,
     WantedResource,
+    state_of,
 )
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.spec import Resource
@@ -69,6 +71,14 @@ class ResourceView:
     affinity: Affinity
     status: ResourceStatus | None
     """None: no leader has looked at it yet."""
+
+    state: CoverageState = CoverageState.UNSEEN
+    running: int | None = None
+    """How many of its assigned tasks run, as far as nodes have reported that one fails; None: nobody knows yet."""
+
+    def with_status(self, status: ResourceStatus | None) -> "ResourceView":
+        """The same resource, covered so."""
+        return replace(self, status=status, state=state_of(status), running=status.running if status else None)
 
     @property
     def name(self) -> str:

@@ -36,6 +36,11 @@ async def _status(call: Call, request: pb.StreamRequest) -> pb.StreamDetail:
     return to_detail(await stream_operations.stream_status(call.store, request.name))
 
 
+async def _why(call: Call, request: pb.StreamRequest) -> pb.WhyStream:
+    found = await stream_operations.why_stream(call.store, request.name)
+    return pb.WhyStream(stream=found.thing, says=found.says, reasons=found.reasons)
+
+
 async def _lag(call: Call, request: pb.StreamRequest) -> pb.StreamLag:
     found = await stream_operations.stream_lag(call.store, request.name)
     return pb.StreamLag(
@@ -236,6 +241,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Streams.List": Method("list_streams", _list),
     "rota.v1.Streams.Get": Method("get_stream", _get),
     "rota.v1.Streams.Status": Method("stream_status", _status),
+    "rota.v1.Streams.Why": Method("why_stream", _why),
     "rota.v1.Streams.Lag": Method("stream_lag", _lag),
     "rota.v1.Streams.History": Method("stream_history", _history),
     "rota.v1.Streams.Published": Method("list_published", _published),

@@ -42,6 +42,10 @@ async def _published(call: Call) -> Response:
     return calls.json(await stream_operations.list_published(call.store, call.path["name"], limit=limit, token=token))
 
 
+async def _why(call: Call) -> Response:
+    return calls.json(await stream_operations.why_stream(call.store, call.path["name"]))
+
+
 async def _suspend(call: Call) -> Response:
     await calls.fields(call)
     wait = calls.duration(call.request, "wait")
@@ -101,6 +105,7 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/streams", "list_streams", _list, ("prefix", "all", "limit", "token")),
     Endpoint("GET", "/v1/streams/{name}", "get_stream", _get),
     Endpoint("GET", "/v1/streams/{name}/status", "stream_status", _status),
+    Endpoint("GET", "/v1/streams/{name}/why", "why_stream", _why),
     Endpoint("GET", "/v1/streams/{name}/lag", "stream_lag", _lag),
     Endpoint("GET", "/v1/streams/{name}/history", "stream_history", _history),
     Endpoint("GET", "/v1/streams/{name}/published", "list_published", _published, ("limit", "token")),

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
+from rota.api.schema import Why
 from rota.api.stream_schema import (
     PartitionLag,
     PublishedPage,
@@ -31,9 +32,11 @@ from rota.api.stream_schema import (
 )
 from rota.control.streams import verbs
 from rota.decide.access import Access
+from rota.decide.streams.why import held
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.manifest import Manifest
+from rota.model.resource import ResourceStatus
 from rota.model.stream import (
     Declaration,
     Group,
@@ -43,6 +46,7 @@ from rota.model.stream import (
     StreamStatus,
     StreamTaskStatus,
     StreamWishes,
+    kind_of,
     origin,
 )
 from rota.store.follow import follow
@@ -105,6 +109,26 @@ async def stream_status(store: Store, name: str) -> StreamDetail:
         skips=tuple(sorted((each for each in skips if each), key=lambda each: each.at)[-SHOWN:]),
         moves=tuple([each for each in moves if each][-SHOWN:]),
     )
+
+
+@needs(Access.VIEW)
+async def why_stream(store: Store, name: str) -> Why:
+    """What holds a stream back: how far behind it is, and each reason for that."""
+    await _declared(store, name)
+    wishes = understood(StreamWishes, await store.get(keys.STREAM_WISHES + name)) or StreamWishes()
+    status = understood(StreamStatus, await store.get(keys.STREAM_STATUS + name))
+    tasks = [understood(StreamTaskStatus, each) for each in (await store.scan(f"{keys.STREAM_TASKS}{name}/")).entries]
+    begin = f"{keys.RESOURCE_STATUS}{kind_of(name)}/"
+    placed = {
+        entry.key.removeprefix(begin): found
+        for entry in (await store.scan(begin, limit=MAX_PAGE)).entries
+        if (found := understood(ResourceStatus, entry)) is not None
+    }
+    is_led = await store.get(keys.LEADER) is not None
+    told = [task for task in tasks if task is not None]
+    reasons = tuple(held(wishes, status, told, placed, await store.now(), is_led=is_led))
+    says = f"{status.state}, {status.lag} records behind its source" if status else "not looked at yet"
+    return Why(thing=name, says=says, reasons=reasons)
 
 
 @needs(Access.VIEW)

@@ -187,13 +187,13 @@ class _Seen:
         known = self.views.get(name)
         if change.key.startswith(keys.RESOURCE_STATUS):
             if known is not None:
-                self.views[name] = replace(known, status=status_of(change.entry, known.uid))
+                self.views[name] = known.with_status(status_of(change.entry, known.uid))
         elif change.entry is None:
             self.views.pop(name, None)
         elif (record := understood(ResourceRecord, change.entry)) is not None:
             view = view_of(record, change.entry.modified, None)
             is_same = known is not None and known.uid == view.uid
-            self.views[name] = replace(view, status=known.status) if known and is_same else view
+            self.views[name] = view.with_status(known.status) if known and is_same else view
 
     def _is_wanted(self, name: str) -> bool:
         kind, _, id = name.partition("/")

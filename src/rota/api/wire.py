@@ -25,7 +25,7 @@ from rota.model.event import Event
 from rota.model.ids import Revision
 from rota.model.node import NodeLoad
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkStatus
-from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus, Trouble
+from rota.model.resource import Affinity, Cordon, Drain, KindRecord, ResourceStatus, Trouble, state_of
 from rota.store.events import Reading
 
 # Requests
@@ -272,6 +272,7 @@ def to_overview(seen: Overview) -> pb.OverviewAnswer:
         used=seen.used,
         tasks=seen.tasks,
         tasks_running=seen.tasks_running,
+        failing=seen.failing,
         resources=seen.resources,
         pending=seen.pending,
         jobs=seen.jobs,
@@ -343,6 +344,9 @@ def _status(status: ResourceStatus) -> pb.ResourceStatus:
         refusals=status.refusals,
         moving=status.moving,
         given_back=_given_back(status.given_back) if status.given_back else None,
+        failing=status.failing or {},
+        running=status.running,
+        state=state_of(status),
     )
 
 

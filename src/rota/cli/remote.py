@@ -21,7 +21,7 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from rota.api.job_schema import LogPart, RunView
+from rota.api.job_schema import LogPart, RunPage, RunView
 from rota.api.schema import NodeList, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange, What
 from rota.cli.targets import Server
@@ -97,6 +97,9 @@ WAYS: dict[str, Way] = {
     "update_resource": Way("PATCH", "/v1/resources/{kind}/{id}", body="changes"),
     "delete_resource": Way("DELETE", "/v1/resources/{kind}/{id}", nothing=True),
     "sync_source": Way("POST", "/v1/sources/{kind}/sync", _same("wait"), _same("force", "no_wait"), answer="listing"),
+    "why_run": Way("GET", "/v1/runs/{job}/{moment}/why"),
+    "why_job": Way("GET", "/v1/jobs/{name}/why"),
+    "why_stream": Way("GET", "/v1/streams/{name}/why"),
     "list_nodes": Way("GET", "/v1/nodes", _same("token")),
     "idlest_node": Way("GET", "/v1/nodes/idlest"),
     "cordon_node": Way("POST", "/v1/nodes/{node}/cordon", body=_same("why")),
@@ -239,6 +242,12 @@ class DoorFleet:
         kind, slash, id = thing.partition("/")
         name, given = ("why_resource", {"kind": kind, "id": id}) if slash else ("why_node", {"node": thing})
         return cast(Why, await self._ask(name, given, Why))
+
+    async def _explained(self, page: RunPage) -> RunPage:
+        return page  # the server has explained it
+
+    async def _explained_run(self, view: RunView) -> RunView:
+        return view
 
     async def _fleet_status(self) -> dict[str, Any]:
         seen: dict[str, Any] = await self._ask("fleet_status", {}, dict[str, Any])

@@ -22,7 +22,7 @@ from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
 from rota.decide.declared import ORIGIN as DECLARED
 from rota.decide.listing import ORIGIN as LISTED
-from rota.decide.trouble import is_recent, told
+from rota.decide.trouble import told, why_failing
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid, RotaError, Unknown
@@ -218,7 +218,7 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target,
     if output == "json":
         tables.show_json(found)
         return
-    headings = "KIND", "ID", "TASKS", "PRIORITY", "NODES", "PENDING"
+    headings = "KIND", "ID", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"
     tables.show(headings, [_row(view, now) for view in found], "no such resources; add one with: rota resources add")
 
 
@@ -286,7 +286,7 @@ def _line(change: ResourceChange) -> str:
     view = change.resource
     if view is None:
         return f"{change.what:<7} {change.why or f'at revision {change.resume}; what changes follows'}"
-    tasks = f"{view.status.assigned}/{view.status.replicas} tasks" if view.status else "not looked at yet"
+    tasks = f"{view.state}, {view.status.assigned}/{view.status.replicas} tasks" if view.status else "not looked at yet"
     return f"{change.what:<7} {view.name}: {tasks}{_where(view)}"
 
 
@@ -343,21 +343,22 @@ def _where(view: ResourceView) -> str:
     """Who holds it, and why not more do, as the end of a sentence."""
     nodes = f"; on {_nodes(view)}" if _nodes(view) else ""
     pending = f"; pending: {view.status.pending}" if view.status and view.status.pending else ""
-    return nodes + pending
+    fails = "".join(f"; fails on {node}: {why}" for node, why in ((view.status and view.status.failing) or {}).items())
+    return nodes + pending + fails
 
 
 def _row(view: ResourceView, now: datetime) -> tuple[str, ...]:
     status = view.status
     tasks = f"{status.assigned}/{status.replicas}" if status else "?"
-    return view.kind, view.id, tasks, str(view.priority), _nodes(view), _remark(status, now)
+    running = "?" if view.running is None else str(view.running)
+    return view.kind, view.id, view.state, tasks, running, str(view.priority), _nodes(view), _remark(status, now)
 
 
 def _remark(status: ResourceStatus | None, now: datetime) -> str:
-    """Why it lacks tasks, and who gave it back lately."""
+    """Why it lacks tasks, and where tasks of it fail."""
     if status is None:
         return "not looked at yet"
-    trouble = status.given_back if status.given_back and is_recent(status.given_back, now) else None
-    return "; ".join(filter(None, (status.pending, told(trouble) if trouble else "")))
+    return "; ".join(filter(None, (status.pending, why_failing(status, now))))
 
 
 def _about(view: ResourceView) -> dict[str, str]:
@@ -377,7 +378,10 @@ def _about(view: ResourceView) -> dict[str, str]:
             f"{name} {tables.pairs(pairs)}" for name, pairs in msgspec.structs.asdict(view.affinity).items() if pairs
         ),
         "spec": msgspec.json.encode(view.spec).decode(),
+        "state": view.state,
         "tasks": f"{status.assigned} of {status.replicas}" if status else "not looked at yet",
+        "running": "" if view.running is None else str(view.running),
+        "failing": "; ".join(f"on {node}: {why}" for node, why in ((status.failing or {}) if status else {}).items()),
         "nodes": _nodes(view),
         "pending": status.pending if status else "",
         "given back": told(status.given_back) if status and status.given_back else "",

@@ -7,6 +7,7 @@ from datetime import timedelta
 import click
 
 from rota.api import job_operations as operations
+from rota.api import job_why
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
@@ -17,6 +18,9 @@ from rota.kit import durations
 from rota.kit.plain import Colours
 from rota.model.errors import NotFound, RotaError, Unknown
 from rota.model.job import RunState
+
+LOOKED = 20_000
+"""Runs that one command reads for those in a state."""
 
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
@@ -39,6 +43,8 @@ def command() -> None:
 def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, fleet: Target, output: str) -> None:
     """List runs: those that are not over, then the newest.
 
+    With --state it reads up to 20,000 runs for those in the state, and says where to go on.
+
     Example: rota runs ls --job report --state failed
     """
     page = on_fleet(fleet, lambda open: _list(open, job, states, limit, after))
@@ -48,18 +54,21 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, 
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
-        tables.say(f"there are more: --page {page.next}", err=True)
+        looked = f"looked at {page.looked_at} runs" if page.looked_at > len(page.runs) else "there are more"
+        tables.say(f"{looked}; go on with --page {page.next}", err=True)
 
 
 async def _list(fleet: Fleet, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
-    """A page that is full, or the last one: a single call looks at a bounded number of runs for those in a state."""
+    """A page that is full, the last one, or as far as `LOOKED` runs: there is no index of runs by state."""
     runs: list[RunView] = []
+    looked_at = 0
     while True:
         page = await fleet.do(operations.list_runs, job=job, states=states, limit=limit - len(runs), token=token)
         runs += page.runs
-        token = page.next
-        if token is None or len(runs) == limit:
-            return RunPage(runs=tuple(runs), next=token)
+        token, looked_at = page.next, looked_at + page.looked_at
+        if token is None or len(runs) == limit or looked_at >= LOOKED:
+            found = RunPage(runs=tuple(runs), next=token, looked_at=looked_at)
+            return await fleet.do(job_why.explained, found)
 
 
 @command.command()
@@ -71,7 +80,11 @@ def get(run: str, fleet: Target, output: str) -> None:
 
     Example: rota runs get report/20261116T030000.000Z
     """
-    view = ask(fleet, operations.get_run, run)
+
+    async def shown(open: Fleet) -> RunView:
+        return await open.do(job_why.explained_run, await open.do(operations.get_run, run))
+
+    view = on_fleet(fleet, shown)
     if output == "json":
         tables.show_json(view)
         return

@@ -64,7 +64,8 @@ def _table(seen: dict[str, Any]) -> None:
     for node in seen["nodes"]:
         table.add_row(*(Text(plain(cell)) for cell in _cells(node)))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
-    for trouble in _troubles(seen["nodes"]):
+    failing = (f"resource {name}: {why}" for name, why in seen.get("failing", {}).items())
+    for trouble in (*_troubles(seen["nodes"]), *failing):
         console.print(plain(trouble), highlight=False, markup=False, style="red" if heading else "")
 
 

@@ -1,14 +1,23 @@
 """`rota why`: the reasons behind where things are."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import click
 
-from rota.api import operations
+from rota.api import job_why, operations, stream_operations
 from rota.api.schema import Why
 from rota.cli import options, tables
 from rota.cli.fleet import ask
 from rota.cli.targets import Target
+from rota.store import Store
+
+NAMED: dict[str, Callable[[Store, str], Awaitable[Why]]] = {
+    "run": job_why.why_run,
+    "job": job_why.why_job,
+    "stream": stream_operations.why_stream,
+    "source": operations.why_source,
+}
+"""What is named by a word before it."""
 
 HELD = 20
 """Tasks of a node that people are shown; programs get all."""
@@ -16,22 +25,23 @@ HELD = 20
 
 @click.command()
 @click.argument("thing", metavar="THING")
-@click.argument("kind", metavar="[KIND]", required=False)
+@click.argument("name", metavar="[NAME]", required=False)
 @options.fleet
 @options.output
-def command(thing: str, kind: str | None, fleet: Target, output: str) -> None:
-    """Say why a resource is where it is, or why a node has what it has.
+def command(thing: str, name: str | None, fleet: Target, output: str) -> None:
+    """Say why a resource is where it is, why a node has what it has, or what holds a run, a job or a stream back.
 
-    THING is a resource, as kind/id, or a node; or `source`, and KIND the kind that it lists.
+    THING is a resource, as kind/id, or a node; or one of `run`, `job`, `stream` and `source`, and NAME the run, the
+    job, the stream, or the kind that the source lists.
 
-    Example: rota why room/21452505
+    Example: rota why run report/20261116T030000.000Z
     """
-    if kind is None:
+    if name is None:
         told = ask(fleet, operations.why, thing)
-    elif thing == "source":
-        told = ask(fleet, operations.why_source, kind)
+    elif thing in NAMED:
+        told = ask(fleet, NAMED[thing], name)
     else:
-        raise click.UsageError(f"a kind comes after `source` only; for a resource write {thing}/{kind}")
+        raise click.UsageError(f"a name comes after {', '.join(NAMED)} only; for a resource write {thing}/{name}")
     if output == "json":
         tables.show_json(told)
         return
@@ -47,8 +57,9 @@ def _lines(told: Why) -> Iterator[str]:
         yield f"  not {'on ' if '/' in told.thing else ''}{thing}: {why}"
     for node, what in told.remedies.items():
         yield f"  would go on {node}, if you {what}"
-    for hint in told.reasons if "/" in told.thing else ():
-        yield f"  {hint}"
+    for hint in told.reasons:
+        if hint not in told.says:  # a node's are in the sentence already
+            yield f"  {hint}"
     for task in told.holds[:HELD]:
         yield f"  has {task}"
     if len(told.holds) > HELD:

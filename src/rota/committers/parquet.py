@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rota.committers.catalogue import Catalogue, new_draft
-from rota.committers.port import Committer, Draft, Lost, Output, Rows, Spoiled, Swept
+from rota.committers.port import Committer, Draft, Letter, Lost, Output, Rows, Spoiled, Swept
 from rota.committers.rowfiles import DRAFT_SUFFIX, Layout, Parts, RowFiles, as_tables
 from rota.committers.url import CommitterUrl
 from rota.committers.verdict import PUBLISHED, Moves, Turn, Verdict, can_never_publish
@@ -39,7 +39,7 @@ from rota.store.port import Store
 
 T = TypeVar("T")
 
-DRAFTS, MANIFESTS, LABEL = "_drafts", "_manifests", "draft.json"
+DRAFTS, MANIFESTS, LETTERS, LABEL = "_drafts", "_manifests", "_letters", "draft.json"
 PIECE = 10_000
 """Rows that are read at a time."""
 
@@ -97,6 +97,9 @@ class ParquetDraft:
     def __init__(self, folder: Path, layout: Layout, label: Label, seen: Moves | None) -> None:
         self.id, self.task, self.folder, self.seen = folder.name, label.task, folder, seen
         self.is_closed = self.may_be_published = False
+        self.letters: Sequence[Letter] = ()
+        """What is published with its rows; written down when it is closed."""
+
         self._spoiled = ""
         """Why it is not whole any more, if so."""
 
@@ -121,9 +124,19 @@ class ParquetDraft:
 
     def close(self) -> tuple[Segment, ...]:
         """Write everything to disk; the files, with the paths they will have."""
-        self.is_closed = True
+        was_closed, self.is_closed = self.is_closed, True
         with self._whole():
+            if self.letters and not was_closed:
+                self._write_letters()
             return self._files.close()
+
+    def _write_letters(self) -> None:
+        """Write dead letters beside the rows' files, to be handed off with them."""
+        folder = self.folder / LETTERS
+        make_folder(folder)
+        lines = "".join(f"{letter.line}\n" for letter in self.letters).encode()
+        write_synced(folder / f"{self.id}.jsonl{DRAFT_SUFFIX}", lines)
+        fsync_folder(folder)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
@@ -188,6 +201,9 @@ class ParquetCommitter:
             await _beside(partial(self._hand_off, own.folder))
         own.may_be_published = False
         return verdict
+
+    def keep_letters(self, draft: Draft, letters: Sequence[Letter]) -> None:
+        cast(ParquetDraft, draft).letters = tuple(letters)
 
     async def move(self, move: MoveRecord) -> MoveRecord:
         return await self._catalogue.move(move)

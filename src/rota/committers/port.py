@@ -9,7 +9,7 @@ Adapters are opened by URL (`committers.open`) and translate their driver's erro
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from rota.committers.verdict import Verdict
 from rota.model.errors import Invalid, RotaError, Unavailable
@@ -48,6 +48,17 @@ class Swept:
 
     handed_off: int = 0
     """Files of publishes whose task died before it had made them visible."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letter:
+    """A record that made no row, or none that the output takes."""
+
+    partition: int
+    offset: int
+    error: str
+    line: str
+    """All of it, as a line of JSON."""
 
 
 class Draft(Protocol):
@@ -124,6 +135,18 @@ class Committer(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and threads. Drafts stay as they are."""
+
+
+@runtime_checkable
+class KeepsLetters(Protocol):
+    """A committer that publishes dead letters too. Those that do keep this law:
+
+    11. The letters of a draft are there, on the medium that its rows are on, once its offsets are committed, and never
+        if they are not. Nothing deletes them.
+    """
+
+    def keep_letters(self, draft: Draft, letters: Sequence[Letter]) -> None:
+        """Have these published with the draft, in the place of those that were named before."""
 
 
 class Output(Protocol):

@@ -106,11 +106,25 @@ async def reload(state: NodeState) -> Reloaded:
     return await _work(state).reloads.reload()
 
 
+UNMANNED = "not all workers are ready"
+
+
 def _why_out(has_store: bool) -> str:
     """Why a node that has no session is not in the fleet, as far as it is known."""
     if not has_store:
         return "not in the fleet: the store was not reached yet, or another node has this id"
     return "not in the fleet: its session ended, as when the store is away for longer than lease_ttl"
+
+
+def check_readiness(health: Health, state: NodeState) -> None:
+    """Say why the node should be given nothing new.
+
+    Of a node that is not in the fleet only that is said: it cannot get work, whether its workers are there or not.
+    """
+    health.check_ready("session", lambda: None if state.session else _why_out(state.store is not None))
+    if runtime := state.runtime:
+        health.check_ready("workers", lambda: UNMANNED if state.session and not runtime.is_ready else None)
+        health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
 
 
 def _work(state: NodeState) -> Runtime:
@@ -131,10 +145,7 @@ async def _serve_http(
     from rota.api.resources import routes  # noqa: PLC0415
     from rota.web.routes import is_page, pages  # noqa: PLC0415
 
-    health.check_ready("session", lambda: None if state.session else _why_out(state.store is not None))
-    if runtime := state.runtime:
-        health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
-        health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
+    check_readiness(health, state)
     app = door(
         health,
         registry(state.figures),

@@ -30,6 +30,7 @@ from rota.compose.steering import FleetSteering
 from rota.compose.tallies import FleetTallies
 from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, Read, keep_declared
+from rota.control.episodes import tell_waits
 from rota.control.events import keep_events
 from rota.control.jobs.retention import keep_logs
 from rota.control.leader import Candidate
@@ -496,6 +497,7 @@ class _Node:
                 declared = keep_declared(term, state.declared, self._clock, state.journal.tell)
                 duties.create_task(declared, name="declared")
                 duties.create_task(keep_streams(term, self._clock, state.journal.tell), name="streams")
+                duties.create_task(tell_waits(term, state.id, self._placing), name="waits")
                 duties.create_task(keep_relay_map(term, state.journal.tell), name="relay map")
                 duties.create_task(keep_roster(term, state.journal.tell), name="roster")
                 duties.create_task(clear_away(term, self._settings.retention), name="retention")

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
+from rota.control.rests import suppose_rests
 from rota.control.rules import load_rules
 from rota.control.view import FleetView, read_fleet
 from rota.decide.placement import place, remedies
@@ -37,6 +38,7 @@ async def outlook(store: Store, name: str) -> Outlook:
     if name not in view.resources or view.resources[name].kind not in view.kinds:
         return Outlook({}, {})
     now = await store.now()
+    suppose_rests(view, now)
     return await in_thread(partial(_outlook, view, how, name, now))  # a large fleet takes a while
 
 

@@ -15,7 +15,7 @@ from itertools import islice
 from rota.control.view import FleetView, tags_of
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot, is_exclusive
 from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
-from rota.decide.trouble import kept_until, last
+from rota.decide.trouble import kept_until, last, noted
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
@@ -486,7 +486,20 @@ def _status(
         chosen=dict(sorted(chosen.items())),
         moving=_why_moving(coverage, move),
         given_back=last(view.trouble.get(name, {}).values()),
+        failing=_failing(view, name),
+        not_running=len(view.failing[name].keys() & set(holders)) if name in view.failing else 0,
     )
+
+
+def _failing(view: FleetView, name: str) -> dict[str, str] | None:
+    """Why tasks of a resource fail, by node: what a node reports now goes before what it gave back.
+
+    None for a resource that never failed: so are all that an older Rota wrote, and they need not be written again.
+    """
+    if not view.trouble.get(name) and name not in view.failing:
+        return None
+    given_back = {node: noted(each) for node, each in view.unwell.get(name, {}).items()}
+    return dict(sorted({**given_back, **view.failing.get(name, {})}.items())[:REASONS])
 
 
 def _why_moving(coverage: Coverage, move: _Move | None) -> str:

@@ -8,10 +8,12 @@ A rest is for what has failed: once the resource has another spec, or the node o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-from rota.decide.trouble import rest
+from rota.control.view import FleetView
+from rota.decide.trouble import RECENT, is_recent, rest, resting
 from rota.kit.instant import Instant
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, Revision
 from rota.model.resource import Trouble
 
 Troubles = Mapping[NodeId, Trouble]
@@ -19,6 +21,9 @@ Version = tuple[object, ...]
 """What a resource would run with on a node: compared only."""
 
 LONG_AGO = Instant(float("-inf"))
+NEVER = Instant(float("inf"))
+UNKNOWN: Version = ()
+"""Of what a leader finds when it begins."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,8 @@ class _Rest:
     trouble: Trouble
     version: Version
     until: Instant
+    is_over: bool = False
+    """Has the resource another spec since, or the node other code or a new start?"""
 
 
 class Rests:
@@ -33,9 +40,12 @@ class Rests:
 
     def __init__(self, found: Mapping[str, Troubles]) -> None:
         self._seen = {
-            name: {node: _Rest(each, (), LONG_AGO) for node, each in of.items()} for name, of in found.items() if of
+            name: {node: _Rest(each, UNKNOWN, LONG_AGO) for node, each in of.items()}
+            for name, of in found.items()
+            if of
         }
         self._again: dict[str, Instant] = {}
+        self._well: dict[str, Instant] = {}
 
     def resting(
         self, name: str, troubles: Troubles, now: Instant, version: Callable[[NodeId], Version] = lambda node: ()
@@ -47,6 +57,7 @@ class Rests:
         if not troubles:
             self._seen.pop(name, None)
             self._again.pop(name, None)
+            self._well.pop(name, None)
             return frozenset()
         before = self._seen.get(name, {})
         seen = self._seen[name] = {
@@ -59,15 +70,44 @@ class Rests:
             self._again.pop(name, None)
         return frozenset(waits)
 
+    def unwell(self, name: str, wall: datetime, now: Instant) -> dict[NodeId, Trouble]:
+        """The troubles of a resource that were lately and of what it still runs with; ask `resting` first.
+
+        `wall` is the store's clock, by which nodes write troubles down. It is `due` when the first is long ago.
+        """
+        lately = {
+            node: each.trouble
+            for node, each in self._seen.get(name, {}).items()
+            if not each.is_over and is_recent(each.trouble, wall)
+        }
+        if lately:
+            first = min(each.at for each in lately.values())
+            self._well[name] = Instant(now + min(RECENT, RECENT - (wall - first)).total_seconds())
+        else:
+            self._well.pop(name, None)
+        return lately
+
     def due(self, now: Instant) -> list[str]:
-        """Resources whose rest from some node is over; each is named once."""
-        found = [name for name, at in self._again.items() if at <= now]
+        """Resources whose rest from some node is over, or whose trouble is long ago; each is named once."""
+        found = dict.fromkeys(name for waits in (self._again, self._well) for name, at in waits.items() if at <= now)
         for name in found:
-            del self._again[name]
-        return found
+            for waits in (self._again, self._well):
+                if waits.get(name, NEVER) <= now:
+                    del waits[name]
+        return list(found)
+
+
+def suppose_rests(view: FleetView, now: datetime) -> None:
+    """Fill in which nodes resources rest from, for a plan that is made beside the leader; `now` is the store's time."""
+    for name, troubles in view.trouble.items():
+        written = view.versions.get(name, Revision(0))
+        if nodes := frozenset(node for node, each in troubles.items() if resting(each, now, written)):
+            view.resting[name] = nodes
 
 
 def _rest(before: _Rest | None, trouble: Trouble, version: Version, now: Instant) -> _Rest:
     if before is None or before.trouble != trouble:
         return _Rest(trouble, version, Instant(now + rest(trouble).total_seconds()))
-    return before if before.version == version else _Rest(trouble, version, LONG_AGO)
+    if before.version == version:
+        return before
+    return _Rest(trouble, version, LONG_AGO, before.is_over or before.version != UNKNOWN)

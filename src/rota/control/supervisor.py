@@ -326,13 +326,17 @@ class Supervisor:
 
     def _note_rests(self, dirty: set[str]) -> None:
         """See which nodes the resources rest from that are about to be planned."""
-        view, now = self._view, self._clock.monotonic()
+        view, now, wall = self._view, self._clock.monotonic(), self._store_clock.now()
         for name in dirty:
             troubles = view.trouble.get(name, {})
             if resting := self._rests.resting(name, troubles, now, partial(self._version, name)):
                 view.resting[name] = resting
             else:
                 view.resting.pop(name, None)
+            if unwell := self._rests.unwell(name, wall, now) if troubles else {}:
+                view.unwell[name] = unwell
+            else:
+                view.unwell.pop(name, None)
 
     def _version(self, name: str, node: NodeId) -> Version:
         """What a resource runs with on a node; a node counts its generations anew each time it is started."""

@@ -94,6 +94,12 @@ class FleetView:
         self.resting: dict[str, frozenset[NodeId]] = {}
         """By resource: nodes that do not get it now because it has just failed there; the leader fills this in."""
 
+        self.unwell: dict[str, dict[NodeId, Trouble]] = {}
+        """By resource: what nodes gave back lately that still counts; the leader fills this in."""
+
+        self.failing: defaultdict[str, dict[NodeId, str]] = defaultdict(dict)
+        """By resource: nodes that report that its task fails now, and why."""
+
         self.kinds: dict[str, KindRecord] = {}
         self.resources: dict[str, ResourceRecord] = {}
         self.versions: dict[str, Revision] = {}
@@ -267,6 +273,8 @@ class FleetView:
             self.dirty |= held
         if node is not None and node != before:
             self._room_may_have_come()
+            if before is None or before.session != node.session:
+                self._see_again_what_failed_on(node_id)
             if before is None:
                 self.dirty |= held
 
@@ -307,6 +315,21 @@ class FleetView:
         _put(self.work, node_id, work)
         if work is not None and (before is None or (before.kinds, before.generation) != (work.kinds, work.generation)):
             self._room_may_have_come()
+            self._see_again_what_failed_on(node_id)
+        self._note_failing(node_id, before.failing if before else {}, work.failing if work else {})
+
+    def _note_failing(self, node_id: NodeId, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Take in which tasks a node reports as failing; what changed is looked at again, for its status."""
+        for task in [task for task in {*before, *now} if before.get(task) != now.get(task)]:
+            name = task.rpartition("#")[0]
+            _put(self.failing[name], node_id, now.get(task))
+            if not self.failing[name]:
+                del self.failing[name]
+            self.dirty.add(name)
+
+    def _see_again_what_failed_on(self, node_id: NodeId) -> None:
+        """Look again at what failed on a node that has other code now, or was started again."""
+        self.dirty |= {name for name, nodes in self.trouble.items() if node_id in nodes}
 
     def _see_assignment(self, of: str, entry: Entry | None) -> None:
         key = keys.ASSIGNMENTS + of

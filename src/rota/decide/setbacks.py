@@ -37,6 +37,10 @@ class Setbacks:
         """Did the task fail here lately, in whatever version?"""
         return task in self._known
 
+    def tasks(self) -> Collection[str]:
+        """The tasks that failed here lately."""
+        return self._known.keys()
+
     def of(self, task: str, version: Version, now: Instant) -> Falls:
         """The failures in a row that count for a task in this version; none if there are none."""
         known, falls = self._known.get(task, (version, Falls()))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from rota.model.ids import NodeId, Revision
-from rota.model.resource import NEVER, Trouble
+from rota.model.resource import NEVER, ResourceStatus, Trouble
 
 FORGET = timedelta(minutes=30)
 """After so long without another, one strike less counts."""
@@ -22,6 +22,8 @@ FIRST_REST = timedelta(seconds=5)
 LONGEST_REST = timedelta(minutes=5)
 RECENT = timedelta(minutes=10)
 """How long a list says that a resource was given back: two of the longest rests."""
+
+GIVEN_BACK = "given back at"
 
 MOST = 12
 """Strikes that are counted; by then it is long enough."""
@@ -46,6 +48,16 @@ def rest(trouble: Trouble) -> timedelta:
     return min(LONGEST_REST, FIRST_REST * (1 << min(MOST, trouble.strikes) - 1))
 
 
+def resting(trouble: Trouble, now: datetime, written: Revision) -> bool:
+    """Does a resource rest from the node of this trouble, for somebody who does not know when the leader saw it?
+
+    `now` is the store's clock, `written` when the resource's record was last written: if that was after the placement
+    that failed, it is taken for fixed. The leader knows more: it also sees that a node has other code since.
+    """
+    is_fixed = trouble.epoch != NEVER and written > trouble.epoch
+    return not is_fixed and now - trouble.at < rest(trouble)
+
+
 def last(troubles: Iterable[Trouble]) -> Trouble | None:
     """The newest of them; of two at one moment that of the greater node."""
     return max(troubles, key=lambda each: (each.at, each.node), default=None)
@@ -56,7 +68,26 @@ def is_recent(trouble: Trouble, now: datetime) -> bool:
     return now - trouble.at < RECENT
 
 
+def why_failing(status: ResourceStatus, now: datetime) -> str:
+    """Where and why tasks of a resource fail; empty if none does. `now` is the store's clock.
+
+    If an older Rota leads, only what was given back last is known.
+    """
+    if status.failing is None:
+        return told(status.given_back) if status.given_back and is_recent(status.given_back, now) else ""
+    how_many = f"{status.running} of {status.assigned} tasks run" if status.not_running else ""
+    return "; ".join(filter(None, (how_many, *(f"fails on {node}: {why}" for node, why in status.failing.items()))))
+
+
 def told(trouble: Trouble) -> str:
     """What happened, as a sentence about the resource."""
-    when = f"{trouble.at:%Y-%m-%d %H:%M:%S %Z}"
-    return f"node {trouble.node} gave it back at {when}, time {trouble.strikes} in a row: {trouble.why}"
+    return f"node {trouble.node} gave it back at {_when(trouble)}"
+
+
+def noted(trouble: Trouble) -> str:
+    """What happened, where the node is named beside it."""
+    return f"{GIVEN_BACK} {_when(trouble)}"
+
+
+def _when(trouble: Trouble) -> str:
+    return f"{trouble.at:%Y-%m-%d %H:%M:%S %Z}, time {trouble.strikes} in a row: {trouble.why}"

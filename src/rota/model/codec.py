@@ -17,6 +17,7 @@ from rota.kit.decoding import UNREADABLE
 from rota.model.assignment import Assignment
 from rota.model.audit import AuditEntry, AuditHead, AuditLink
 from rota.model.certificate import RevokedCertificate
+from rota.model.episode import Episode
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.history import HistoryNotes
@@ -109,6 +110,7 @@ VERSIONS: Mapping[type, int] = {
     SyncRequest: 1,
     TokenRecord: 1,
     Trouble: 1,
+    Episode: 1,
 }
 """The version each record is written in."""
 

@@ -364,6 +364,18 @@ class SupervisorConfig(Section):
     ramp: int = 50
     """How many slots a second a node is given for tasks that move to it."""
 
+    pending_after: timedelta = timedelta(minutes=5)
+    """How long a resource lacks tasks before the event `resource.waits`; 0s: no such events."""
+
+    run_after: timedelta = timedelta(minutes=10)
+    """How long a run that is due gets no node before the event `run.waits`; 0s: no such events."""
+
+    lag_limit: int = 0
+    """How many records the output of a stream may be behind its source before it counts as lagging; 0: any number."""
+
+    lag_after: timedelta = timedelta(minutes=5)
+    """How long a stream lags before the event `stream.lags`; 0s: no such events."""
+
     @property
     def rule_names(self) -> list[str]:
         """The names, one by one."""
@@ -373,6 +385,7 @@ class SupervisorConfig(Section):
         _check_count("supervisor.rebalance", self.rebalance, least=0)
         _check_count("supervisor.tolerance", self.tolerance, least=0)
         _check_count("supervisor.ramp", self.ramp, least=1)
+        _check_count("supervisor.lag_limit", self.lag_limit, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

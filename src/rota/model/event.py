@@ -90,6 +90,7 @@ class Kind:
 
 
 _WHY = {"why": "the reason"}
+_WAITED = {"seconds": "how long it has waited"}
 _TERM = {"term": "the leader's term"}
 _POOL = {"pool": "what the worker belongs to"}
 _GENERATION = {"generation": "the number of its generation"}
@@ -170,6 +171,19 @@ KINDS: Mapping[str, Kind] = {
         "A task failed again and again, or gave no sign of life; the leader places it anew, elsewhere if possible. "
         "Of a task that keeps failing on a node, only every first, second, fourth, eighth … time makes an event.",
         {"epoch": "of its placement", "falls": "how often it failed there in a row", **_WHY},
+    ),
+    "resource.waits": Kind(
+        Severity.WARNING,
+        "resource {subject} has lacked tasks for {seconds} s",
+        "A resource has had fewer tasks than it should for `supervisor.pending_after`. Told once until it is over, and "
+        "of at most 50 resources at a time.",
+        _WAITED | _WHY,
+    ),
+    "resource.wait_over": Kind(
+        Severity.INFO,
+        "resource {subject} lacks no tasks any more, after {seconds} s",
+        "A resource of which `resource.waits` was told has all its tasks, or is gone.",
+        _WAITED,
     ),
     "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
     "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
@@ -269,6 +283,19 @@ KINDS: Mapping[str, Kind] = {
         "Records that are late, early, without a value, gone, or on which the stream's function failed made no rows.",
         {"group": "which", "count": "how many records", **_WHY},
     ),
+    "stream.lags": Kind(
+        Severity.WARNING,
+        "stream {subject} has lagged for {seconds} s",
+        "The output of a stream has been more than `supervisor.lag_limit` records behind its source for "
+        "`supervisor.lag_after`. Told once until it is over.",
+        _WAITED | _WHY,
+    ),
+    "stream.lag_over": Kind(
+        Severity.INFO,
+        "stream {subject} lags no more, after {seconds} s",
+        "A stream of which `stream.lags` was told has caught up, or is gone.",
+        _WAITED,
+    ),
     "stream.scaled": Kind(
         Severity.INFO,
         "stream {subject} has {tasks} task groups instead of {before}",
@@ -351,6 +378,19 @@ KINDS: Mapping[str, Kind] = {
         "run {subject} failed",
         "A run failed or timed out, and is not tried again.",
         {"state": "failed or timed out", "attempt": "which attempt was the last", "node": "where", **_WHY},
+    ),
+    "run.waits": Kind(
+        Severity.WARNING,
+        "run {subject} has got no node for {seconds} s",
+        "A run that is due has waited for a node for `supervisor.run_after`. Told once until it is over, and of at "
+        "most 50 runs at a time.",
+        _WAITED | _WHY,
+    ),
+    "run.wait_over": Kind(
+        Severity.INFO,
+        "run {subject} waits no more, after {seconds} s",
+        "A run of which `run.waits` was told has a node, waits for something else, or is gone.",
+        _WAITED,
     ),
     "run.lost": Kind(
         Severity.WARNING,

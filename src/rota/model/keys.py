@@ -77,6 +77,9 @@ SYNC: Key = "/sync/"
 TROUBLE: Key = "/trouble/"
 """Which nodes could not keep which resource alive: one key per kind, id and node."""
 
+EPISODES: Key = "/episodes/"
+"""What waits too long, and was told: one key per sort and subject."""
+
 CORDONS: Key = "/cordons/"
 """Nodes that get no new tasks."""
 
@@ -260,6 +263,11 @@ def sync(kind: str) -> Key:
 def trouble(kind: str, id: str, node_id: NodeId) -> Key:
     """That a node could not keep a resource alive."""
     return f"{TROUBLE}{kind}/{id}/{node_id}"
+
+
+def episode(wait: str, subject: str) -> Key:
+    """That something waits too long."""
+    return f"{EPISODES}{wait}/{subject}"
 
 
 def cordon(node_id: NodeId) -> Key:

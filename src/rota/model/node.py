@@ -128,6 +128,12 @@ class NodeStatus:
     jobs: list[str] = field(default_factory=list)
     """The jobs whose functions its app has."""
 
+    failing: dict[str, str] = field(default_factory=dict)
+    """Ordered tasks that failed more than once in a row here and have not recovered, and why; some of them."""
+
+    failing_left_out: int = 0
+    """How many more of them there are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLoad:

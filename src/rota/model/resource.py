@@ -9,6 +9,7 @@ leader has a node ask it; `Listing`, what came of that.
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -242,6 +243,49 @@ class ResourceStatus:
 
     given_back: Trouble | None = None
     """The last time a node could not keep a task of it alive; None: never, or an older Rota leads."""
+
+    failing: dict[str, str] | None = None
+    """Why its tasks fail, by node: those that fail there now, and those that were given back lately; some of them.
+
+    None: no task of it ever failed, or an older Rota leads."""
+
+    not_running: int = 0
+    """How many of its assigned tasks fail now instead of running, as far as nodes have reported."""
+
+    @property
+    def running(self) -> int:
+        """How many of its assigned tasks run, as far as nodes have reported."""
+        return max(0, self.assigned - self.not_running)
+
+
+class CoverageState(StrEnum):
+    """How a resource is covered, in a word."""
+
+    UNSEEN = "unseen"
+    """No leader has looked at it yet."""
+
+    FAILING = "failing"
+    """A task of it fails, or was given back lately, whether it has all its tasks or not."""
+
+    PENDING = "pending"
+    """It has fewer tasks than it should."""
+
+    MOVING = "moving"
+    """It has all its tasks, and one is to leave its node."""
+
+    COVERED = "covered"
+    """It has all its tasks, and no node reports that one fails."""
+
+
+def state_of(status: ResourceStatus | None) -> CoverageState:
+    """How a resource with this status is covered."""
+    if status is None:
+        return CoverageState.UNSEEN
+    if status.failing:
+        return CoverageState.FAILING
+    if status.assigned < status.replicas:
+        return CoverageState.PENDING
+    return CoverageState.MOVING if status.moving else CoverageState.COVERED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Dead letters: records that a stream could not read, in a file for whoever looks into it.
+"""Dead letters of streams whose output keeps none itself: in a file for whoever looks into it.
 
 One line of JSON for each, with the record whole. A task that takes another's place reads again what was not published,
 and so the same letter may be there twice; partition and offset say which record it is.
@@ -8,15 +8,13 @@ is ever deleted here: when the file is full, or cannot be written, the task fail
 """
 
 import fcntl
-import json
 import os
-from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rota.kit.files import fsync_folder
 from rota.model.errors import RotaError
+from rota.workloads.streams.letters import letter_of
 from rota.workloads.streams.transform import DeadLetter
 
 MOST = 256 * 1024 * 1024
@@ -38,7 +36,7 @@ class Letters:
 
     def put_aside(self, letters: Sequence[DeadLetter]) -> None:
         """Write them down; they are on disk when this returns. NotKept says why they are not."""
-        lines = "".join(json.dumps(self._line(letter)) + "\n" for letter in letters).encode()
+        lines = "".join(f"{letter_of(self._stream, letter).line}\n" for letter in letters).encode()
         try:
             if self._opened is None:
                 self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,19 +73,6 @@ class Letters:
 
     def _not_kept(self, why: str) -> NotKept:
         return NotKept(f'stream "{self._stream}": the file of its dead letters, {self._file}, {why}')
-
-    def _line(self, letter: DeadLetter) -> dict[str, Any]:
-        record = letter.record
-        return {
-            "stream": self._stream,
-            "partition": record.partition,
-            "offset": record.offset,
-            "at": record.at.isoformat() if record.at else None,
-            "error": letter.error,
-            "key": None if record.key is None else b64encode(record.key).decode(),
-            "headers": [[name, None if each is None else b64encode(each).decode()] for name, each in record.headers],
-            "value": b64encode(record.value).decode(),
-        }
 
 
 def _ends_a_line(descriptor: int, size: int) -> bool:

@@ -49,6 +49,9 @@ from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
 
+FAILING, FAILING_REASON = 50, 200
+"""Failing tasks that a node's status names, and characters of each reason: every node's status is read often."""
+
 TICK = 0.5
 """Seconds between looks at what waits for its time."""
 
@@ -195,7 +198,7 @@ class Runtime:
 
     def status(self) -> NodeStatus:
         """What people and programs are shown."""
-        app = self.generations.app
+        app, failing = self.generations.app, self.tasks.failing()
         return NodeStatus(
             app=app.app.name if app else None,
             generation=self.generations.current,
@@ -206,6 +209,8 @@ class Runtime:
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.kinds) if app else [],
             jobs=sorted(job.name for job in self.jobs()),
+            failing={task: why[:FAILING_REASON] for task, why in list(failing.items())[:FAILING]},
+            failing_left_out=max(0, len(failing) - FAILING),
         )
 
     def kinds(self) -> list[KindRecord]:

@@ -105,6 +105,23 @@ class Tasks:
             if copy.phase == CopyPhase.RUNNING and task in self.orders and self.orders[task].epoch == epoch
         }
 
+    def failing(self) -> dict[str, str]:
+        """The ordered tasks that failed more than once in a row and have not recovered since, and why."""
+        now = self._clock.monotonic()
+        fell = {task: self._falls(task, now) for task in self._setbacks.tasks() if task in self.orders}
+        again = {task: falls for task, falls in fell.items() if falls.count > 1}
+        if not again:
+            return {}
+        settled = {
+            task
+            for (task, epoch, _), copy in self._copies.items()
+            if task in again
+            and copy.phase == CopyPhase.RUNNING
+            and self.orders[task].epoch == epoch
+            and now - copy.since >= self._policy.settled_after.total_seconds()
+        }
+        return {task: again[task].why for task in sorted(again.keys() - settled)}
+
     def has_copy(self, task: str) -> bool:
         """Does a worker have the task, whatever is ordered?"""
         return any(each == task for each, _, _ in self._copies)

@@ -326,7 +326,7 @@ async def test_a_list_comes_in_pages(ask: Caller, store: Store) -> None:
         view = await operations.create_resource(store, CLOCK, {"kind": "room", "id": id})
         if id == "a1":
             trouble = Trouble(node=NodeId("n2"), at=CLOCK.wall(), why="no camera", strikes=3)
-            await settle(store, view, "n1", given_back=trouble)
+            await settle(store, view, "n1", given_back=trouble, failing={"n1": "no camera"}, not_running=1)
 
     async def listed(**how: Any) -> Any:
         return await ask.resources("List", pb.ListResourcesRequest(**how), pb.ResourcePage)
@@ -335,6 +335,8 @@ async def test_a_list_comes_in_pages(ask: Caller, store: Store) -> None:
     assert ([each.id for each in first.resources], first.revision > 0) == (["a1", "a2"], True)
     back = first.resources[0].status.given_back
     assert (back.node, back.why, back.strikes) == ("n2", "no camera", 3)
+    status = first.resources[0].status
+    assert (status.state, status.running, dict(status.failing)) == ("failing", 0, {"n1": "no camera"})
     second = await listed(limit=2, token=first.next)
     assert ([each.id for each in second.resources], second.next) == (["b1"], "")
     assert [each.id for each in (await listed(kind="room", prefix="a", pending=True)).resources] == ["a2"]

@@ -320,8 +320,9 @@ async def test_one_call_looks_at_so_many_runs_and_the_next_goes_on_behind_them(
         while calls == 0 or token is not None:
             page = await job_operations.list_runs(store, states=states, token=token)
             found, calls, token = [*found, *(run.id for run in page.runs)], calls + 1, page.next
+            assert page.looked_at <= 4
         assert sorted(found) == sorted(expected)
-        assert calls == 4
+        assert calls == 5
 
 
 async def test_due_times_that_had_no_run_are_filled_in(store: Store) -> None:
@@ -435,6 +436,13 @@ async def test_jobs_and_runs_over_http(ask: Caller, logs: Logs) -> None:
     started = await ask("POST", "/v1/jobs/backup/run", {"payload": [1]})
     run = started.json["id"]
     assert (started.status, started.headers["location"]) == (201, f"/v1/runs/{run}")
+    nobody = "no node takes part in jobs; start one with an app, or wait"
+    assert (await ask("GET", f"/v1/runs/{run}/why")).json["reasons"] == [nobody]
+    assert (await ask("GET", f"/v1/runs/{run}")).json["why"] == nobody
+    assert (await ask("GET", "/v1/runs")).json["runs"][0]["why"] == nobody
+    assert (await ask("GET", "/v1/jobs/backup/why")).json["reasons"] == [f"a run of it gets no node now: {nobody}"]
+    await ask.refused(404, "GET", "/v1/jobs/none/why")
+    await ask.refused(404, "GET", "/v1/runs/backup/none/why")
     named = {"content-type": "application/json", "idempotency-key": "order-7"}
     once, twice = [await ask("POST", "/v1/jobs/backup/run", {"payload": 7}, headers=named) for _ in range(2)]
     assert once.json["id"] == twice.json["id"] != run
@@ -493,6 +501,8 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     assert (await asked("Jobs.Enable", pb.JobRequest(name="backup"))).enabled
     assert [each.name for each in (await asked("Jobs.List", pb.ListJobsRequest())).jobs] == ["backup"]
     assert len((await asked("Jobs.Preview", pb.PreviewJobRequest(name="backup", count=4))).due) == 4
+    held = await asked("Jobs.Why", pb.JobRequest(name="backup"))
+    assert (held.thing, [reason[:24] for reason in held.reasons]) == ("backup", ["a run of it gets no node"])
     run = await asked("Jobs.Start", pb.RunJobRequest(name="backup", payload_json="[1]"))
     assert (run.state, run.payload_json) == ("pending", "[1]")
     again = pb.RunJobRequest(name="backup", idempotency_key="order-7")

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from rota.api.overview import SHOWN, Seen, concerns, overview
+from rota.api.overview import SHOWN, Seen, concerns, failing_resources, overview
 from rota.api.relays import RelayList, RelayView
 from rota.api.schema import NodeView
 from rota.model import codec, keys
@@ -24,7 +25,7 @@ CALM = Seen(
     work={},
     relays=RelayList(relays=(), map=None, as_of=NOW),
     pending={},
-    given_back={},
+    failing={},
     streams={},
 )
 SINK = SinkStatus(sink="amqp://box", state=SinkState.DOWN, last_error="refused", spool_messages=7, confirmed=3)
@@ -141,12 +142,45 @@ async def test_of_a_resource_that_lacks_tasks_and_was_given_back_one_concern_say
     assert found.text.startswith("no free slots; node a gave it back at ")
 
 
-async def place(store: Store, id: str, *, assigned: int, given_back: Trouble | None = None) -> None:
+async def test_a_resource_that_fails_is_a_concern_that_names_node_and_reason_and_is_counted() -> None:
+    async with open_store("memory://") as store:
+        await place(store, "1", assigned=1, failing={"a": "no camera"}, not_running=1)
+        trouble = Trouble(node=NodeId("a"), at=await store.now(), why="no camera")
+        await place(store, "fixed", assigned=1, given_back=trouble, failing={})
+        seen = await overview(store)
+    assert [(each.subject, each.text) for each in seen.concerns if each.about == "resource"] == [
+        ("room/1", "0 of 1 tasks run; fails on a: no camera")
+    ]
+    assert (seen.failing, seen.pending) == (1, 0)
+
+
+async def test_a_node_with_more_failing_tasks_than_it_names_is_a_concern() -> None:
+    work = replace(WORK, failing={"room/1#0": "no camera"}, failing_left_out=2)
+    node = NodeView(id=NodeId("a"), is_up=True)
+    assert ("error", "node", "a", "3 of its 3 tasks keep failing") in told(
+        replace(CALM, nodes=(node,), work={"a": work})
+    )
+
+
+async def test_what_fails_is_found_without_reading_all_resources() -> None:
+    async with open_store("memory://") as store:
+        now = await store.now()
+        for id in ("fails", "fixed", "long ago", "calm"):
+            await place(store, id, assigned=1, failing={"a": "no camera"} if id in ("fails", "calm") else {})
+        for id, ago in {"fails": 1, "fixed": 1, "long ago": 60}.items():
+            trouble = Trouble(node=NodeId("a"), at=now - timedelta(minutes=ago), why="no camera")
+            await store.commit(Put(keys.trouble("room", id, trouble.node), codec.encode(trouble)))
+        assert await failing_resources(store) == {"room/fails": "fails on a: no camera"}
+        await store.commit(Put(keys.status(NodeId("a")), codec.encode(replace(WORK, failing={"room/calm#0": "no"}))))
+        assert list(await failing_resources(store)) == ["room/calm", "room/fails"]
+
+
+async def place(store: Store, id: str, *, assigned: int, **more: Any) -> None:
     """A resource that wants one task."""
     record = record_of(WantedResource(kind="room", id=id), f"uid-{id}", NOW)
     status = ResourceStatus(
         ID=record.uid, Name=id, AssignedNode="", CreationTime=0, kind="room", replicas=1, assigned=assigned,
-        pending="" if assigned else "no free slots", given_back=given_back,
+        pending="" if assigned else "no free slots", **more,
     )  # fmt: skip
     await store.commit(
         Put(keys.resource("room", id), codec.encode(record)),

@@ -10,7 +10,8 @@ from rota.api import operations, planning
 from rota.control.preview import PlannedNode, Preview
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
-from rota.model.resource import PlacingRecord
+from rota.model.ids import NodeId
+from rota.model.resource import PlacingRecord, Trouble
 from rota.store import Put, Store, open_store
 from tests.unit.api.test_operations import CLOCK, assign, create, declare, join, settle
 
@@ -87,6 +88,29 @@ async def test_balancing_is_told_to_the_end(store: Store) -> None:
 async def test_a_drain_is_told_to_the_end(store: Store) -> None:
     await operations.drain_node(store, "a", why="disk")
     assert used(await plan(store)) == {"a": (6, 0), "b": (0, 6)}
+
+
+@pytest.mark.parametrize(
+    ("ago", "is_changed", "node"),
+    [
+        pytest.param(1, False, None, id="it rests"),
+        pytest.param(30, False, "a", id="it has rested"),
+        pytest.param(1, True, "a", id="it was changed since"),
+    ],
+)
+async def test_a_plan_leaves_out_nodes_that_a_resource_rests_from(
+    store: Store, ago: int, is_changed: bool, node: str | None
+) -> None:
+    await operations.cordon_node(store, CLOCK, "b")
+    view = await create(store, "7")
+    epoch = await store.commit(Put("/x", b""))
+    trouble = Trouble(node=NodeId("a"), at=await store.now() - timedelta(seconds=ago), why="no", strikes=2, epoch=epoch)
+    await store.commit(Put(keys.trouble("room", "7", trouble.node), codec.encode(trouble)))
+    if is_changed:
+        await operations.update_resource(store, "room", "7", {"spec": {"url": "x"}})
+    told = await plan(store)
+    assert {move.target for move in told.moves if move.task.startswith(view.name)} == ({node} if node else set())
+    assert ("rests" in told.pending.get("room/7", "") or "failed" in told.pending.get("room/7", "")) is (node is None)
 
 
 async def test_the_plan_goes_by_what_the_leader_said(store: Store) -> None:

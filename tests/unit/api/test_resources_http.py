@@ -126,7 +126,7 @@ async def test_a_resource_from_its_making_to_its_end(ask: Caller) -> None:
     assert made.json == {
         "kind": "room", "id": "a b", "uid": made.json["uid"], "version": version, "created": "2026-01-01T00:00:00Z",
         "origin": "api", "spec": {"url": "x"}, "priority": 2, "replicas": None, "cost": 1, "labels": {}, "pin": None,
-        "tags": {}, "affinity": {}, "status": None,
+        "tags": {}, "affinity": {}, "status": None, "state": "unseen", "running": None,
     }  # fmt: skip
     assert (await ask("GET", "/v1/resources/room/a b")).json == made.json
     assert (await ask("GET", "/v1/resources")).json["resources"] == [made.json]

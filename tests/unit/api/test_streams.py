@@ -378,6 +378,8 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
     detail = (await ask("GET", "/v1/streams/clicks/status")).json
     assert detail["groups"][0]["tasks"][0]["state"] == "reading"
     assert (await ask("GET", "/v1/streams/clicks/lag")).json["partitions"][0]["lag"] == 30
+    why = (await ask("GET", "/v1/streams/clicks/why")).json
+    assert (why["thing"], why["reasons"][0]) == ("clicks", "no node leads, so nobody looks after it")
     assert (await ask("GET", "/v1/streams/clicks/published?limit=5")).json["published"][0]["rows"] == 99
     await remember(store, hours=0)
     assert (await ask("GET", "/v1/streams/clicks/history")).json["versions"][0]["node"] == "n1"
@@ -430,6 +432,7 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
         return await method.answer(call, request)
 
     assert [each.name for each in (await asked("List", pb.ListStreamsRequest(limit=3))).streams] == ["clicks"]
+    assert "no node leads, so nobody looks after it" in (await asked("Why", pb.StreamRequest(name="clicks"))).reasons
     stream = await asked("Get", pb.StreamRequest(name="clicks"))
     assert (stream.state, dict(stream.committed), stream.errors[0].why) == ("running", {0: 100, 1: 50}, "a blip")
     detail = await asked("Status", pb.StreamRequest(name="clicks"))

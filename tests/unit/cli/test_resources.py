@@ -7,9 +7,11 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rota.cli.resources import command
+from rota.cli.status import command as status_command
 from rota.decide.declared import ORIGIN
 from rota.model import codec, keys
 from rota.model.ids import NodeId
+from rota.model.node import NodeStatus
 from rota.model.resource import Trouble, WantedResource, record_of
 from rota.store import Put, open_store
 from tests.unit.api.test_operations import create, declare, settle
@@ -30,7 +32,31 @@ def test_a_list_says_who_gave_a_resource_back_lately(tmp_path: Path) -> None:
     listed = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url])
     assert "node a gave it back at" in listed.stdout.splitlines()[1]
     assert listed.stdout.splitlines()[1].endswith("time 4 in a row: no camera")
-    assert listed.stdout.splitlines()[2].split() == ["room", "2", "1/1", "0", "b"]
+    assert listed.stdout.splitlines()[2].split() == ["room", "2", "covered", "1/1", "1", "0", "b"]
+
+
+def test_a_list_says_which_resources_fail_and_how_many_of_their_tasks_run(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> None:
+        async with open_store(url) as store:
+            await declare(store, "room")
+            view = await create(store, "1")
+            await settle(store, view, "a", "b", replicas=2, failing={"a": "no camera"}, not_running=1)
+            work = NodeStatus(
+                app="app", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=1, tasks_running=0,
+                failing={"room/1#0": "no camera"},
+            )  # fmt: skip
+            await store.commit(Put(keys.status(NodeId("a")), codec.encode(work)))
+
+    asyncio.run(fill())
+    row = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url]).stdout.splitlines()[1]
+    assert row.split()[:7] == ["room", "1", "failing", "2/2", "1", "0", "a,"]
+    assert row.endswith("1 of 2 tasks run; fails on a: no camera")
+    got = CliRunner(catch_exceptions=False).invoke(command, ["get", "room", "1", "--store", url]).stdout
+    assert "failing   on a: no camera" in got
+    status = CliRunner(catch_exceptions=False).invoke(status_command, ["--store", url]).stdout
+    assert "resource room/1: 1 of 2 tasks run; fails on a: no camera" in status
 
 
 def test_whoever_deletes_what_the_settings_declare_is_told_that_it_comes_back(tmp_path: Path) -> None:

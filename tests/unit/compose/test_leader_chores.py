@@ -19,6 +19,7 @@ from rota.compose import jobs as compose_jobs
 from rota.compose import node as compose_node
 from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, keep_declared
+from rota.control.episodes import tell_waits
 from rota.control.events import keep_events
 from rota.control.placing import Placing
 from rota.control.relays import keep_relay_map
@@ -122,6 +123,12 @@ async def old_runs(store: Store) -> None:
         await store.commit(Put(keys.run(run.id), codec.encode(run)))
 
 
+async def a_run_that_waits(store: Store) -> None:
+    due = EPOCH - DAY
+    run = RunRecord(id=run_id("j", due), job="j", due=due, cause=Cause.SCHEDULE, created=due)
+    await store.commit(Put(keys.live_run(run.id), codec.encode(run)))
+
+
 async def a_job_that_its_app_lost(store: Store) -> None:
     await member(store, A)
     record = JobRecord(spec=WantedJob(name="j"), origin=Origin.APP, since=EPOCH, at=EPOCH, app="app")
@@ -153,6 +160,7 @@ CHORES: dict[str, tuple[Callable[[Store], Awaitable[None]], Chore]] = {
     "sources": (a_source, lambda term: query_sources(term, CLOCK)),
     "declared": (a_kind, lambda term: keep_declared(term, declarations(), CLOCK, nobody)),
     "streams": (a_stream, lambda term: keep_streams(term, CLOCK, nobody)),
+    "waits": (a_run_that_waits, lambda term: tell_waits(term, A, Placing(SupervisorConfig()))),
     "relay map": (a_relay, lambda term: keep_relay_map(term, nobody)),
     "roster": (a_node, lambda term: keep_roster(term, nobody)),
     "retention": (anything, lambda term: clear_away(term, RetentionConfig())),

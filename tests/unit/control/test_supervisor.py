@@ -26,7 +26,16 @@ from rota.model.config import SupervisorConfig
 from rota.model.errors import Compacted
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId, TermNumber
 from rota.model.node import Node, NodeStatus, Role, Roster
-from rota.model.resource import Drain, KindRecord, PlacingRecord, Relief, ResourceRecord, ResourceStatus, Trouble
+from rota.model.resource import (
+    Drain,
+    KindRecord,
+    PlacingRecord,
+    Relief,
+    ResourceRecord,
+    ResourceStatus,
+    Trouble,
+    state_of,
+)
 from rota.sim.world import EPOCH
 from rota.store import Absent, At, Delete, Put, Store
 from rota.store.keeper import Keeper
@@ -170,11 +179,11 @@ def test_the_first_node_of_a_new_fleet_does_not_get_everything() -> None:
     play(story)
 
 
-async def fail(store: Store, task: str, strikes: int) -> NodeId:
+async def fail(store: Store, task: str, strikes: int, at: datetime = EPOCH) -> NodeId:
     """The node that has a task gives it back, as nodes do: with its trouble, in one commit."""
     (entry,) = [each for each in (await store.scan(keys.ASSIGNMENTS)).entries if each.key.endswith(f"/{task}#0")]
     node = NodeId(entry.key.removeprefix(keys.ASSIGNMENTS).partition("/")[0])
-    trouble = Trouble(node=node, at=EPOCH, why="no", strikes=strikes)
+    trouble = Trouble(node=node, at=at, why="no", strikes=strikes)
     kind, id = task.split("/")
     await store.commit(Put(keys.trouble(kind, id, node), codec.encode(trouble)), Delete(entry.key))
     return node
@@ -214,6 +223,55 @@ def test_what_fails_on_every_node_waits_longer_and_longer() -> None:
     play(story)
 
 
+async def status_of(store: Store, id: str = "0") -> ResourceStatus:
+    entry = await store.get(keys.resource_status("room", id))
+    assert entry is not None
+    return codec.decode(ResourceStatus, entry.value)
+
+
+def test_a_resource_that_was_given_back_is_failing_for_ten_minutes_although_it_has_all_its_tasks() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        for each in (B, C):
+            await member(store, each)
+        await add(store, "0")
+        await add(store, "calm")
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0, settle=timedelta())))
+        await asyncio.sleep(3)
+        failed = await fail(store, "room/0", 1, at=await store.now())
+        await asyncio.sleep(3)
+        status = await status_of(store)
+        assert (status.assigned, state_of(status), list(status.failing or {})) == (1, "failing", [failed])
+        assert (await status_of(store, "calm")).failing is None
+        await asyncio.sleep(580)
+        assert state_of(await status_of(store)) == "failing"
+        await asyncio.sleep(30)
+        assert (state_of(await status_of(store)), (await status_of(store)).failing) == ("covered", {})
+
+    play(story)
+
+
+def test_what_a_node_reports_as_failing_is_in_the_status_until_it_is_reported_no_more() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        await declare(store)
+        await member(store, B)
+        await add(store, "0")
+        node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0, settle=timedelta())))
+        await asyncio.sleep(3)
+        entry = await store.get(keys.status(B))
+        assert entry is not None
+        work = codec.decode(NodeStatus, entry.value)
+        await store.commit(Put(keys.status(B), codec.encode(replace(work, failing={"room/0#0": "no camera"}))))
+        await asyncio.sleep(2)
+        status = await status_of(store)
+        assert (status.failing, status.assigned, status.running) == ({"b": "no camera"}, 1, 0)
+        await store.commit(Put(keys.status(B), codec.encode(work)))
+        await asyncio.sleep(2)
+        assert (state_of(await status_of(store)), (await status_of(store)).running) == ("covered", 1)
+
+    play(story)
+
+
 @pytest.mark.parametrize("what", ["another spec", "a reload", "a restart"])
 def test_what_was_mended_does_not_rest_for_what_failed_before(what: str) -> None:
     async def mend(store: Store) -> None:
@@ -234,12 +292,14 @@ def test_what_was_mended_does_not_rest_for_what_failed_before(what: str) -> None
         await add(store, "0")
         node("a", lambda term: _lead(term, SupervisorConfig(rebalance=0, settle=timedelta())))
         await asyncio.sleep(3)
-        await fail(store, "room/0", 7)
+        await fail(store, "room/0", 7, at=await store.now())
         await asyncio.sleep(60)
         assert await tasks_on(store, B) == 0, "it rests for five minutes"
+        assert state_of(await status_of(store)) == "failing"
         await mend(store)
         await asyncio.sleep(3)
         assert await tasks_on(store, B) == 1
+        assert state_of(await status_of(store)) == "covered"
 
     play(story)
 

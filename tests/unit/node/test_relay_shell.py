@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 from rota.node.emitting import Emitter
 from rota.node.pipes import AskRest, AskTallies, BeRelay, Emitting, Fences, Fleet, Message, RelayIs, Tokens, pair
+from rota.node.relay import works
 from rota.node.relay.shell import Shell
+from rota.node.relay.spool import Spool, SpoolRefused
 from rota.node.relay.wire import Ack, Any_, Batch, Opening, Wire, encode
 from rota.node.relay.works import left_behind
 from rota.sinks import memory
@@ -318,6 +320,34 @@ async def test_a_spool_that_cannot_be_read_holds_up_no_live_message_and_is_publi
         await eventually(lambda: relay.status and "Input/output error" in relay.status.sinks[0].last_error)
         disk.heal()
         await eventually(lambda: numbers(broker(sink).messages) == [9, *range(6)])
+
+
+async def test_a_spool_that_refuses_is_logged_once_until_it_has_taken_something(
+    tmp_path: Path, sink: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    append, tries, is_full = Spool.append, list[int](), [True]
+
+    def refused(self: Spool, messages: Sequence[Any]) -> int:
+        tries.append(len(messages))
+        if is_full[0]:
+            raise SpoolRefused(f"the disk is full, try {len(tries)}")
+        return append(self, messages)
+
+    monkeypatch.setattr(Spool, "append", refused)
+    monkeypatch.setattr(works, "DISK_RETRY", 0.01)
+    broker(sink).stop()
+    async with relays(tmp_path, A) as [relay]:
+        tell(ALONE, [relay])
+        worker = relay.worker("1")
+        for times in (1, 2):
+            is_full[0], before = True, len(tries)
+            waiting = asyncio.create_task(worker.emit([emission(times, sink)], confirm=1))
+            await eventually(lambda before=before: len(tries) >= before + 5)
+            is_full[0] = False
+            await asyncio.wait_for(waiting, 60)
+            said = [record.why for record in caplog.records if record.message == "spool refuses"]  # type: ignore[attr-defined]
+            assert len(said) == times
+    broker(sink).start()
 
 
 async def test_a_spool_is_published_however_small_the_window_is(tmp_path: Path, sink: str) -> None:

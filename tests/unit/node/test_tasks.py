@@ -292,3 +292,28 @@ async def test_a_silent_task_that_is_given_back_is_an_event() -> None:
     assert [(kind, fields["why"]) for kind, _, fields in story.events] == [
         ("task.given_back", "no sign of life for 31 s")
     ]
+
+
+async def test_a_task_that_failed_twice_in_a_row_is_reported_until_it_has_stood_for_a_while() -> None:
+    story = Story()
+    story.tasks.want([story.order])
+    story.fail()
+    assert story.tasks.failing() == {}, "once may happen"
+    story.fail()
+    assert story.tasks.failing() == {"room/1#0": "ConnectionError: no camera"}
+    worker = story.crew.add(9, story.order)
+    story.tasks.registered(worker)
+    story.tasks.said(worker, TaskStarted("room/1#0", 7))
+    assert story.tasks.failing(), "it has not recovered yet"
+    story.clock.now += 31
+    assert (story.tasks.failing(), story.tasks.running()) == ({}, {"room/1#0"})
+
+
+async def test_a_task_that_waits_because_it_failed_here_before_is_reported_and_one_with_other_code_is_not() -> None:
+    story = failed_until_given_back()
+    assert story.tasks.failing() == {}, "it is not ordered any more"
+    story.place()
+    assert story.waits
+    assert story.tasks.failing()
+    reloaded(story)
+    assert story.tasks.failing() == {}

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from rota.committers.memory import MemoryCommitter, MemoryDraft
-from rota.committers.port import Spoiled, Unfit
+from rota.committers.port import Letter, Spoiled, Unfit
 from rota.kit import virtual
 from rota.kit.clock import SYSTEM, Clock
 from rota.model import codec, keys
@@ -389,6 +389,36 @@ async def test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the
     status = await world.status()
     assert status is not None
     assert (status.rows, status.dropped) == (6, {"not readable": 1, "does not fit": 1})
+
+
+async def test_an_output_that_keeps_letters_gets_all_of_a_sequence_with_its_publish_also_if_it_is_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, list[int]] = {}
+
+    def keep(self: MemoryCommitter, draft: MemoryDraft, letters: Sequence[Letter]) -> None:
+        kept[draft.id] = [letter.offset for letter in letters]
+
+    monkeypatch.setattr(MemoryCommitter, "keep_letters", keep, raising=False)
+    refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
+    world.grow(0, 3)
+    world.grow(0, 1, value=b"poison")
+    world.grow(0, 1, value=b'{"odd": 1}')
+    await world.say(sequences=({0: 5, 1: 0},), phase=Phase.PUBLISHING)
+    assert await (await world.start(limits=Limits(batch=2))) == ""
+    (published,) = await world.committer.manifests()
+    assert kept[published.id] == [3, 4]
+    assert world.letters == [], "nothing is in the node's own file"
+
+
+async def test_many_bytes_of_letters_ask_for_a_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryCommitter, "keep_letters", lambda self, draft, letters: None, raising=False)
+    world.grow(0, 9)
+    world.grow(0, 1, value=b"poison")
+    await world.say()
+    await world.start(limits=Limits(letters=10))
+    status = await world.until(TaskState.READING, p0=10)
+    assert status.wants_checkpoint.endswith("bytes of dead letters")
 
 
 async def test_a_record_that_fails_only_while_its_sequence_is_made_again_is_put_aside(

@@ -15,7 +15,7 @@ class OverviewRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("as_of", "leader", "nodes", "nodes_up", "slots", "used", "tasks", "tasks_running", "resources", "pending", "jobs", "runs", "streams", "lag", "published", "spooled", "insecure", "concerns", "concerns_left_out")
+    __slots__ = ("as_of", "leader", "nodes", "nodes_up", "slots", "used", "tasks", "tasks_running", "resources", "pending", "jobs", "runs", "streams", "lag", "published", "spooled", "insecure", "concerns", "concerns_left_out", "failing")
     class RunsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class OverviewAnswer(_message.Message):
     INSECURE_FIELD_NUMBER: _ClassVar[int]
     CONCERNS_FIELD_NUMBER: _ClassVar[int]
     CONCERNS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    FAILING_FIELD_NUMBER: _ClassVar[int]
     as_of: _timestamp_pb2.Timestamp
     leader: LeaderView
     nodes: int
@@ -68,7 +69,8 @@ class OverviewAnswer(_message.Message):
     insecure: _containers.RepeatedScalarFieldContainer[str]
     concerns: _containers.RepeatedCompositeFieldContainer[Concern]
     concerns_left_out: int
-    def __init__(self, as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leader: _Optional[_Union[LeaderView, _Mapping]] = ..., nodes: _Optional[int] = ..., nodes_up: _Optional[int] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_running: _Optional[int] = ..., resources: _Optional[int] = ..., pending: _Optional[int] = ..., jobs: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ..., streams: _Optional[_Mapping[str, int]] = ..., lag: _Optional[int] = ..., published: _Optional[int] = ..., spooled: _Optional[int] = ..., insecure: _Optional[_Iterable[str]] = ..., concerns: _Optional[_Iterable[_Union[Concern, _Mapping]]] = ..., concerns_left_out: _Optional[int] = ...) -> None: ...
+    failing: int
+    def __init__(self, as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leader: _Optional[_Union[LeaderView, _Mapping]] = ..., nodes: _Optional[int] = ..., nodes_up: _Optional[int] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_running: _Optional[int] = ..., resources: _Optional[int] = ..., pending: _Optional[int] = ..., jobs: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ..., streams: _Optional[_Mapping[str, int]] = ..., lag: _Optional[int] = ..., published: _Optional[int] = ..., spooled: _Optional[int] = ..., insecure: _Optional[_Iterable[str]] = ..., concerns: _Optional[_Iterable[_Union[Concern, _Mapping]]] = ..., concerns_left_out: _Optional[int] = ..., failing: _Optional[int] = ...) -> None: ...
 
 class LeaderView(_message.Message):
     __slots__ = ("node", "term", "since", "age_s")
@@ -192,7 +194,7 @@ class Affinity(_message.Message):
     def __init__(self, prefer: _Optional[_Mapping[str, str]] = ..., near: _Optional[_Mapping[str, str]] = ..., apart: _Optional[_Mapping[str, str]] = ..., prefer_near: _Optional[_Mapping[str, str]] = ..., prefer_apart: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ResourceStatus(_message.Message):
-    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals", "moving", "given_back")
+    __slots__ = ("replicas", "assigned", "places", "pending", "chosen", "refusals", "moving", "given_back", "failing", "running", "state")
     class ChosenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +209,13 @@ class ResourceStatus(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class FailingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     PLACES_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +224,9 @@ class ResourceStatus(_message.Message):
     REFUSALS_FIELD_NUMBER: _ClassVar[int]
     MOVING_FIELD_NUMBER: _ClassVar[int]
     GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    FAILING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     replicas: int
     assigned: int
     places: _containers.RepeatedCompositeFieldContainer[Place]
@@ -223,7 +235,10 @@ class ResourceStatus(_message.Message):
     refusals: _containers.ScalarMap[str, str]
     moving: str
     given_back: GivenBack
-    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ...) -> None: ...
+    failing: _containers.ScalarMap[str, str]
+    running: int
+    state: str
+    def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ..., failing: _Optional[_Mapping[str, str]] = ..., running: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class GivenBack(_message.Message):
     __slots__ = ("node", "at", "why", "strikes")

@@ -224,12 +224,24 @@ class ListRunsRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class RunPage(_message.Message):
-    __slots__ = ("runs", "next")
+    __slots__ = ("runs", "next", "looked_at")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[Run]
     next: str
-    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
+    looked_at: int
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., next: _Optional[str] = ..., looked_at: _Optional[int] = ...) -> None: ...
+
+class WhyWork(_message.Message):
+    __slots__ = ("thing", "says", "reasons")
+    THING_FIELD_NUMBER: _ClassVar[int]
+    SAYS_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    thing: str
+    says: str
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, thing: _Optional[str] = ..., says: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)

@@ -10,6 +10,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class WhyStream(_message.Message):
+    __slots__ = ("stream", "says", "reasons")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SAYS_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    says: str
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stream: _Optional[str] = ..., says: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Stream(_message.Message):
     __slots__ = ("name", "version", "app", "source", "sink", "spec_json", "tasks", "replicas", "state", "healthy", "detail", "since", "phases", "committed", "latest", "lag", "errors", "suspended", "terminated", "hand_off", "reset", "by", "at", "dropped")
     class PhasesEntry(_message.Message):

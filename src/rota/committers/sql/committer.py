@@ -17,7 +17,7 @@ import msgspec
 
 from rota.committers.catalogue import moved, new_draft
 from rota.committers.memory import as_dicts
-from rota.committers.port import Draft, Rows, Swept, Unfit
+from rota.committers.port import Draft, Letter, Rows, Swept, Unfit
 from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_of
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
@@ -40,6 +40,12 @@ CREATE_MOVES = f"""CREATE TABLE IF NOT EXISTS {MOVES} (
     stream VARCHAR(200) NOT NULL, move VARCHAR(64) NOT NULL, at_ms BIGINT NOT NULL, record TEXT NOT NULL,
     PRIMARY KEY (stream, move))"""
 """Made when offsets are first set by hand: few streams need it, and not everybody may make tables for ever."""
+
+LETTERS = "rota_stream_letters"
+CREATE_LETTERS = f"""CREATE TABLE IF NOT EXISTS {LETTERS} (
+    stream VARCHAR(200) NOT NULL, publish VARCHAR(64) NOT NULL, part BIGINT NOT NULL, record_offset BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL, record {{long_text}} NOT NULL, PRIMARY KEY (stream, publish, part, record_offset))"""
+"""Made with the first dead letter."""
 
 CELL = 48
 """Bytes that a value takes in memory, roughly, beside its own length."""
@@ -77,6 +83,9 @@ class Database(Protocol):
 
     columns_query: str
     """What finds the columns of a table."""
+
+    long_text: str
+    """The type of texts of many megabytes."""
 
     check_now: str
     """What looks at constraints that would else be looked at by the commit; nothing where there are none."""
@@ -119,6 +128,7 @@ class TableDraft:
         self._table, self._known = table, frozenset(known)
         self.columns: dict[str, None] = {}
         self.content: list[dict[str, Any]] = []
+        self.letters: Sequence[Letter] = ()
         self._bytes = 0
 
     @property
@@ -196,6 +206,8 @@ class SqlCommitter:
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(TableDraft, draft)
+        if own.letters:
+            await _have(self._database, LETTERS, CREATE_LETTERS.format(long_text=self._database.long_text))
         async with self._database.work() as work:
             verdict = judge(await self._locked(work, [each.partition for each in ranges]), ranges)
             if verdict.turn is Turn.PUBLISHED and own.seen is not None:
@@ -205,6 +217,9 @@ class SqlCommitter:
                 await self._set(work, {each.partition: each.end for each in ranges})
                 await self._note(work, own, ranges)
         return verdict
+
+    def keep_letters(self, draft: Draft, letters: Sequence[Letter]) -> None:
+        cast(TableDraft, draft).letters = tuple(letters)
 
     async def _insert(self, work: Work, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows; Unfit if the database refuses one, or its driver cannot write a value."""
@@ -305,6 +320,10 @@ class SqlCommitter:
         for each in sorted(ranges, key=lambda each: each.partition):
             span = each.partition, each.start, each.end
             await work.execute(query, origin(self._stream), id, *span, draft.rows, draft.task, milliseconds(at))
+        query = f"INSERT INTO {LETTERS} VALUES (?, ?, ?, ?, ?, ?)"
+        for letter in draft.letters:
+            place = letter.partition, letter.offset
+            await work.execute(query, origin(self._stream), id, *place, milliseconds(at), letter.line)
 
     def _manifest(self, noted: Sequence[tuple[Any, ...]]) -> Manifest:
         """A publish, as it was listed."""

@@ -68,6 +68,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
     failures = FAILURES
     by_key = "FORCE INDEX (PRIMARY)"
     insert_new = "INSERT IGNORE {}"
+    long_text = "LONGTEXT"  # a TEXT ends at 64 KiB
     quote = "`"
     columns_query = (
         "SELECT column_name FROM information_schema.columns "

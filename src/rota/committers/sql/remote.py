@@ -45,6 +45,7 @@ class RemoteDatabase(Generic[W]):
     for_update = "FOR UPDATE"
     columns_query: str
     check_now = ""
+    long_text = "TEXT"
 
     def __init__(self, url: CommitterUrl, password: Password, *, tls: bool, timeout: timedelta = TIMEOUT) -> None:
         self._url, self._password, self._tls = url, password, tls

@@ -55,6 +55,7 @@ class SqliteDatabase:
     quote = '"'
     columns_query = "SELECT name FROM pragma_table_info(?)"
     check_now = ""
+    long_text = "TEXT"
 
     def __init__(self, url: CommitterUrl, path: Path) -> None:
         self._url = url

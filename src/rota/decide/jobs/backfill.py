@@ -93,5 +93,6 @@ def _refuse_forgotten(job: str, missing: list[datetime], cursor: JobCursor | Non
         raise Invalid(
             f'job "{job}": {len(forgotten)} of these due times, from {forgotten[0].isoformat()} to '
             f"{forgotten[-1].isoformat()}, may have run before: {known}, and older ones were deleted by retention, "
-            "if there were any; begin later, or use force (--force) to run them, perhaps a second time"
+            "if there were any; begin later, or use force (--force) to run them: that is safe if the job was made "
+            "after these due times, and may run them a second time if not"
         )

@@ -148,6 +148,12 @@ def is_ready(run: RunRecord, now: datetime) -> bool:
     return run.not_before is None or run.not_before <= now or _is_of_another_clock(run, now)
 
 
+def ready_since(run: RunRecord) -> datetime:
+    """Since when a pending run that is ready waits for nothing but a node."""
+    since = _since(run)
+    return max(run.due, since, run.not_before or since)
+
+
 class _Room:
     """Who of some nodes has the most room of one sort; it gets less as it is taken, also by way of others."""
 
@@ -251,9 +257,7 @@ def _why_full(members: Sequence[Member]) -> str:
 
 def _has_waited(run: RunRecord, now: datetime) -> bool:
     """Has it been ready for so long that any node will do?"""
-    since = _since(run)
-    ready = max(run.due, since, run.not_before or since)
-    return now - ready >= PATIENCE or _is_of_another_clock(run, now)
+    return now - ready_since(run) >= PATIENCE or _is_of_another_clock(run, now)
 
 
 def _is_of_another_clock(run: RunRecord, now: datetime) -> bool:

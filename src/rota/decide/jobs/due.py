@@ -121,15 +121,29 @@ def follow_up(
     spec = record.spec
     if not record.enabled or not spec.after:
         return None
-    used = cursor.used if cursor else {}
-    found = {name: successes[name] for name in spec.after if name in successes}
-    if len(found) < len(spec.after) or any(at <= max(used.get(name, 0), created) for name, (at, _) in found.items()):
+    if lacking(record, created, cursor, successes):
         return None
+    found = {name: successes[name] for name in spec.after}
     newest = max(at for at, _ in found.values())
     due = max(success.at for _, success in found.values())
     run = new_run(spec, due, Cause.AFTER, now, more=f"r{newest}")
     upto = cursor.upto if cursor else None
     return Claim(spec.name, (run,), JobCursor(upto=upto, used={name: at for name, (at, _) in found.items()}))
+
+
+def lacking(
+    record: JobRecord,
+    created: Revision,
+    cursor: JobCursor | None,
+    successes: Mapping[str, tuple[Revision, JobSuccess]],
+) -> list[str]:
+    """Of the jobs that a job comes after, those that have not succeeded since its last run."""
+    used = cursor.used if cursor else {}
+    return [
+        name
+        for name in record.spec.after
+        if name not in successes or successes[name][0] <= max(used.get(name, 0), created)
+    ]
 
 
 def new_run(spec: WantedJob, due: datetime, cause: Cause, now: datetime, *, more: str = "") -> RunRecord:

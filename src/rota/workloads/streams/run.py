@@ -15,7 +15,7 @@ from functools import partial
 from random import random
 from typing import TypeVar
 
-from rota.committers.port import Committer, Draft, Unfit
+from rota.committers.port import Committer, Draft, KeepsLetters, Letter, Unfit
 from rota.committers.verdict import Turn
 from rota.decide.streams.group import hesitation
 from rota.decide.streams.plan import MADE_ANEW
@@ -32,6 +32,7 @@ from rota.sources.port import Reader, Replaceable, Source, Vanished
 from rota.store.follow import follow
 from rota.store.port import Put, Store
 from rota.workloads.context import Batch
+from rota.workloads.streams.letters import letter_of
 from rota.workloads.streams.pace import Pace
 from rota.workloads.streams.progress import Closed, Next, Progress
 from rota.workloads.streams.remake import remake
@@ -67,6 +68,9 @@ class Limits:
 
     rows: int = 5_000_000
     bytes: int = 256 * 1024 * 1024
+    letters: int = 16 * 1024 * 1024
+    """Bytes of dead letters, which are in memory until they are published."""
+
     time: timedelta | None = None
     batch: int = 2000
     """Records that are read at a time."""
@@ -132,6 +136,8 @@ class StreamTask:
         """What the function failed on, and the output refused, in sequences that were made again."""
 
         self._aside: dict[int, set[tuple[int, int]]] = {}
+        self._letters: dict[int, list[Letter]] = {}
+        """By sequence: dead letters that are published with it, where the output keeps them."""
         """Sequence → its records that were put aside, by partition and offset."""
 
         self._verified = 0
@@ -334,7 +340,12 @@ class StreamTask:
         known = self._aside.setdefault(number, set())
         for why, letters in ((UNREADABLE, made.letters), (UNFIT, made.unfit)):
             if fresh := [each for each in letters if _place(each) not in known]:
-                self._put_aside(fresh)
+                if isinstance(self._committer, KeepsLetters):
+                    self._letters.setdefault(number, []).extend(
+                        letter_of(self._assigned.stream, each) for each in fresh
+                    )
+                else:
+                    self._put_aside(fresh)
                 self._dropped[why] += len(fresh)
                 known.update(map(_place, fresh))
 
@@ -376,6 +387,9 @@ class StreamTask:
             return f"it has {draft.rows} rows"
         if draft is not None and draft.bytes >= self._limits.bytes:
             return f"it has {draft.bytes} bytes"
+        letters = sum(len(each.line) for each in self._letters.get(progress.number, ()))
+        if letters >= self._limits.letters:
+            return f"it has {letters} bytes of dead letters"
         if self._limits.time is not None and age >= self._limits.time.total_seconds():
             return f"it is {age:.0f} s old"
         return ""
@@ -431,8 +445,11 @@ class StreamTask:
     async def _publish_one(self, progress: Progress, sequence: Closed) -> bool:
         """Try to publish a sequence; was it decided?"""
         starts = {each.partition: each.start for each in sequence.ranges}
+        draft = self._draft(sequence.number, starts)
+        if isinstance(self._committer, KeepsLetters):
+            self._committer.keep_letters(draft, self._letters.get(sequence.number, ()))
         try:
-            verdict = await self._committer.publish(self._draft(sequence.number, starts), sequence.ranges)
+            verdict = await self._committer.publish(draft, sequence.ranges)
         except (Unavailable, Unknown) as error:
             self._trouble = str(error)
             return False
@@ -447,6 +464,7 @@ class StreamTask:
             return False
         self._drafts.pop(sequence.number).discard()
         self._aside.pop(sequence.number, None)
+        self._letters.pop(sequence.number, None)
         return True
 
     async def _publish_the_rest(self, progress: Progress, sequence: Closed, refused: Unfit) -> bool:

@@ -30,11 +30,18 @@ function noRelay(error) {
 export function state(resource) {
   const { status } = resource;
   if (!status) return "unseen";
+  if (Object.keys(status.failing || {}).length) return "failing";
   if (status.assigned < status.replicas) return "pending";
   return status.moving ? "moving" : "covered";
 }
 
-const STATE_TONE = { covered: "good", unseen: "idle", pending: "warn", moving: "busy" };
+const reason = ({ status }) => [status?.pending, ...Object.entries(status?.failing || {}).map(([node, why]) => t("fails on", { node, why })), status?.moving]
+  .filter(Boolean).join("; ");
+const tasks = ({ status }) => (!status ? "–" : status.not_running
+  ? t("tasks running", { running: status.assigned - status.not_running, assigned: status.assigned, replicas: status.replicas })
+  : `${status.assigned}/${status.replicas}`);
+
+const STATE_TONE = { covered: "good", unseen: "idle", failing: "bad", pending: "warn", moving: "busy" };
 export const stateBadge = (resource) => badge(state(resource), STATE_TONE[state(resource)]);
 
 function chosen() {
@@ -70,9 +77,9 @@ function all() {
       columns: [
         [t("resource"), (each) => link(place.resource(each.kind, each.id), each.name), "name"],
         [t("state"), stateBadge],
-        [t("tasks"), (each) => (each.status ? `${each.status.assigned}/${each.status.replicas}` : "–"), "num"],
+        [t("tasks"), tasks, "num"],
         [t("screen.nodes"), (each) => nodesOf(each.status).map((node) => [link(place.node(node), node), " "]), "wide"],
-        [t("reason"), (each) => each.status?.pending || each.status?.moving || "", "text wide"],
+        [t("reason"), reason, "text wide"],
         [t("priority"), (each) => whole(each.priority), "num wider"],
         [t("origin"), (each) => each.origin, "wider"],
         [t("made"), (each) => ago(each.created), "num wider"],
@@ -87,9 +94,9 @@ function one(kind, id) {
   if (!seen) return panel(t("resource"), resources, () => (resources.isSynced ? empty(t("no such resource", { name: `${kind}/${id}` }), "rota resources ls") : waiting(resources)));
   return [
     panel(t("resource"), resources, () => [
-      h("p", { class: "verbs" }, stateBadge(seen), h("span", { class: "text" }, seen.status?.pending || seen.status?.moving || ""), h("span", { class: "space" }), verbs(seen)),
+      h("p", { class: "verbs" }, stateBadge(seen), h("span", { class: "text" }, reason(seen)), h("span", { class: "space" }), verbs(seen)),
       h("div", { class: "figures" },
-        figure(t("tasks"), seen.status ? `${seen.status.assigned}/${seen.status.replicas}` : "–"),
+        figure(t("tasks"), tasks(seen)),
         ...messages(tally(kind, id))),
       facts([t("screen.nodes"), nodesOf(seen.status).map((node) => [link(place.node(node), node), " "])], [t("replicas"), seen.replicas ?? t("as its kind says")],
         [t("priority"), whole(seen.priority)], [t("cost"), whole(seen.cost)], [t("pin"), seen.pin], [t("labels"), chips(seen.labels)], [t("tags"), chips(seen.tags)],

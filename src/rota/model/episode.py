@@ -1,0 +1,32 @@
+"""An episode: something that has been wrong for so long that people were told, until it is over.
+
+The leader writes the record in one commit with the event that tells of it, and deletes it with the one that tells the
+end: so each is told once, whichever node leads.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Wait(StrEnum):
+    """What waits."""
+
+    RESOURCE = "resource"
+    """A resource lacks tasks."""
+
+    STREAM = "stream"
+    """The output of a stream is far behind its source."""
+
+    RUN = "run"
+    """A run of a job gets no node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episode:
+    """Something waits, and the event that says so is written."""
+
+    wait: Wait
+    subject: str
+    since: datetime
+    """When it began, by the store's clock, as the leader of that time saw it."""
