@@ -6,11 +6,13 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.resource import Trouble
+from rota.node.enclosure import own_cgroup, prefix
 from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
@@ -80,7 +82,14 @@ def acts(node: NodeUnderTest) -> list[list[str]]:
 
 
 async def child_of(node: NodeUnderTest) -> int:
-    return int((await eventually(lambda: [words for words in node.notes() if words[0] == "child"]))[0][1])
+    return await nth_child_of(node, 1)
+
+
+async def nth_child_of(node: NodeUnderTest, count: int) -> int:
+    def children() -> list[int]:
+        return [int(words[1]) for words in node.notes() if words[0] == "child"]
+
+    return (await eventually(lambda: len(children()) >= count and children()))[count - 1]
 
 
 async def test_an_exclusive_task_does_not_meet_its_next_epoch(tmp_path: Path) -> None:
@@ -243,7 +252,8 @@ async def test_a_child_in_a_session_of_its_own_ends_with_the_node(tmp_path: Path
 async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends_when_the_node_starts_again(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+    """Where the node has no cgroup of its own."""
+    async with running(tmp_path, app=SLOW_TO_STOP, portable="1") as node:
         await dispatch(node, "r", "daemon")
         child = await child_of(node)
         node.kill()
@@ -252,6 +262,98 @@ async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends
         await eventually(lambda: is_gone(child))
         await node.ready()
         assert "ending what an earlier life left behind" in node.complaint()
+
+
+DAEMONS = (
+    APP
+    + """
+
+def daemon(environ=None):
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True, env=environ)
+    note("child", child.pid)
+
+
+@app.resource(start_within="1h")
+async def nest(task: rota.Task) -> None:
+    daemon(task.spec.get("environ"))
+    await asyncio.Event().wait()
+
+
+@app.job()
+def leave(run: rota.Run) -> None:
+    daemon()
+
+
+if os.path.exists(os.path.join(HERE, "helper")):
+    daemon()
+"""
+)
+
+
+def cgroups(node: NodeUnderTest) -> list[Path]:
+    """The cgroups of a node, of all its lives."""
+    home = f"{(node.data / 'home').read_text().strip()}-{node.data.stat().st_ino}"
+    base = own_cgroup(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    return list(base.glob(f"{prefix(home)}*")) if base is not None else []
+
+
+async def test_daemons_end_with_a_killed_agent_and_with_their_worker_in_a_cgroup(tmp_path: Path) -> None:
+    async with running(tmp_path, app=DAEMONS) as node:
+        assert (await node.status())["work"]["daemons"] == "cgroup", node.complaint()
+        await node.assign("nest", ["x"], environ={"PATH": os.environ["PATH"]})  # without our variables
+        first = await child_of(node)
+        (host,) = workers(await node.status(), "host")
+        os.kill(host, signal.SIGKILL)
+        await eventually(lambda: is_gone(first))
+        second = await nth_child_of(node, 2)
+        await dispatch(node, "r", "leave")
+        third = await nth_child_of(node, 3)
+        assert not is_gone(second)
+        assert not is_gone(third)
+        node.kill()
+        await eventually(lambda: is_gone(second) and is_gone(third) and not cgroups(node))
+        node.start()
+        await node.ready()
+        assert len(cgroups(node)) == 1
+        os.kill(node.pid, signal.SIGTERM)
+        await eventually(lambda: not node.is_running and not cgroups(node))
+
+
+@pytest.mark.parametrize("portable", ["", "1"])
+async def test_daemons_of_a_replaced_generation_end_and_those_of_its_import_when_nobody_can_go_back(
+    tmp_path: Path, portable: str
+) -> None:
+    async with running(tmp_path, app=DAEMONS, portable=portable) as node:
+        way = "environment" if portable else "cgroup"
+        assert (await node.status())["work"]["daemons"] == way, node.complaint()
+        (node.app.parent / "helper").touch()
+        assert node.rota("reload").code == 0
+        helper = await child_of(node)  # of the import of generation 2
+        (node.app.parent / "helper").unlink()
+        await dispatch(node, "r", "leave")
+        left = await nth_child_of(node, 2)
+        await node.until(lambda now: now["work"]["tasks_running"] == 0)
+        assert not is_gone(left)
+        assert node.rota("reload").code == 0
+        await eventually(lambda: is_gone(left))
+        assert not is_gone(helper), "rollback would miss it"
+        assert node.rota("reload").code == 0
+        await eventually(lambda: is_gone(helper))
+
+
+async def test_a_keeper_that_was_killed_costs_no_worker_and_leaves_no_cgroup(tmp_path: Path) -> None:
+    async with running(tmp_path, app=DAEMONS) as node:
+        await dispatch(node, "r", "leave")
+        child = await child_of(node)
+        (keeper,) = [each for each in psutil.Process(node.pid).children() if "keeper.py" in " ".join(each.cmdline())]
+        keeper.kill()
+        await eventually(lambda: is_gone(keeper.pid))
+        node.kill()
+        node.start()
+        await eventually(lambda: is_gone(child))
+        await node.ready()
+        assert len(cgroups(node)) == 1
 
 
 async def test_hup_does_not_end_a_node_without_an_app(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ from rota.node import certificates, confine, control_socket, data_folder, kernel
 from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
+from rota.node.enclosure import Enclosure
 from rota.node.fleet import keep_app_known, wait_to_belong
 from rota.node.leftovers import end_leftovers
 from rota.node.loaders import LoadError, Target
@@ -192,7 +193,7 @@ class _Node:
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             limits = confine.find(settings.runtime)
-            target = Target(config.app, state.id, settings.log, limits, folder.home)
+            target = Target(config.app, state.id, settings.log, limits, folder.home, Enclosure(limits))
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,
@@ -210,6 +211,10 @@ class _Node:
         """Start, live, stop."""
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
+            if state.runtime is not None:
+                enclosure = state.runtime.generations.target.enclosure
+                up.callback(enclosure.close)
+                enclosure.open(self._folder.home, self._folder.path)
             if self._relay_place is not None:
                 up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))

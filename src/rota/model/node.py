@@ -118,6 +118,9 @@ class NodeStatus:
     jobs: list[str] = field(default_factory=list)
     """The jobs whose functions its app has."""
 
+    daemons: str = ""
+    """How it finds processes that its app left behind: by `cgroup` or by `environment`; empty: it does not say."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLoad:

@@ -248,6 +248,12 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
+def parent_of(pid: int) -> int | None:
+    """The parent of a process; None if it has ended."""
+    found = _process(pid)
+    return None if found is None else found.parent
+
+
 def still_there(kin: Iterable[Kin]) -> list[Kin]:
     """Those that have not ended."""
     return [each for each in kin if (now := _process(each.pid)) is not None and now.kin == each]

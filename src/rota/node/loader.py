@@ -31,7 +31,7 @@ import rota
 from rota.kit import loglines
 from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
-from rota.node import kernel, streaming, worker
+from rota.node import enclosure, kernel, streaming, worker
 from rota.node.confine import Confinement, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
 from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
@@ -60,16 +60,18 @@ def main(argv: list[str] | None = None) -> None:
         kernel.die_with(options.lifeline)
     pipe = Pipe(socket.socket(fileno=options.control))
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
+    brief = None if options.brief is None else _brief(options.brief)
+    enclosure.enter(options.cgroup, enclosure.LOADER if brief is None else _leaf(brief))
     confine(confinement)
     app = _imported(options.app, pipe)
-    if options.brief is not None:
-        _become(app, pipe, options, confinement)
+    if brief is not None:
+        _become(app, pipe, brief, options, confinement)
     warnings = _warnings()
     streaming.preload(app)
     pipe.send(Loaded(app.summary(), _code(options.app), warnings))
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options.lifeline, confinement)
+    _serve(app, pipe, options, confinement)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -79,6 +81,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     for name in ("--app", "--node"):
         parser.add_argument(name, required=True)
     parser.add_argument("--confinement", default="{}")
+    parser.add_argument("--cgroup", default="", help="the folder of this generation's cgroups, if it has any")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
@@ -132,19 +135,29 @@ def _is_ours(file: str) -> bool:
     return file.startswith("<frozen") or Path(file).is_relative_to(Path(rota.__file__).parent)
 
 
-def _become(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
+def _brief(fd: int) -> Brief:
+    """What a spawned worker is told."""
+    with open(fd, "rb") as file:
+        return msgspec.json.decode(file.read(), type=Brief)
+
+
+def _leaf(brief: Brief) -> str:
+    """The cgroup of a worker. To enter one takes milliseconds, so attempts stay in their loader's."""
+    return enclosure.LOADER if brief.attempt is not None else enclosure.leaf(brief.worker)
+
+
+def _become(app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, confinement: Confinement) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    with open(options.brief, "rb") as file:
-        brief = msgspec.json.decode(file.read(), type=Brief)
     if brief.attempt is not None:
         confine_attempt(confinement)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> None:
+def _serve(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
+    own = (wake, woken, options.lifeline)
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -160,7 +173,7 @@ def _serve(app: App, pipe: Pipe, lifeline: int, confinement: Confinement) -> Non
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
-                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, confinement)
+                        _fork(app, pipe, brief, extras, own, wardens, confinement, options.cgroup)
                     case Leave():
                         return
 
@@ -201,6 +214,7 @@ def _fork(
     own: tuple[int, ...],
     wardens: _Wardens,
     confinement: Confinement,
+    cgroup: str,
 ) -> None:
     channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
@@ -224,6 +238,8 @@ def _fork(
             wardens.leave()  # it must see that its loader is gone, whoever lives on
         if brief.attempt is not None:
             confine_attempt(confinement)
+        else:
+            enclosure.enter(cgroup, _leaf(brief))
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
     if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
         _own_group(pid)

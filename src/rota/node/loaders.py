@@ -14,6 +14,7 @@ from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.confine import Confinement, cleaned
+from rota.node.enclosure import Enclosure
 from rota.node.leftovers import MARK
 from rota.node.pipes import (
     Brief,
@@ -67,6 +68,9 @@ class Target:
 
     home: str = ""
     """The home of the node's data folder, by which a later life of the node knows what they left behind."""
+
+    enclosure: Enclosure = field(default_factory=Enclosure, compare=False)
+    """Where they are kept together."""
 
 
 class Loader:
@@ -192,6 +196,8 @@ def start_process(
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
         argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
+        if place := target.enclosure.place(generation):
+            argv += [f"--cgroup={place}"]
         if told is not None:
             argv += [f"--stacks={stacks}", f"--brief={told}"]
         argv += [f"--extra={fd}" for fd in extras]
@@ -201,7 +207,11 @@ def start_process(
             argv,
             stdin=subprocess.DEVNULL,
             pass_fds=fds,
-            env={**cleaned(os.environ, target.confinement), MARK: target.home},
+            env={
+                **cleaned(os.environ, target.confinement),
+                MARK: target.home,
+                **target.enclosure.environment(generation),
+            },
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )

@@ -188,7 +188,9 @@ class Runtime:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self.crew.until(lambda: not self.crew.workers)
-                while strangers := kernel.children():  # what workers left behind, and loaders that are on their way
+                enclosure = self.generations.target.enclosure
+                # What workers left behind, and loaders that are on their way.
+                while strangers := [pid for pid in kernel.children() if pid != enclosure.keeper]:
                     kernel.end(strangers)
                     self.crew.reap()
                     await asyncio.sleep(0.01)
@@ -206,6 +208,7 @@ class Runtime:
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.kinds) if app else [],
             jobs=sorted(job.name for job in self.jobs()),
+            daemons=self.generations.target.enclosure.way,
         )
 
     def kinds(self) -> list[KindRecord]:
