@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
 import pytest
 
+from rota.decide.restart import RestartPolicy
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.resource import Trouble
@@ -449,3 +451,36 @@ async def test_tasks_alone_that_fail_at_once_or_die_are_given_back_with_the_reas
                 entry = await eventually(lambda key=key: store.get(key))
                 assert why in codec.decode(Trouble, entry.value).why
                 assert await store.get(f"{keys.assignments(NodeId(node.name))}{kind}/x#0") is None
+
+
+BOMB = (
+    APP
+    + """
+
+@app.resource(start_within="1h")
+async def bomb(task: rota.Task) -> None:
+    await asyncio.sleep(0.1)
+    note("bang", os.getpid())
+    os.kill(os.getpid(), 11) if task.spec.get("how") == "segfault" else os._exit(7)
+"""
+)
+
+
+async def test_a_task_that_ends_its_shared_host_again_and_again_is_set_apart_and_given_back(tmp_path: Path) -> None:
+    async with running(tmp_path, app=BOMB) as node:
+        rooms = [str(number) for number in range(20)]
+        await node.assign("room", rooms)
+        await node.until(lambda now: now["work"]["tasks_running"] == 20)
+        await node.assign("bomb", ["x"], how="segfault")
+        async with open_store(node.store) as store:
+            entry = await eventually(lambda: store.get(keys.trouble("bomb", "x", NodeId(node.name))), within=60)
+            assert "SIGSEGV" in codec.decode(Trouble, entry.value).why
+        assert "set_apart" in node.complaint()
+        await node.until(lambda now: now["work"]["tasks_running"] == 20)
+        starts = Counter(words[1] for words in node.notes() if words[0] == "start")
+        bangs = sum(words[0] == "bang" for words in node.notes())
+        # Two deaths of the shared host, and one of a portion; the others were those of the bomb alone.
+        assert bangs >= 2 + 1 + RestartPolicy().loop_after
+        assert max(starts.values()) <= 1 + 2 + 1
+        assert sum(count <= 1 + 2 for count in starts.values()) >= 20 - 2
+        assert node.rota("reload").code == 0

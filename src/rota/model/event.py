@@ -164,6 +164,12 @@ KINDS: Mapping[str, Kind] = {
         "Of a task that keeps failing on a node, only every first, second, fourth, eighth … time makes an event.",
         {"epoch": "of its placement", "falls": "how often it failed there in a row", **_WHY},
     ),
+    "task.set_apart": Kind(
+        Severity.WARNING,
+        "task {subject} ends its host, and runs in a process of its own",
+        "A task ended the process that it shared with others again and again, and was found to be the one.",
+        {"epoch": "of its placement", **_WHY},
+    ),
     "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
     "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),
     "reload.failed": Kind(

@@ -119,7 +119,7 @@ class Crew:
         self.letters = ""
         """The folder for records that streams could not read."""
 
-        self.is_excused: Callable[[Worker], bool] = lambda worker: False
+        self.excuses: list[Callable[[Worker], bool]] = []
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
 
         self.recalled: Callable[[Order], Order] = lambda order: order
@@ -521,7 +521,7 @@ class Crew:
         brief, now = worker.brief, self._clock.monotonic()
         key = (brief.pool, brief.slot)
         self._report_end("worker.exited", worker, why, stacks)
-        if self.is_excused(worker):
+        if any(excuse(worker) for excuse in self.excuses):
             return
         stood = timedelta(seconds=now - worker.since) if worker.phase == Phase.READY else timedelta()
         falls = self.falls.get(key, Falls()).add(now, stood, why, self.policy)

@@ -197,7 +197,7 @@ class Reloads:
         limit = 1 if prefix else FALLS
         posts = self._crew.posts
         for (pool, slot), falls in self._crew.falls.items():
-            if pool.startswith(prefix) and falls.count >= limit and posts[pool].order is None:
+            if pool.startswith(prefix) and falls.count >= limit and not posts[pool].pool.is_task:
                 return f"{pool}/{slot}: {falls.why}"
         return ""
 

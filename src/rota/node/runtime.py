@@ -301,6 +301,7 @@ class Runtime:
         for post in self.crew.posts.values():
             shown = self._pool(post)
             name = f"task:{post.order.kind}" if post.order is not None else shown.name
+            name = "apart" if name.startswith(posts.APART) else name
             found[name] = together(name, found[name], shown) if name in found else replace(shown, name=name)
         return list(found.values())
 
@@ -319,7 +320,8 @@ class Runtime:
         )
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
-        return posts.posts(loaded.app, self.tasks.due(), self.attempts.size, self._config, self.services.sizes)
+        tasks, sizes = self.tasks, self.services.sizes
+        return posts.posts(loaded.app, tasks.due(), self.attempts.size, self._config, sizes, tasks.portions())
 
     def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
         return posts.canaries(self._wanted(loaded), generation, self._config)
