@@ -139,6 +139,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
         for pool in work.pools if work else ():
             if pool.crash_loop:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
+            if pool.held_up:
+                yield f"node {node['id']}: {pool.name}: a worker does not end: {pool.held_up}"
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         relay: RelayStatus | None = node.get("relay")

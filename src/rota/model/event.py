@@ -154,6 +154,20 @@ KINDS: Mapping[str, Kind] = {
         "A worker had a request for longer than it may, or did not end in time when it was told to.",
         {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
     ),
+    "worker.held_up": Kind(
+        Severity.WARNING,
+        "worker {subject} does not end, for it has a request of {seconds} s",
+        "A service's worker was replaced or is not wanted any more, and ends when its requests are done; that takes "
+        "longer than `drain`. A `timeout` for its cmd would bound it. Told again after twice as long, and so on.",
+        {
+            **_POOL,
+            "pid": "of the worker",
+            "cmd": "of the oldest request",
+            "seconds": "since the worker got it",
+            "requests": "that the worker has",
+            "generation": "of the worker",
+        },
+    ),
     "worker.recycled": Kind(
         Severity.INFO, "worker {subject} is replaced", "A worker reached its age, its count or its memory.", _WHY
     ),

@@ -87,6 +87,9 @@ class PoolStatus:
     crash_loop: str | None = None
     """Why they keep falling, if they do."""
 
+    held_up: str | None = None
+    """What keeps one of them from ending, if it should have."""
+
 
 def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Two pools shown as one."""
@@ -98,6 +101,7 @@ def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
         starting=one.starting + other.starting,
         draining=one.draining + other.draining,
         crash_loop=one.crash_loop or other.crash_loop,
+        held_up=one.held_up or other.held_up,
     )
 
 

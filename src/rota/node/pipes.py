@@ -319,6 +319,8 @@ class Dismiss(Message, frozen=True):
     """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
 
     worker: int
+    patience: float
+    """Seconds until it is reported that the worker still has work."""
 
 
 class Gone(Message, frozen=True):
@@ -370,6 +372,15 @@ class Overdue(Message, frozen=True):
 
     worker: int
     holds_others: bool
+
+
+class HeldUp(Message, frozen=True):
+    """From a proxy: this worker should have ended, and still has requests; about the oldest of them."""
+
+    worker: int
+    cmd: int
+    seconds: float
+    requests: int
 
 
 class Idle(Message, frozen=True):
@@ -479,7 +490,7 @@ class RelayIs(Message, frozen=True):
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
-    | Serve | Listen | Withdraw
+    | Serve | Listen | Withdraw | HeldUp
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
     | LineLost | Unsent | BeRelay | Revoked | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold
     | RelayIs

@@ -88,7 +88,7 @@ class Runtime:
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.lending = Lending()
         self.crew.witnesses.append(self.lending)
-        self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
+        self.services = Services(self.crew, target.node, policy, clock, tell, self._post, config.drain)
         self.relay: RelayHold | None = None
         """What takes emitted messages to their sinks; None if this node has no place for it."""
 
@@ -317,6 +317,7 @@ class Runtime:
             starting=phases[Phase.STARTING],
             draining=phases[Phase.DRAINING],
             crash_loop=looping[0].why if looping else None,
+            held_up=next((worker.held_up for worker in crew.of_pool(name) if worker.held_up), None),
         )
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
