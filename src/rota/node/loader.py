@@ -2,9 +2,9 @@
 
 It has no event loop, no Python thread, no gRPC and no database client, because a fork copies the one thread that forks
 and leaves the locks of all others locked for ever. It waits on two things, the agent's words and its children's ends.
-Before it forks it looks for Python threads that the app's import left running, and refuses, naming them; native
-threads (numpy, pyarrow) are usually harmless and only told. `gc.freeze` keeps what was imported out of the collector's
-sight, so that children do not copy those pages by merely collecting.
+Before it forks it looks for Python threads that the app's import left running, and refuses, naming them. Native
+threads (numpy, pyarrow) are usually harmless; those that are not known to be are named in a warning. `gc.freeze` keeps
+what was imported out of the collector's sight, so that children do not copy those pages by merely collecting.
 
 An app that cannot live with forks says `App(..., start="spawn")`: then this program is started once for each worker,
 imports the app, and becomes the worker itself.
@@ -21,6 +21,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,13 @@ from rota.sdk.load import load
 
 LONGEST = 100_000
 """Characters of why an app cannot be imported."""
+
+HARMLESS = frozenset({"jemalloc_bg_thd"})
+"""Native threads of libraries that take care of forks themselves: jemalloc (pyarrow brings it) locks what it has before
+a fork, and lets go of it and starts its thread anew afterwards."""
+
+SHOWN = 5
+"""Names of other native threads in a warning."""
 
 CHECK = 0.5
 """Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
@@ -223,7 +231,7 @@ def _fork(
         return
     warden = wardens.need(brief, extras)
     try:
-        pid = os.fork()
+        pid = kernel.fork()
     except OSError as error:
         pipe.send(ForkRefused(brief.worker, f"the system refused to fork: {error.strerror}"))
         _close(channel, lifeline, stacks, *extras)
@@ -283,10 +291,14 @@ def _maker(thread: threading.Thread) -> str:
 
 
 def _warnings() -> tuple[str, ...]:
-    native, known = kernel.native_threads(), threading.active_count()
-    if native is None or native <= known:
+    names = [name for name in kernel.native_threads() if name not in HARMLESS]
+    if not names:
         return ()
-    return (f"{native - known} native threads are running after the import; a library that locks in them may hang",)
+    shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in Counter(names).most_common(SHOWN))
+    return (
+        f"native threads are running after the import: {shown}; workers are forked without them, and a lock that one "
+        'of them holds then stays locked; if workers hang, use App(..., start="spawn")',
+    )
 
 
 def _code(target: str) -> str:
