@@ -18,12 +18,18 @@ from rota.model.relay import RelayStatus
 from rota.store import Entry, Store, open_store
 from rota.store.records import understood
 
+CODE = 8
+"""Characters of a digest that are shown."""
+
 
 @click.command()
 @options.store
 @options.output
 def command(store: str, output: str) -> None:
     """Show who leads, which nodes there are and what they run.
+
+    APP is the app, its version if its module has a `__version__`, the generation of its code, counted in each life of
+    the node, and a digest of its source files, which is the same on all nodes that run the same code.
 
     Example: rota status --store sqlite:///rota.db -o json
     """
@@ -128,7 +134,8 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
     if work is None:
         return *about, "", "", "", node["http"]
     wanted, ready = sum(pool.want for pool in work.pools), sum(pool.ready for pool in work.pools)
-    app = f"{work.app or '?'} g{work.generation}"
+    version = f" {work.app_version}" if work.app_version else ""
+    app = f"{work.app or '?'}{version} g{work.generation} {work.code[:CODE]}".rstrip()
     return *about, app, f"{ready}/{wanted}", f"{work.tasks_running}/{work.tasks_ordered}", node["http"]
 
 

@@ -125,6 +125,12 @@ class NodeStatus:
     daemons: str = ""
     """How it finds processes that its app left behind: by `cgroup` or by `environment`; empty: it does not say."""
 
+    code: str = ""
+    """A digest of its app's source files, as the generation was loaded; the same wherever they are the same."""
+
+    app_version: str = ""
+    """The `__version__` of its app's module or package; empty if it has none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLoad:

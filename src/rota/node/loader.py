@@ -50,6 +50,9 @@ a fork, and lets go of it and starts its thread anew afterwards."""
 SHOWN = 5
 """Names of other native threads in a warning."""
 
+VERSION = 100
+"""Characters of a version."""
+
 CHECK = 0.5
 """Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
 
@@ -76,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
         _become(app, pipe, brief, options, confinement)
     warnings = _warnings()
     streaming.preload(app)
-    pipe.send(Loaded(app.summary(), _code(options.app), warnings))
+    pipe.send(Loaded(app.summary(), _code(options.app), warnings, _version(options.app)))
     gc.collect()
     gc.freeze()
     _serve(app, pipe, options, confinement)
@@ -301,8 +304,18 @@ def _warnings() -> tuple[str, ...]:
     )
 
 
+def _version(target: str) -> str:
+    """The `__version__` of the module that the app is in, or of the package above it; empty if there is none."""
+    name = target.partition(":")[0]
+    module = Path(name).stem if name.endswith(".py") else name
+    for each in (module, module.partition(".")[0]):
+        if isinstance(version := getattr(sys.modules.get(each), "__version__", None), str):
+            return sendable(version, VERSION)
+    return ""
+
+
 def _code(target: str) -> str:
-    """A digest of the app's own source files, to notice that they changed."""
+    """A digest of the app's own source files, to notice that they changed; the same in whatever folder they are."""
     name = target.partition(":")[0]
     path = Path(name)
     if not path.exists():
@@ -316,9 +329,11 @@ def _code(target: str) -> str:
     for file in sorted(files):
         if folder in file.parents and "site-packages" not in file.parts:
             try:
-                digest.update(str(file).encode() + file.read_bytes())
+                content = file.read_bytes()
             except OSError:
                 continue
+            digest.update(hashlib.blake2b(str(file.relative_to(folder)).encode("utf-8", "surrogateescape")).digest())
+            digest.update(hashlib.blake2b(content).digest())
     return digest.hexdigest()
 
 

@@ -159,6 +159,8 @@ class Loaded(Message, frozen=True):
     """Digest of the app's source files."""
 
     warnings: tuple[str, ...] = ()
+    version: str = ""
+    """As the app's module says, if it does."""
 
 
 class LoadFailed(Message, frozen=True):

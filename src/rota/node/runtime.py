@@ -209,6 +209,8 @@ class Runtime:
             kinds=sorted(kind.name for kind in app.app.kinds) if app else [],
             jobs=sorted(job.name for job in self.jobs()),
             daemons=self.generations.target.enclosure.way,
+            code=app.code if app else "",
+            app_version=app.version if app else "",
         )
 
     def kinds(self) -> list[KindRecord]:
