@@ -484,3 +484,58 @@ async def test_a_task_that_ends_its_shared_host_again_and_again_is_set_apart_and
         assert max(starts.values()) <= 1 + 2 + 1
         assert sum(count <= 1 + 2 for count in starts.values()) >= 20 - 2
         assert node.rota("reload").code == 0
+
+
+async def test_code_that_was_gone_back_to_outlives_kill_9_of_the_node_and_of_its_loader_until_a_reload(
+    tmp_path: Path,
+) -> None:
+    with_helper = APP + "\nimport helper\n\n@app.on_worker_start\ndef say():\n    note('version', helper.VERSION)\n"
+    folder = tmp_path / "node"
+    folder.mkdir()
+    (folder / "helper.py").write_text("VERSION = 1\n")
+
+    async def versions_after(node: NodeUnderTest, since: int) -> set[str]:
+        return {words[1] for words in node.notes()[since:] if words[0] == "version"}
+
+    async with running(tmp_path, app=with_helper) as node:
+        first = (await node.status())["work"]["code"]
+        (folder / "helper.py").write_text("VERSION = 2\n")
+        assert node.rota("reload").code == 0
+        second = (await node.status())["work"]["code"]
+        assert second != first
+        node.app.write_text("def broken(:\n")
+        answer = node.rota("rollback")
+        assert (answer.code, "this code is kept" in answer.err) == (0, True)
+        status = await node.until(lambda now: now["work"]["is_rolled_back"])
+        assert status["work"]["code"] == first
+
+        os.kill(loader(status), signal.SIGKILL)
+        await node.until(lambda now: loader(now) not in (0, loader(status)))
+        node.kill()
+        count = len(node.notes())
+        node.start()
+        status = await node.ready()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (first, True)
+        assert await versions_after(node, count) == {"1"}
+        assert "the code that was gone back to is loaded" in node.complaint()
+
+        node.app.write_text("def broken_otherwise(:\n")
+        node.kill()
+        node.start()
+        status = await node.ready()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (first, True), "rather than nothing"
+        assert node.rota("reload").code != 0, "the file is broken"
+        assert (await node.status())["work"]["is_rolled_back"]
+        node.app.write_text(with_helper)
+        assert node.rota("reload").code == 0
+        status = await node.status()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (second, False)
+        (folder / "helper.py").write_text("VERSION = 3\n")
+        assert node.rota("rollback").code == 0
+        assert (await node.status())["work"]["code"] == first
+        (folder / "helper.py").write_text("VERSION = 4\n")  # put right by hand, and the node is started anew
+        node.kill()
+        count = len(node.notes())
+        node.start()
+        assert not (await node.ready())["work"]["is_rolled_back"]
+        assert await versions_after(node, count) == {"4"}

@@ -22,7 +22,8 @@ from rota.cli import local, options
 def command(folders: tuple[Path, ...], names: tuple[str, ...], timeout: timedelta) -> None:
     """Have nodes on this machine go back to the generation before the last reload.
 
-    That generation is still loaded, whatever the files say now. A second rollback goes forward again.
+    That generation is still loaded, whatever the files say now. A second rollback goes forward again. Its code is kept
+    in the node's data folder: a node that starts anew runs it, too, until the files change or a reload succeeds.
 
     Example: rota rollback --id a
     """
@@ -31,3 +32,5 @@ def command(folders: tuple[Path, ...], names: tuple[str, ...], timeout: timedelt
 
 def _say(node: str, done: dict[str, Any]) -> None:
     click.echo(f"node {node}: back at generation {done['generation']}, from {done['previous']}")
+    if note := done.get("note"):
+        click.echo(f"node {node}: {note}", err=True)

@@ -157,6 +157,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
             if sink.is_down:
                 kept = f"{sink.spool_messages} messages are spooled"
                 yield f"node {node['id']}: sink {sink.sink} is down: {sink.last_error}; {kept}"
+        if work and work.is_rolled_back:
+            yield f"node {node['id']}: it was rolled back; the files on its disk are taken in by: rota reload"
         if work and work.reloading:
             yield f"node {node['id']}: a reload is under way ({work.reloading})"
 

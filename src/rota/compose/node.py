@@ -64,6 +64,7 @@ from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
 from rota.node.enclosure import Enclosure
 from rota.node.fleet import keep_app_known, wait_to_belong
+from rota.node.kept import Kept
 from rota.node.leftovers import end_leftovers
 from rota.node.loaders import LoadError, Target
 from rota.node.manager import Condition, Manager, keep_told
@@ -193,7 +194,9 @@ class _Node:
         self._file_jobs = FileJobs(state.id, settings.declared_jobs)
         if config.app is not None and config.role.may_work:
             limits = confine.find(settings.runtime)
-            target = Target(config.app, state.id, settings.log, limits, folder.home, Enclosure(limits))
+            target = Target(
+                config.app, state.id, settings.log, limits, folder.home, Enclosure(limits), Kept(folder.path)
+            )
             place = self._relay_place = _relay_place(settings, folder, shown)
             state.runtime = Runtime(
                 target,

@@ -128,6 +128,9 @@ class NodeStatus:
     code: str = ""
     """A digest of its app's source files, as the generation was loaded; the same wherever they are the same."""
 
+    is_rolled_back: bool = False
+    """Does it run code that was gone back to, and not what the files on its disk say?"""
+
     app_version: str = ""
     """The `__version__` of its app's module or package; empty if it has none."""
 

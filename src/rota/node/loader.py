@@ -13,7 +13,6 @@ imports the app, and becomes the worker itself.
 import argparse
 import contextlib
 import gc
-import hashlib
 import os
 import select
 import signal
@@ -32,10 +31,22 @@ import rota
 from rota.kit import loglines
 from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
-from rota.node import enclosure, kernel, streaming, worker
+from rota.node import enclosure, kept, kernel, streaming, worker
 from rota.node.confine import Confinement, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
-from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
+from rota.node.pipes import (
+    AskSources,
+    Brief,
+    Fork,
+    Forked,
+    ForkRefused,
+    Leave,
+    Loaded,
+    LoadFailed,
+    Pipe,
+    Reaped,
+    SourcesAre,
+)
 from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load
@@ -74,15 +85,21 @@ def main(argv: list[str] | None = None) -> None:
     brief = None if options.brief is None else _brief(options.brief)
     enclosure.enter(options.cgroup, enclosure.LOADER if brief is None else _leaf(brief))
     confine(confinement)
+    if options.sources is not None:
+        with open(options.sources, "rb") as file:
+            kept.use(kept.unpacked(file.read()))
     app = _imported(options.app, pipe)
     if brief is not None:
         _become(app, pipe, brief, options, confinement)
     warnings = _warnings()
     streaming.preload(app)
-    pipe.send(Loaded(app.summary(), _code(options.app), warnings, _version(options.app)))
+    sources = kept.collect(options.app)
+    pipe.send(Loaded(app.summary(), kept.digest(sources), warnings, _version(options.app)))
+    packed = kept.packed(sources)
+    del sources
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options, confinement)
+    _serve(app, pipe, options, confinement, packed)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -95,6 +112,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cgroup", default="", help="the folder of this generation's cgroups, if it has any")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
+    parser.add_argument("--sources", type=int, help="a file with the app's modules, in place of what is on disk")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
     parser.add_argument("--extra", type=int, action="append", default=[], help="with --brief: what else it needs")
     parser.add_argument("--brief", type=int, help="a file that says which worker to become, instead of serving forks")
@@ -165,7 +183,7 @@ def _become(app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, con
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement) -> None:
+def _serve(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confinement, sources: bytes) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
     own = (wake, woken, options.lifeline)
@@ -185,6 +203,8 @@ def _serve(app: App, pipe: Pipe, options: argparse.Namespace, confinement: Confi
                 match message:
                     case Fork(brief=brief, extras=extras):
                         _fork(app, pipe, brief, extras, own, wardens, confinement, options.cgroup)
+                    case AskSources():
+                        pipe.send(SourcesAre(sources))
                     case Leave():
                         return
 
@@ -312,29 +332,6 @@ def _version(target: str) -> str:
         if isinstance(version := getattr(sys.modules.get(each), "__version__", None), str):
             return sendable(version, VERSION)
     return ""
-
-
-def _code(target: str) -> str:
-    """A digest of the app's own source files, to notice that they changed; the same in whatever folder they are."""
-    name = target.partition(":")[0]
-    path = Path(name)
-    if not path.exists():
-        module = sys.modules.get(name)
-        path = Path(getattr(module, "__file__", None) or ".")
-    folder = path.resolve().parent
-    files = {
-        Path(file).resolve() for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))
-    }
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(files):
-        if folder in file.parents and "site-packages" not in file.parts:
-            try:
-                content = file.read_bytes()
-            except OSError:
-                continue
-            digest.update(hashlib.blake2b(str(file.relative_to(folder)).encode("utf-8", "surrogateescape")).digest())
-            digest.update(hashlib.blake2b(content).digest())
-    return digest.hexdigest()
 
 
 if __name__ == "__main__":

@@ -163,6 +163,16 @@ class Loaded(Message, frozen=True):
     """As the app's module says, if it does."""
 
 
+class AskSources(Message, frozen=True):
+    """To a loader: what did it import?"""
+
+
+class SourcesAre(Message, frozen=True):
+    """From a loader: the app's modules as it imported them (`node.kept`); empty if they are too large."""
+
+    data: bytes
+
+
 class LoadFailed(Message, frozen=True):
     """From the loader: the app could not be imported, and this is why."""
 
@@ -492,7 +502,7 @@ class RelayIs(Message, frozen=True):
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
-    | Serve | Listen | Withdraw | HeldUp
+    | Serve | Listen | Withdraw | HeldUp | AskSources | SourcesAre
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
     | LineLost | Unsent | BeRelay | Revoked | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest | RelayTold
     | RelayIs

@@ -32,7 +32,7 @@ from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.lending import Lending
-from rota.node.loaders import Target
+from rota.node.loaders import LoadError, Target
 from rota.node.logs import RunLogs
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
@@ -114,9 +114,33 @@ class Runtime:
     async def load(self) -> None:
         """Import the app for the first time; LoadError if it cannot be."""
         number = self.reloads.number()
-        await self.generations.load(number, self.crew)
+        await self._load_kept_or_files(number)
         self.generations.settle_on(number, None)
         self._post()
+
+    async def _load_kept_or_files(self, number: int) -> None:
+        """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
+        kept, app = self.generations.target.kept, self.generations.target.app
+        if not kept.find(app, number):
+            await self.generations.load(number, self.crew)
+        elif not kept.is_outdated:
+            log.warning("the code that was gone back to is loaded, not the files on disk; rota reload takes those in")
+            try:
+                await self.generations.load(number, self.crew)
+            except LoadError as error:
+                log.warning("the code that was kept cannot be loaded", extra={"why": str(error)})
+                kept.drop()
+                await self.generations.load(number, self.crew)
+        else:
+            kept.pass_over()
+            try:
+                await self.generations.load(number, self.crew)
+            except LoadError as error:
+                kept.find(app, number)
+                log.error("the app cannot be loaded; the code that was gone back to is", extra={"why": str(error)})
+                await self.generations.load(number, self.crew)
+            else:
+                kept.drop()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
         """Keep the crew, for ever; `progress` is called at each turn."""
@@ -210,6 +234,7 @@ class Runtime:
             jobs=sorted(job.name for job in self.jobs()),
             daemons=self.generations.target.enclosure.way,
             code=app.code if app else "",
+            is_rolled_back=self.generations.target.kept.of(self.generations.current) is not None,
             app_version=app.version if app else "",
         )
 

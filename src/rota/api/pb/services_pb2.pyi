@@ -237,12 +237,14 @@ class RollbackRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ...) -> None: ...
 
 class Reloaded(_message.Message):
-    __slots__ = ("generation", "previous")
+    __slots__ = ("generation", "previous", "note")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     generation: int
     previous: int
-    def __init__(self, generation: _Optional[int] = ..., previous: _Optional[int] = ...) -> None: ...
+    note: str
+    def __init__(self, generation: _Optional[int] = ..., previous: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ClearServiceRequest(_message.Message):
     __slots__ = ("node", "service", "groups")
