@@ -53,6 +53,9 @@ class FakeLoader:
     has_room = True
     why = "killed by SIGKILL"
 
+    async def sources(self, timeout: float) -> bytes:
+        return b""
+
     def __init__(
         self, generation: int, listener: Listener, imports: Imports, app: App, fate: Callable[[str, int], str]
     ) -> None:

@@ -4,13 +4,17 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
+from rota.decide.restart import RestartPolicy
 from rota.model import codec, keys
 from rota.model.ids import NodeId
 from rota.model.resource import Trouble
+from rota.node.enclosure import own_cgroup, prefix
 from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
@@ -80,7 +84,14 @@ def acts(node: NodeUnderTest) -> list[list[str]]:
 
 
 async def child_of(node: NodeUnderTest) -> int:
-    return int((await eventually(lambda: [words for words in node.notes() if words[0] == "child"]))[0][1])
+    return await nth_child_of(node, 1)
+
+
+async def nth_child_of(node: NodeUnderTest, count: int) -> int:
+    def children() -> list[int]:
+        return [int(words[1]) for words in node.notes() if words[0] == "child"]
+
+    return (await eventually(lambda: len(children()) >= count and children()))[count - 1]
 
 
 async def test_an_exclusive_task_does_not_meet_its_next_epoch(tmp_path: Path) -> None:
@@ -243,7 +254,8 @@ async def test_a_child_in_a_session_of_its_own_ends_with_the_node(tmp_path: Path
 async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends_when_the_node_starts_again(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, app=SLOW_TO_STOP) as node:
+    """Where the node has no cgroup of its own."""
+    async with running(tmp_path, app=SLOW_TO_STOP, portable="1") as node:
         await dispatch(node, "r", "daemon")
         child = await child_of(node)
         node.kill()
@@ -252,6 +264,98 @@ async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends
         await eventually(lambda: is_gone(child))
         await node.ready()
         assert "ending what an earlier life left behind" in node.complaint()
+
+
+DAEMONS = (
+    APP
+    + """
+
+def daemon(environ=None):
+    import subprocess
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True, env=environ)
+    note("child", child.pid)
+
+
+@app.resource(start_within="1h")
+async def nest(task: rota.Task) -> None:
+    daemon(task.spec.get("environ"))
+    await asyncio.Event().wait()
+
+
+@app.job()
+def leave(run: rota.Run) -> None:
+    daemon()
+
+
+if os.path.exists(os.path.join(HERE, "helper")):
+    daemon()
+"""
+)
+
+
+def cgroups(node: NodeUnderTest) -> list[Path]:
+    """The cgroups of a node, of all its lives."""
+    home = f"{(node.data / 'home').read_text().strip()}-{node.data.stat().st_ino}"
+    base = own_cgroup(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    return list(base.glob(f"{prefix(home)}*")) if base is not None else []
+
+
+async def test_daemons_end_with_a_killed_agent_and_with_their_worker_in_a_cgroup(tmp_path: Path) -> None:
+    async with running(tmp_path, app=DAEMONS) as node:
+        assert (await node.status())["work"]["daemons"] == "cgroup", node.complaint()
+        await node.assign("nest", ["x"], environ={"PATH": os.environ["PATH"]})  # without our variables
+        first = await child_of(node)
+        (host,) = workers(await node.status(), "host")
+        os.kill(host, signal.SIGKILL)
+        await eventually(lambda: is_gone(first))
+        second = await nth_child_of(node, 2)
+        await dispatch(node, "r", "leave")
+        third = await nth_child_of(node, 3)
+        assert not is_gone(second)
+        assert not is_gone(third)
+        node.kill()
+        await eventually(lambda: is_gone(second) and is_gone(third) and not cgroups(node))
+        node.start()
+        await node.ready()
+        assert len(cgroups(node)) == 1
+        os.kill(node.pid, signal.SIGTERM)
+        await eventually(lambda: not node.is_running and not cgroups(node))
+
+
+@pytest.mark.parametrize("portable", ["", "1"])
+async def test_daemons_of_a_replaced_generation_end_and_those_of_its_import_when_nobody_can_go_back(
+    tmp_path: Path, portable: str
+) -> None:
+    async with running(tmp_path, app=DAEMONS, portable=portable) as node:
+        way = "environment" if portable else "cgroup"
+        assert (await node.status())["work"]["daemons"] == way, node.complaint()
+        (node.app.parent / "helper").touch()
+        assert node.rota("reload").code == 0
+        helper = await child_of(node)  # of the import of generation 2
+        (node.app.parent / "helper").unlink()
+        await dispatch(node, "r", "leave")
+        left = await nth_child_of(node, 2)
+        await node.until(lambda now: now["work"]["tasks_running"] == 0)
+        assert not is_gone(left)
+        assert node.rota("reload").code == 0
+        await eventually(lambda: is_gone(left))
+        assert not is_gone(helper), "rollback would miss it"
+        assert node.rota("reload").code == 0
+        await eventually(lambda: is_gone(helper))
+
+
+async def test_a_keeper_that_was_killed_costs_no_worker_and_leaves_no_cgroup(tmp_path: Path) -> None:
+    async with running(tmp_path, app=DAEMONS) as node:
+        await dispatch(node, "r", "leave")
+        child = await child_of(node)
+        (keeper,) = [each for each in psutil.Process(node.pid).children() if "keeper.py" in " ".join(each.cmdline())]
+        keeper.kill()
+        await eventually(lambda: is_gone(keeper.pid))
+        node.kill()
+        node.start()
+        await eventually(lambda: is_gone(child))
+        await node.ready()
+        assert len(cgroups(node)) == 1
 
 
 async def test_hup_does_not_end_a_node_without_an_app(tmp_path: Path) -> None:
@@ -347,3 +451,91 @@ async def test_tasks_alone_that_fail_at_once_or_die_are_given_back_with_the_reas
                 entry = await eventually(lambda key=key: store.get(key))
                 assert why in codec.decode(Trouble, entry.value).why
                 assert await store.get(f"{keys.assignments(NodeId(node.name))}{kind}/x#0") is None
+
+
+BOMB = (
+    APP
+    + """
+
+@app.resource(start_within="1h")
+async def bomb(task: rota.Task) -> None:
+    await asyncio.sleep(0.1)
+    note("bang", os.getpid())
+    os.kill(os.getpid(), 11) if task.spec.get("how") == "segfault" else os._exit(7)
+"""
+)
+
+
+async def test_a_task_that_ends_its_shared_host_again_and_again_is_set_apart_and_given_back(tmp_path: Path) -> None:
+    async with running(tmp_path, app=BOMB) as node:
+        rooms = [str(number) for number in range(20)]
+        await node.assign("room", rooms)
+        await node.until(lambda now: now["work"]["tasks_running"] == 20)
+        await node.assign("bomb", ["x"], how="segfault")
+        async with open_store(node.store) as store:
+            entry = await eventually(lambda: store.get(keys.trouble("bomb", "x", NodeId(node.name))), within=60)
+            assert "SIGSEGV" in codec.decode(Trouble, entry.value).why
+        assert "set_apart" in node.complaint()
+        await node.until(lambda now: now["work"]["tasks_running"] == 20)
+        starts = Counter(words[1] for words in node.notes() if words[0] == "start")
+        bangs = sum(words[0] == "bang" for words in node.notes())
+        # Two deaths of the shared host, and one of a portion; the others were those of the bomb alone.
+        assert bangs >= 2 + 1 + RestartPolicy().loop_after
+        assert max(starts.values()) <= 1 + 2 + 1
+        assert sum(count <= 1 + 2 for count in starts.values()) >= 20 - 2
+        assert node.rota("reload").code == 0
+
+
+async def test_code_that_was_gone_back_to_outlives_kill_9_of_the_node_and_of_its_loader_until_a_reload(
+    tmp_path: Path,
+) -> None:
+    with_helper = APP + "\nimport helper\n\n@app.on_worker_start\ndef say():\n    note('version', helper.VERSION)\n"
+    folder = tmp_path / "node"
+    folder.mkdir()
+    (folder / "helper.py").write_text("VERSION = 1\n")
+
+    async def versions_after(node: NodeUnderTest, since: int) -> set[str]:
+        return {words[1] for words in node.notes()[since:] if words[0] == "version"}
+
+    async with running(tmp_path, app=with_helper) as node:
+        first = (await node.status())["work"]["code"]
+        (folder / "helper.py").write_text("VERSION = 2\n")
+        assert node.rota("reload").code == 0
+        second = (await node.status())["work"]["code"]
+        assert second != first
+        node.app.write_text("def broken(:\n")
+        answer = node.rota("rollback")
+        assert (answer.code, "this code is kept" in answer.err) == (0, True)
+        status = await node.until(lambda now: now["work"]["is_rolled_back"])
+        assert status["work"]["code"] == first
+
+        os.kill(loader(status), signal.SIGKILL)
+        await node.until(lambda now: loader(now) not in (0, loader(status)))
+        node.kill()
+        count = len(node.notes())
+        node.start()
+        status = await node.ready()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (first, True)
+        assert await versions_after(node, count) == {"1"}
+        assert "the code that was gone back to is loaded" in node.complaint()
+
+        node.app.write_text("def broken_otherwise(:\n")
+        node.kill()
+        node.start()
+        status = await node.ready()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (first, True), "rather than nothing"
+        assert node.rota("reload").code != 0, "the file is broken"
+        assert (await node.status())["work"]["is_rolled_back"]
+        node.app.write_text(with_helper)
+        assert node.rota("reload").code == 0
+        status = await node.status()
+        assert (status["work"]["code"], status["work"]["is_rolled_back"]) == (second, False)
+        (folder / "helper.py").write_text("VERSION = 3\n")
+        assert node.rota("rollback").code == 0
+        assert (await node.status())["work"]["code"] == first
+        (folder / "helper.py").write_text("VERSION = 4\n")  # put right by hand, and the node is started anew
+        node.kill()
+        count = len(node.notes())
+        node.start()
+        assert not (await node.ready())["work"]["is_rolled_back"]
+        assert await versions_after(node, count) == {"4"}

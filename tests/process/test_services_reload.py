@@ -58,6 +58,37 @@ async def test_a_request_longer_than_drain_outlives_a_reload(tmp_path: Path) -> 
             assert client.receive().body == b"1"
 
 
+async def test_a_request_that_keeps_an_old_worker_is_reported_with_its_age_and_process(tmp_path: Path) -> None:
+    async with serving(tmp_path, "--drain", "1s", options="groups={1: 1}") as node:
+        with node.client() as client:
+            client.send(HELD)
+            await eventually(node.notes)
+            (old,) = workers(await node.status(), "service:")
+            await asyncio.to_thread(node.reload, version=2)
+
+            async def held_up() -> str | None:
+                pools = (await node.status())["work"]["pools"]
+                return next((pool["held_up"] for pool in pools if pool["held_up"]), None)
+
+            assert (await eventually(held_up)).startswith(f"pid {old} of generation 1 works on a request (cmd ")
+            await eventually(lambda: "worker held_up" in node.complaint())
+            told = [line for line in node.complaint().splitlines() if "worker held_up" in line]
+            assert f"pid={old}" in told[0]
+
+            def is_in_stat() -> bool:
+                said = node.rota("services", "stat", "logic").out
+                return f"in worker pid {old} of generation 1, which should have ended" in said
+
+            await eventually(is_in_stat, within=60)
+            node.gate.touch()
+            assert client.receive().body == b"1"
+
+            async def is_over() -> bool:
+                return await held_up() is None
+
+            await eventually(is_over)
+
+
 HANGS = """
 import time
 

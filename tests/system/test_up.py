@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.kit.cli import ROTA, rota
 from tests.kit.node import APP, is_alive
@@ -208,3 +209,12 @@ async def test_another_app_on_the_same_store_is_refused_and_says_which_fleet_is_
     answer = await asyncio.to_thread(rota, "up", "app.py", cwd=tmp_path)
     assert answer.code == 2
     assert 'the store holds the fleet "trial" with the app trial, and this node runs the app "blog"' in answer.out
+
+
+@pytest.mark.parametrize("name", ["queue", "json"])
+async def test_modules_beside_the_app_that_are_called_like_pythons_own_break_nothing_of_rotas(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is not the one that Rota wants')\n")
+    async with fleet(tmp_path, "--nodes", "2") as up:
+        await ready(up)

@@ -741,6 +741,10 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         slots_set=given,
         app=work.app if work else None,
         kinds=tuple(work.kinds) if work else (),
+        generation=work.generation if work else 0,
+        code=work.code if work else "",
+        app_version=work.app_version if work else "",
+        daemons=work.daemons if work else "",
     )
     if entry is None:
         return replace(view, standing=Standing.OFFLINE, standing_why=GONE)

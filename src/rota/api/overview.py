@@ -233,6 +233,8 @@ def _of_node(node: NodeView, work: NodeStatus | None) -> Iterator[Concern]:
     for pool in work.pools if work else ():
         if pool.crash_loop:
             yield concern(Severity.ERROR, f"{pool.name} keeps failing: {pool.crash_loop}")
+        if pool.held_up:
+            yield concern(Severity.WARNING, f"{pool.name}: a worker does not end: {pool.held_up}")
 
 
 def _of_relays(relays: RelayList) -> Iterator[Concern]:

@@ -208,6 +208,20 @@ class NodeView:
     """Do other machines reach its doors without TLS?"""
 
     version: str = ""
+    """Of Rota."""
+
+    generation: int = 0
+    """Of its app; counted from 1 in each life of the node."""
+
+    code: str = ""
+    """A digest of its app's source files, the same on all nodes that run the same code."""
+
+    app_version: str = ""
+    """The `__version__` of its app's module or package; empty if it has none."""
+
+    daemons: str = ""
+    """How it finds processes that its app left behind: by `cgroup` or by `environment`."""
+
     not_understood: str | None = None
     """What is wrong with its record, if a newer Rota wrote it."""
 

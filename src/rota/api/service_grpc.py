@@ -81,7 +81,8 @@ def _service(said: Any) -> pb.Service:
 def _stat(stat: ServiceStat) -> pb.ServiceStat:
     """The figures; the contract names them as the record does."""
     latencies = {name: _latencies(getattr(stat, name)) for name in ("groups", "cmds")}
-    return pb.ServiceStat(**{**asdict(stat), **latencies})
+    slow = [pb.SlowRequest(**asdict(each)) for each in stat.slow]
+    return pb.ServiceStat(**{**asdict(stat), **latencies, "slow": slow})
 
 
 def _latencies(found: dict[str, Any]) -> dict[str, pb.Latency]:

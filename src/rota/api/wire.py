@@ -395,6 +395,10 @@ def to_node(view: NodeView) -> pb.Node:
         standing=view.standing,
         standing_why=view.standing_why,
         insecure=view.insecure,
+        generation=view.generation,
+        code=view.code,
+        app_version=view.app_version,
+        daemons=view.daemons,
     )
 
 

@@ -21,7 +21,8 @@ from rota.cli.steer import Meant
 def command(meant: Meant, timeout: timedelta) -> None:
     """Have nodes go back to the generation before the last reload.
 
-    That generation is still loaded, whatever the files say now. A second rollback goes forward again.
+    That generation is still loaded, whatever the files say now. A second rollback goes forward again. Its code is kept
+    in the node's data folder: a node that starts anew runs it, too, until the files change or a reload succeeds.
 
     Without --node, --all or a server, that is every node running below .rota in this folder.
 
@@ -32,3 +33,5 @@ def command(meant: Meant, timeout: timedelta) -> None:
 
 def _say(node: str, done: dict[str, Any]) -> None:
     click.echo(f"node {node}: back at generation {done['generation']}, from {done['previous']}")
+    if note := done.get("note"):
+        click.echo(f"node {node}: {note}", err=True)

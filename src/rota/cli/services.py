@@ -226,6 +226,10 @@ def _about(node: str, stat: ServiceStat, is_rate: bool) -> Iterator[str]:
         if any(counts.values()):
             each = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
             yield f"{title}{unit}: {each}"
+    for slow in stat.slow:
+        draining = ", which should have ended" if slow.is_draining else ""
+        worker = f"worker pid {slow.pid} of generation {slow.generation}{draining}"
+        yield f"slow: a request of group {slow.group} (cmd {slow.cmd}) for {slow.age_s:g} s in {worker}"
     if any(stat.tasks_time.values()):
         each = ", ".join(f"{_bound(bound)} {count}" for bound, count in _sorted(stat.tasks_time) if count)
         yield f"took{unit}: {each}"

@@ -18,12 +18,18 @@ from rota.kit.plain import plain
 from rota.model.node import NodeStatus
 from rota.model.relay import RelayStatus
 
+CODE = 8
+"""Characters of a digest that are shown."""
+
 
 @click.command()
 @options.fleet
 @options.output
 def command(fleet: Target, output: str) -> None:
     """Show who leads, which nodes there are and what they run.
+
+    APP is the app, its version if its module has a `__version__`, the generation of its code, counted in each life of
+    the node, and a digest of its source files, which is the same on all nodes that run the same code.
 
     The first line says which fleet that is, unless the command named it.
 
@@ -86,7 +92,8 @@ def _cells(node: dict[str, Any]) -> tuple[str, ...]:
     if work is None:
         return *about, "", "", "", node["http"]
     wanted, ready = sum(pool.want for pool in work.pools), sum(pool.ready for pool in work.pools)
-    app = f"{work.app or '?'} g{work.generation}"
+    version = f" {work.app_version}" if work.app_version else ""
+    app = f"{work.app or '?'}{version} g{work.generation} {work.code[:CODE]}".rstrip()
     return *about, app, f"{ready}/{wanted}", f"{work.tasks_running}/{work.tasks_ordered}", node["http"]
 
 
@@ -97,6 +104,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
         for pool in work.pools if work else ():
             if pool.crash_loop:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
+            if pool.held_up:
+                yield f"node {node['id']}: {pool.name}: a worker does not end: {pool.held_up}"
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         relay: RelayStatus | None = node.get("relay")
@@ -106,6 +115,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
             if sink.is_down:
                 kept = f"{sink.spool_messages} messages are spooled"
                 yield f"node {node['id']}: sink {sink.sink} is down: {sink.last_error}; {kept}"
+        if work and work.is_rolled_back:
+            yield f"node {node['id']}: it was rolled back; the files on its disk are taken in by: rota reload"
         if work and work.reloading:
             yield f"node {node['id']}: a reload is under way ({work.reloading})"
 

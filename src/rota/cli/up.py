@@ -249,7 +249,7 @@ class NodeProcess:
         lines, theirs = os.pipe()  # not asyncio's, whose `wait` waits for all who hold the pipe
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "rota", *self._argv),
+                *(sys.executable, "-P", "-m", "rota", *self._argv),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=asyncio.subprocess.STDOUT,

@@ -66,7 +66,9 @@ from rota.node import certificates, confine, control_socket, data_folder, kernel
 from rota.node.admin import Admins
 from rota.node.assignments import follow_assignments
 from rota.node.data_folder import DataFolder
+from rota.node.enclosure import Enclosure
 from rota.node.fleet import keep_app_known, wait_to_belong
+from rota.node.kept import Kept
 from rota.node.leftovers import end_leftovers
 from rota.node.loaders import LoadError, Target
 from rota.node.manager import Condition, Manager, keep_told
@@ -224,6 +226,8 @@ class _Node:
                 withheld=confine.withheld(config.store, settings.relay.sink, settings.runtime, os.environ),
                 letters=str(letters.absolute()) if letters else "",
                 home=folder.home,
+                enclosure=Enclosure(limits),
+                kept=Kept(folder.path),
             )
             place = self._relay_place = _relay_place(settings, folder, self._token)
             state.runtime = Runtime(
@@ -242,6 +246,10 @@ class _Node:
         """Start, live, stop."""
         state, settings = self._state, self._settings
         async with AsyncExitStack() as up:
+            if state.runtime is not None:
+                enclosure = state.runtime.generations.target.enclosure
+                up.callback(enclosure.close)
+                enclosure.open(self._folder.home, self._folder.path)
             if self._relay_place is not None:
                 up.callback(self._relay_place.door.close)
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))

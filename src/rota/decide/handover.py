@@ -62,31 +62,43 @@ def plan(
     falls: Mapping[str, Falls],
     policy: RestartPolicy,
     now: Instant,
+    apart: Mapping[str, Collection[int]] | None = None,
 ) -> tuple[list[Move], Instant | None]:
-    """Moves towards `orders` (task → epoch) on `hosts`, and when to look again."""
+    """Moves towards `orders` (task → epoch) on `hosts`, and when to look again.
+
+    `apart` names the hosts of tasks that may be on no others, which are none of `hosts`.
+    """
+    apart = apart or {}
     by_task: dict[str, list[Copy]] = defaultdict(list)
     for copy in copies:
         by_task[copy.task].append(copy)
-    moves: list[Move] = list(_stops(orders, by_task, hosts))
-    load = Counter(dict.fromkeys(hosts, 0))
+    moves: list[Move] = list(_stops(orders, by_task, hosts, apart))
+    load = Counter(dict.fromkeys([*hosts, *(each for some in apart.values() for each in some)], 0))
     load.update(copy.worker for copy in copies if copy.worker in load)
     waits: list[Instant] = []
     for task, epoch in orders.items():
-        if not load or _is_placed(by_task[task], epoch, hosts):
+        places = apart.get(task, hosts)
+        if not places or _is_placed(by_task[task], epoch, places):
             continue
         start_at = falls.get(task, Falls()).start_at(policy)
         if start_at > now and not by_task[task]:  # while it runs on a leaving host, a successor cannot wait
             waits.append(start_at)
             continue
-        host = min(load, key=lambda host: (load[host], host))
+        host = min(places, key=lambda host: (load[host], host))
         load[host] += 1
         moves.append(StartCopy(task, host))
     return moves, min(waits, default=None)
 
 
-def _stops(orders: Mapping[str, int], by_task: Mapping[str, list[Copy]], hosts: Collection[int]) -> Iterator[StopCopy]:
+def _stops(
+    orders: Mapping[str, int],
+    by_task: Mapping[str, list[Copy]],
+    hosts: Collection[int],
+    apart: Mapping[str, Collection[int]],
+) -> Iterator[StopCopy]:
     for task, copies in by_task.items():
-        successor = any(_runs(copy, orders.get(task), hosts) for copy in copies)
+        places = apart.get(task, hosts)
+        successor = any(_runs(copy, orders.get(task), places) for copy in copies)
         for copy in copies:
             if copy.phase == CopyPhase.STOPPING:
                 continue
@@ -94,7 +106,7 @@ def _stops(orders: Mapping[str, int], by_task: Mapping[str, list[Copy]], hosts: 
                 yield StopCopy(task, copy.epoch, copy.worker, "not assigned any more")
             elif copy.epoch != orders[task]:
                 yield StopCopy(task, copy.epoch, copy.worker, f"epoch {orders[task]} took its place")
-            elif copy.worker not in hosts and successor:
+            elif copy.worker not in places and successor:
                 yield StopCopy(task, copy.epoch, copy.worker, "handed over")
 
 

@@ -162,6 +162,20 @@ KINDS: Mapping[str, Kind] = {
         "A worker had a request for longer than it may, or did not end in time when it was told to.",
         {**_POOL, **_GENERATION, "stacks": "the file with its stacks, if there is one", **_WHY},
     ),
+    "worker.held_up": Kind(
+        Severity.WARNING,
+        "worker {subject} does not end, for it has a request of {seconds} s",
+        "A service's worker was replaced or is not wanted any more, and ends when its requests are done; that takes "
+        "longer than `drain`. A `timeout` for its cmd would bound it. Told again after twice as long, and so on.",
+        {
+            **_POOL,
+            "pid": "of the worker",
+            "cmd": "of the oldest request",
+            "seconds": "since the worker got it",
+            "requests": "that the worker has",
+            "generation": "of the worker",
+        },
+    ),
     "worker.recycled": Kind(
         Severity.INFO, "worker {subject} is replaced", "A worker reached its age, its count or its memory.", _WHY
     ),
@@ -184,6 +198,12 @@ KINDS: Mapping[str, Kind] = {
         "resource {subject} lacks no tasks any more, after {seconds} s",
         "A resource of which `resource.waits` was told has all its tasks, or is gone.",
         _WAITED,
+    ),
+    "task.set_apart": Kind(
+        Severity.WARNING,
+        "task {subject} ends its host, and runs in a process of its own",
+        "A task ended the process that it shared with others again and again, and was found to be the one.",
+        {"epoch": "of its placement", **_WHY},
     ),
     "reload.begun": Kind(Severity.INFO, "reload to {subject} began", "The app's code is being loaded anew.", _PREVIOUS),
     "reload.done": Kind(Severity.INFO, "reload to {subject} is done", "A new generation has the work.", _PREVIOUS),

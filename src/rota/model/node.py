@@ -97,6 +97,9 @@ class PoolStatus:
     crash_loop: str | None = None
     """Why they keep falling, if they do."""
 
+    held_up: str | None = None
+    """What keeps one of them from ending, if it should have."""
+
 
 def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Two pools shown as one."""
@@ -108,6 +111,7 @@ def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
         starting=one.starting + other.starting,
         draining=one.draining + other.draining,
         crash_loop=one.crash_loop or other.crash_loop,
+        held_up=one.held_up or other.held_up,
     )
 
 
@@ -133,6 +137,18 @@ class NodeStatus:
 
     failing_left_out: int = 0
     """How many more of them there are."""
+
+    daemons: str = ""
+    """How it finds processes that its app left behind: by `cgroup` or by `environment`; empty: it does not say."""
+
+    code: str = ""
+    """A digest of its app's source files, as the generation was loaded; the same wherever they are the same."""
+
+    is_rolled_back: bool = False
+    """Does it run code that was gone back to, and not what the files on its disk say?"""
+
+    app_version: str = ""
+    """The `__version__` of its app's module or package; empty if it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,23 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlowRequest:
+    """A request that a worker has had for a while."""
+
+    pid: int
+    """Of the worker; 0 if it is not known."""
+
+    group: int
+    cmd: int
+    age_s: float
+    generation: int
+    """Of the worker."""
+
+    is_draining: bool = False
+    """Should the worker have ended? It does when this request is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServiceStat:
     """One service of one node, since its proxy started."""
 
@@ -70,3 +87,6 @@ class ServiceStat:
     uptime_s: float = 0.0
     cpu_s: float = 0.0
     """CPU time of its proxies."""
+
+    slow: tuple[SlowRequest, ...] = ()
+    """The requests that workers have had for longest, from 10 s on; one for each worker, ten at most."""

@@ -32,7 +32,7 @@ PATIENCE = 8.0
 THINK = 0.5
 """Seconds until a wrong password is answered, so that guessing is slow."""
 
-TEXTS = ("service", "listening", "not_listening")
+TEXTS = ("service", "listening", "not_listening", "slow")
 """Fields of a stat that are no numbers."""
 
 

@@ -119,7 +119,7 @@ class Crew:
         self.letters = ""
         """The folder for records that streams could not read."""
 
-        self.is_excused: Callable[[Worker], bool] = lambda worker: False
+        self.excuses: list[Callable[[Worker], bool]] = []
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
 
         self.recalled: Callable[[Order], Order] = lambda order: order
@@ -218,6 +218,7 @@ class Crew:
         brief = self._brief(Post(Pool(RUN, 1), RUN), 0, generation)
         worker = Worker(msgspec.structs.replace(brief, attempt=attempt), 0, None, self._clock.monotonic())
         self.workers[worker.id] = worker
+        self.generations.target.enclosure.begin(generation)
         try:
             self._bring_up(worker, loader)
         except OSError as error:
@@ -260,6 +261,7 @@ class Crew:
                 progress()
                 self._vigil.look(self.workers.values(), self.posts)
                 self._forget_falls_of_the_recovered()
+                self._end_what_is_left()
                 look_again = self._act()
                 async with self._changed:
                     self._changed.notify_all()
@@ -282,6 +284,12 @@ class Crew:
         for worker in self.workers.values() if self.falls else ():
             if worker.since <= since and self._is_wanted(worker):
                 self.falls.pop((worker.brief.pool, worker.brief.slot), None)
+
+    def _end_what_is_left(self) -> None:
+        """End the daemons of generations that were replaced and have no worker any more."""
+        generations = self.generations
+        busy = {worker.brief.generation for worker in self.workers.values()} | {generations.current}
+        generations.target.enclosure.tidy(busy | generations.on_trial(), generations.kept())
 
     def _is_wanted(self, worker: Worker) -> bool:
         """Does a worker fill its slot? If not, the slot's falls are those of its successors."""
@@ -316,6 +324,7 @@ class Crew:
         brief = self._brief(post, slot, loader.generation)
         worker = Worker(brief, post.pool.version, post.drain, self._clock.monotonic())
         self.workers[worker.id] = worker
+        self.generations.target.enclosure.begin(loader.generation)
         try:
             self._bring_up(worker, loader)
         except OSError as error:  # out of descriptors, most likely
@@ -497,6 +506,8 @@ class Crew:
             self._by_pid.pop(worker.handle.pid, None)
         stacks = worker.read_stacks()
         worker.let_go()
+        if not worker.is_errand:
+            self.generations.target.enclosure.worker_ended(worker.brief.generation, worker.id)
         if worker.phase != Phase.DRAINING and not worker.is_errand:
             self.exits[worker.brief.pool.partition(":")[0], sort] += 1
             self._fell(worker, why, stacks)
@@ -510,7 +521,7 @@ class Crew:
         brief, now = worker.brief, self._clock.monotonic()
         key = (brief.pool, brief.slot)
         self._report_end("worker.exited", worker, why, stacks)
-        if self.is_excused(worker):
+        if any(excuse(worker) for excuse in self.excuses):
             return
         stood = timedelta(seconds=now - worker.since) if worker.phase == Phase.READY else timedelta()
         falls = self.falls.get(key, Falls()).add(now, stood, why, self.policy)

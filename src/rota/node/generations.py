@@ -62,6 +62,15 @@ class Generations:
         """Those that can fork now."""
         return {number: loader for number, loader in sorted(self._loaders.items()) if loader.can_fork}
 
+    def kept(self) -> dict[int, int]:
+        """The process id of the loader to go back to, by its generation."""
+        loader = self._loaders.get(self.previous or 0)
+        return {} if loader is None else {loader.generation: loader.pid}
+
+    def on_trial(self) -> set[int]:
+        """Generations that have a loader and are neither the current nor the previous one."""
+        return self._loaders.keys() - {self.current, self.previous}
+
     async def load(self, number: int, listener: Listener) -> Loaded:
         """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
         loader = self._loaders[number] = Loader(self.target, number, listener, self._clock.monotonic())
@@ -72,6 +81,7 @@ class Generations:
             self.drop(number)
             raise
         self._apps.setdefault(number, loaded)
+        self.target.enclosure.loaded(number)
         for warning in loaded.warnings:
             log.warning("loaded with a warning", extra={"generation": number, "why": warning})
         return loaded

@@ -90,7 +90,7 @@ class Guard:
         self._page = page or Page(mmap.mmap(-1, mmap.PAGESIZE))
         theirs, self._ours = os.pipe()
         os.set_inheritable(self._ours, outlives_exec)
-        if (pid := os.fork()) == 0:
+        if (pid := kernel.fork()) == 0:
             _leave_parent()
             _be_guard(title, self._page, theirs, lifeline)
         os.close(theirs)
@@ -104,7 +104,7 @@ class Guard:
 
 
 def _leave_parent() -> None:
-    if os.fork() != 0:
+    if kernel.fork() != 0:
         os._exit(0)
 
 

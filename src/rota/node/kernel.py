@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -248,6 +249,12 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
+def parent_of(pid: int) -> int | None:
+    """The parent of a process; None if it has ended."""
+    found = _process(pid)
+    return None if found is None else found.parent
+
+
 def still_there(kin: Iterable[Kin]) -> list[Kin]:
     """Those that have not ended."""
     return [each for each in kin if (now := _process(each.pid)) is not None and now.kin == each]
@@ -318,10 +325,26 @@ def scratch_file(name: str) -> int:
         return os.dup(file.fileno())
 
 
-def native_threads() -> int | None:
-    """How many threads this process has, also those Python does not know; None where nobody tells."""
-    tasks = Path("/proc/self/task")
-    return len(os.listdir(tasks)) if tasks.is_dir() else None
+def native_threads() -> list[str]:
+    """The names of this process's threads that Python does not know; empty where nobody tells."""
+    known = {os.getpid(), *(thread.native_id for thread in threading.enumerate())}
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        for task in Path("/proc/self/task").iterdir():
+            if int(task.name) not in known:
+                with contextlib.suppress(OSError):  # it has ended
+                    names.append((task / "comm").read_text().strip())
+    return sorted(names)
+
+
+def fork() -> int:
+    """`os.fork`, without the warning that Python 3.12 and newer give when there are native threads.
+
+    Whoever forks has looked for threads before, and knows more about them than that warning does.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"This process .* is multi-threaded", DeprecationWarning)
+        return os.fork()
 
 
 def children() -> list[int]:

@@ -5,7 +5,7 @@ has inherited a variable that names the node's data folder. That folder is locke
 with its name that is there when a node starts belongs to a life that is over, and is ended before the app runs again.
 
 A program that was started with an environment of its own, or by another user, is not found. Neither is anything where
-there is no /proc.
+there is no /proc. Where the node may make cgroups, `node.enclosure` finds those as well.
 """
 
 import logging

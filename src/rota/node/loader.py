@@ -2,9 +2,9 @@
 
 It has no event loop, no Python thread, no gRPC and no database client, because a fork copies the one thread that forks
 and leaves the locks of all others locked for ever. It waits on two things, the agent's words and its children's ends.
-Before it forks it looks for Python threads that the app's import left running, and refuses, naming them; native
-threads (numpy, pyarrow) are usually harmless and only told. `gc.freeze` keeps what was imported out of the collector's
-sight, so that children do not copy those pages by merely collecting.
+Before it forks it looks for Python threads that the app's import left running, and refuses, naming them. Native
+threads (numpy, pyarrow) are usually harmless; those that are not known to be are named in a warning. `gc.freeze` keeps
+what was imported out of the collector's sight, so that children do not copy those pages by merely collecting.
 
 An app that cannot live with forks says `App(..., start="spawn")`: then this program is started once for each worker,
 imports the app, and becomes the worker itself.
@@ -13,7 +13,6 @@ imports the app, and becomes the worker itself.
 import argparse
 import contextlib
 import gc
-import hashlib
 import os
 import select
 import signal
@@ -21,6 +20,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,16 +32,38 @@ import rota
 from rota.kit import loglines
 from rota.kit.faults import described, sendable
 from rota.model.errors import RotaError
-from rota.node import kernel, streaming, worker
+from rota.node import enclosure, kept, kernel, streaming, worker
 from rota.node.confine import Commands, Confinement, become_command, confine, confine_attempt
 from rota.node.output import LIFELINE, PAGE
-from rota.node.pipes import Brief, Fork, Forked, ForkRefused, Leave, Loaded, LoadFailed, Pipe, Reaped
+from rota.node.pipes import (
+    AskSources,
+    Brief,
+    Fork,
+    Forked,
+    ForkRefused,
+    Leave,
+    Loaded,
+    LoadFailed,
+    Pipe,
+    Reaped,
+    SourcesAre,
+)
 from rota.node.warden import Warden
 from rota.sdk.app import App
 from rota.sdk.load import load
 
 LONGEST = 100_000
 """Characters of why an app cannot be imported."""
+
+HARMLESS = frozenset({"jemalloc_bg_thd"})
+"""Native threads of libraries that take care of forks themselves: jemalloc (pyarrow brings it) locks what it has before
+a fork, and lets go of it and starts its thread anew afterwards."""
+
+SHOWN = 5
+"""Names of other native threads in a warning."""
+
+VERSION = 100
+"""Characters of a version."""
 
 CHECK = 0.5
 """Seconds between looks at the lifeline during an import, where the kernel does not do it for us."""
@@ -63,16 +85,24 @@ def main(argv: list[str] | None = None) -> None:
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
     bounds = _Bounds(confinement, msgspec.json.decode(options.commands, type=Commands))
     letters = None if options.letters is None else os.open(options.letters, os.O_RDONLY | os.O_DIRECTORY)
+    brief = None if options.brief is None else _brief(options.brief)
+    enclosure.enter(options.cgroup, enclosure.LOADER if brief is None else _leaf(brief))
     confine(confinement)
+    if options.sources is not None:
+        with open(options.sources, "rb") as file:
+            kept.use(kept.unpacked(file.read()))
     app = _imported(options.app, pipe)
-    if options.brief is not None:
-        _become(app, pipe, options, bounds, letters)
+    if brief is not None:
+        _become(app, pipe, brief, options, bounds, letters)
     warnings = _warnings()
     streaming.preload(app)
-    pipe.send(Loaded(app.summary(), _code(options.app), warnings))
+    sources = kept.collect(options.app)
+    pipe.send(Loaded(app.summary(), kept.digest(sources), warnings, _version(options.app)))
+    packed = kept.packed(sources)
+    del sources
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options.lifeline, bounds, letters)
+    _serve(app, pipe, options, bounds, letters, packed)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -84,8 +114,10 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--confinement", default="{}")
     parser.add_argument("--commands", default="{}", help="how commands run that came over the API")
     parser.add_argument("--letters", help="the folder of dead letters, to be opened before anything is given up")
+    parser.add_argument("--cgroup", default="", help="the folder of this generation's cgroups, if it has any")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
+    parser.add_argument("--sources", type=int, help="a file with the app's modules, in place of what is on disk")
     parser.add_argument("--stacks", type=int, help="with --brief: where stacks are written")
     parser.add_argument("--extra", type=int, action="append", default=[], help="with --brief: what else it needs")
     parser.add_argument("--brief", type=int, help="a file that says which worker to become, instead of serving forks")
@@ -151,19 +183,33 @@ class _Bounds(NamedTuple):
                 become_command(self.commands)
 
 
-def _become(app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, letters: int | None) -> None:
+def _brief(fd: int) -> Brief:
+    """What a spawned worker is told."""
+    with open(fd, "rb") as file:
+        return msgspec.json.decode(file.read(), type=Brief)
+
+
+def _leaf(brief: Brief) -> str:
+    """The cgroup of a worker. To enter one takes milliseconds, so attempts stay in their loader's."""
+    return enclosure.LOADER if brief.attempt is not None else enclosure.leaf(brief.worker)
+
+
+def _become(
+    app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, bounds: _Bounds, letters: int | None
+) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    with open(options.brief, "rb") as file:
-        brief = msgspec.json.decode(file.read(), type=Brief)
     brief = msgspec.structs.replace(brief, letters_at=letters)
     bounds.confine(brief)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
-def _serve(app: App, pipe: Pipe, lifeline: int, bounds: _Bounds, letters: int | None) -> None:
+def _serve(
+    app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, letters: int | None, sources: bytes
+) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
+    own = (wake, woken, options.lifeline)
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -180,7 +226,9 @@ def _serve(app: App, pipe: Pipe, lifeline: int, bounds: _Bounds, letters: int | 
                 match message:
                     case Fork(brief=brief, extras=extras):
                         brief = msgspec.structs.replace(brief, letters_at=letters)
-                        _fork(app, pipe, brief, extras, (wake, woken, lifeline), wardens, bounds)
+                        _fork(app, pipe, brief, extras, own, wardens, bounds, options.cgroup)
+                    case AskSources():
+                        pipe.send(SourcesAre(sources))
                     case Leave():
                         return
 
@@ -221,6 +269,7 @@ def _fork(
     own: tuple[int, ...],
     wardens: _Wardens,
     bounds: _Bounds,
+    cgroup: str,
 ) -> None:
     channel, lifeline, stacks, *extras = (pipe.fds.popleft() for _ in range(3 + count))
     if threads := _threads():
@@ -229,7 +278,7 @@ def _fork(
         return
     warden = wardens.need(brief, extras)
     try:
-        pid = os.fork()
+        pid = kernel.fork()
     except OSError as error:
         pipe.send(ForkRefused(brief.worker, f"the system refused to fork: {error.strerror}"))
         _close(channel, lifeline, stacks, *extras)
@@ -242,6 +291,8 @@ def _fork(
         _close(*own)
         if warden is None:
             wardens.leave()  # it must see that its loader is gone, whoever lives on
+        if brief.attempt is None:
+            enclosure.enter(cgroup, _leaf(brief))
         bounds.confine(brief)
         worker.run(app, brief, socket.socket(fileno=channel), lifeline, stacks, extras, warden)
     if brief.attempt is None:  # a run's worker makes a session of its own, which the leader of a group cannot
@@ -286,31 +337,24 @@ def _maker(thread: threading.Thread) -> str:
 
 
 def _warnings() -> tuple[str, ...]:
-    native, known = kernel.native_threads(), threading.active_count()
-    if native is None or native <= known:
+    names = [name for name in kernel.native_threads() if name not in HARMLESS]
+    if not names:
         return ()
-    return (f"{native - known} native threads are running after the import; a library that locks in them may hang",)
+    shown = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in Counter(names).most_common(SHOWN))
+    return (
+        f"native threads are running after the import: {shown}; workers are forked without them, and a lock that one "
+        'of them holds then stays locked; if workers hang, use App(..., start="spawn")',
+    )
 
 
-def _code(target: str) -> str:
-    """A digest of the app's own source files, to notice that they changed."""
+def _version(target: str) -> str:
+    """The `__version__` of the module that the app is in, or of the package above it; empty if there is none."""
     name = target.partition(":")[0]
-    path = Path(name)
-    if not path.exists():
-        module = sys.modules.get(name)
-        path = Path(getattr(module, "__file__", None) or ".")
-    folder = path.resolve().parent
-    files = {
-        Path(file).resolve() for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))
-    }
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(files):
-        if folder in file.parents and "site-packages" not in file.parts:
-            try:
-                digest.update(str(file).encode() + file.read_bytes())
-            except OSError:
-                continue
-    return digest.hexdigest()
+    module = Path(name).stem if name.endswith(".py") else name
+    for each in (module, module.partition(".")[0]):
+        if isinstance(version := getattr(sys.modules.get(each), "__version__", None), str):
+            return sendable(version, VERSION)
+    return ""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The agent's hold on a loader process: start it, hear from it, ask it for forks, end it."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.confine import Commands, Confinement, cleaned
+from rota.node.enclosure import Enclosure
+from rota.node.kept import Kept
 from rota.node.leftovers import MARK
 from rota.node.pipes import (
+    AskSources,
     Brief,
     Channel,
     Fork,
@@ -25,6 +29,7 @@ from rota.node.pipes import (
     Loaded,
     LoadFailed,
     Reaped,
+    SourcesAre,
     pair,
 )
 
@@ -77,6 +82,12 @@ class Target:
     home: str = ""
     """The home of the node's data folder, by which a later life of the node knows what they left behind."""
 
+    enclosure: Enclosure = field(default_factory=Enclosure, compare=False)
+    """Where they are kept together."""
+
+    kept: Kept = field(default_factory=Kept, compare=False)
+    """Code that a generation is loaded from in place of the app's files."""
+
 
 class Loader:
     """One loader process, of one generation."""
@@ -90,6 +101,7 @@ class Loader:
         self.is_alive = True
         self._target, self._listener = target, listener
         self._loaded: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
+        self._sources: asyncio.Future[bytes] | None = None
         mine, theirs = pair()
         self._channel = Channel(mine, self._heard, self._lost)
         with theirs:
@@ -117,6 +129,16 @@ class Loader:
                 return await asyncio.shield(self._loaded)
         except TimeoutError:
             raise LoadError(f"its import did not end within {timeout:g} s") from None
+
+    async def sources(self, timeout: float) -> bytes:
+        """The app's modules as it imported them (`node.kept`); empty if it does not say so in time."""
+        if self._sources is None:
+            self._sources = asyncio.get_running_loop().create_future()
+            self._channel.send(AskSources())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._sources)
+        return b""
 
     def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *extras: int) -> None:
         """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
@@ -165,6 +187,9 @@ class Loader:
                 self._listener.forked(worker, pid)
             case ForkRefused(worker=worker, why=why):
                 self._listener.refused(worker, why)
+            case SourcesAre(data=data):
+                if self._sources is not None and not self._sources.done():
+                    self._sources.set_result(data)
             case Reaped(pid=pid, status=status, cpu_seconds=cpu, peak_memory=peak):
                 self._listener.reaped(kernel.Ended(pid, status, cpu, peak))
 
@@ -195,8 +220,11 @@ def start_process(
 ) -> tuple[kernel.Handle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
     theirs, ours = os.pipe()
-    told = None if brief is None else _written(brief)
+    told = source = None
     try:
+        told = None if brief is None else _written(brief)
+        if (file := target.kept.of(generation)) is not None:
+            source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
         argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
         argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
@@ -205,16 +233,24 @@ def start_process(
             argv += [f"--commands={msgspec.json.encode(target.commands).decode()}"]
         if target.letters:
             argv += [f"--letters={target.letters}"]
+        if place := target.enclosure.place(generation):
+            argv += [f"--cgroup={place}"]
+        if source is not None:
+            argv += [f"--sources={source}"]
         if told is not None:
             argv += [f"--stacks={stacks}", f"--brief={told}"]
         argv += [f"--extra={fd}" for fd in extras]
-        fds = [fd for fd in (control, theirs, stacks, told, *extras) if fd is not None]
+        fds = [fd for fd in (control, theirs, stacks, told, source, *extras) if fd is not None]
         own_session = brief is not None and brief.attempt is not None
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             pass_fds=fds,
-            env={**cleaned(os.environ, target.confinement, target.withheld), MARK: target.home},
+            env={
+                **cleaned(os.environ, target.confinement, target.withheld),
+                MARK: target.home,
+                **target.enclosure.environment(generation),
+            },
             process_group=None if own_session else 0,
             start_new_session=own_session,
         )
@@ -224,8 +260,9 @@ def start_process(
         raise
     finally:
         os.close(theirs)
-        if told is not None:
-            os.close(told)
+        for fd in (told, source):
+            if fd is not None:
+                os.close(fd)
     process.returncode = 0  # the agent reaps all its children itself
     return kernel.Handle(process.pid), ours
 

@@ -164,6 +164,18 @@ class Loaded(Message, frozen=True):
     """Digest of the app's source files."""
 
     warnings: tuple[str, ...] = ()
+    version: str = ""
+    """As the app's module says, if it does."""
+
+
+class AskSources(Message, frozen=True):
+    """To a loader: what did it import?"""
+
+
+class SourcesAre(Message, frozen=True):
+    """From a loader: the app's modules as it imported them (`node.kept`); empty if they are too large."""
+
+    data: bytes
 
 
 class LoadFailed(Message, frozen=True):
@@ -324,6 +336,8 @@ class Dismiss(Message, frozen=True):
     """To a proxy: give this worker nothing more, and tell it to end when it has done what it holds."""
 
     worker: int
+    patience: float
+    """Seconds until it is reported that the worker still has work."""
 
 
 class Gone(Message, frozen=True):
@@ -375,6 +389,15 @@ class Overdue(Message, frozen=True):
 
     worker: int
     holds_others: bool
+
+
+class HeldUp(Message, frozen=True):
+    """From a proxy: this worker should have ended, and still has requests; about the oldest of them."""
+
+    worker: int
+    cmd: int
+    seconds: float
+    requests: int
 
 
 class Idle(Message, frozen=True):
@@ -494,7 +517,7 @@ class RelayIs(Message, frozen=True):
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
-    | Serve | Listen | Withdraw
+    | Serve | Listen | Withdraw | HeldUp | AskSources | SourcesAre
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
     | LineLost | Unsent | BeRelay | Revoked | Tokens | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest
     | RelayTold | RelayIs

@@ -20,6 +20,9 @@ EXECUTOR = "executor"
 RUN = "run"
 """The role of workers that are there for one attempt; they belong to no pool."""
 
+APART = "apart:"
+"""Of pools of one host each, for suspects (`decide.apart`)."""
+
 CANARY = "canary:"
 ROUTER_GROUP = "router"
 """The group, among a service's pools, of the workers that only say which group a request is for."""
@@ -52,10 +55,15 @@ def posts(
     executors: int,
     config: RuntimeConfig,
     sizes: Mapping[tuple[str, int], int] | None = None,
+    portions: Iterable[int] = (),
 ) -> dict[str, Post]:
-    """What to man, by pool; `sizes` are those of services' groups that somebody changed by hand."""
+    """What to man, by pool.
+
+    `sizes` are those of services' groups that somebody changed by hand, `portions` the numbers of those of suspects.
+    """
     found = [
         *_of_app(app, executors, config),
+        *(_apart(number, config) for number in portions),
         *(post for service in app.services for post in _of_service(service, config, sizes or {})),
         *_of_orders(orders, app, config),
     ]
@@ -66,7 +74,7 @@ def canaries(wanted: Mapping[str, Post], generation: int, config: RuntimeConfig)
     """One worker of each sort of the new generation; none for what must not run twice."""
     found = {}
     for name, post in wanted.items():
-        if not post.order and not post.pool.breaks_first:
+        if not post.order and not post.pool.breaks_first and not post.pool.is_task:
             pool = Pool(f"{CANARY}{name}", 1, generation=generation)
             found[pool.name] = replace(post, pool=pool, drain=config.grace, has_line=False)
     return found
@@ -80,6 +88,11 @@ def _of_app(app: AppSummary, executors: int, config: RuntimeConfig) -> Iterator[
         yield Post(
             Pool(EXECUTOR, executors), "executor", drain=None
         )  # a run may last for hours; a reload does not end it
+
+
+def _apart(number: int, config: RuntimeConfig) -> Post:
+    """A host for a portion of suspects. Like a task it may fail at any time, which says nothing about the code."""
+    return Post(Pool(f"{APART}{number}", 1, is_task=True), "host", drain=config.drain, has_loop=True)
 
 
 def group_pool(service: str, group: str) -> str:

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rota.decide.crew import Phase
 from rota.model.config import RuntimeConfig
@@ -25,17 +26,30 @@ from rota.node.trial import FALLS, Trial
 
 log = logging.getLogger(__name__)
 
+SOURCES_WAIT = 5.0
+"""Seconds for a loader to say what it imported."""
+
+KEPT = (
+    "the files on disk are still those of the other generation; this code is kept, also when the node starts anew, "
+    "until they change or a reload succeeds"
+)
+NOT_KEPT = (
+    "the files on disk are still those of the other generation, and a node that starts anew imports them: put "
+    "the files right before that"
+)
+
 
 class ReloadFailed(RotaError):
     """The new generation did not come up; the old one serves on."""
 
 
-@dataclass(frozen=True)
-class Reloaded:
-    """What a reload came to."""
+class Reloaded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a reload came to; as older nodes know it, unless there is a note."""
 
     generation: int
     previous: int
+    note: str = ""
+    """What the caller should know of it."""
 
 
 class Reloads:
@@ -61,6 +75,7 @@ class Reloads:
         self._last = 0
         self._task: asyncio.Task[Any] | None = None
         self._soon: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[str] | None = None
         self._is_wanted = False
         """Does a reload have to begin that no caller waits for?"""
 
@@ -88,6 +103,7 @@ class Reloads:
             raise
         finally:
             self._end()
+        self._generations.target.kept.drop()
         self._succeeded("reload.done", number, old)
         return Reloaded(number, old)
 
@@ -117,7 +133,19 @@ class Reloads:
         finally:
             self._end()
         self._succeeded("reload.rolled_back", number, old)
-        return Reloaded(number, old)
+        self._keeping = asyncio.create_task(self._keep_code(number), name="kept code")  # also if nobody waits for it
+        return Reloaded(number, old, await asyncio.shield(self._keeping))
+
+    async def _keep_code(self, number: int) -> str:
+        """Have this generation's code outlive a restart; what the caller should know of that."""
+        kept, loader = self._generations.target.kept, self._generations.able().get(number)
+        data = await loader.sources(SOURCES_WAIT) if loader is not None else b""
+        if self._generations.current != number:  # another reload was quicker, and its files count
+            return ""
+        if kept.keep(data, number):
+            return KEPT if kept.is_used else ""
+        log.warning("the code that was gone back to is not kept: a restart of the node takes in the files on disk")
+        return NOT_KEPT
 
     async def close(self) -> None:
         """No reload any more; one that is under way is given up."""
@@ -197,7 +225,7 @@ class Reloads:
         limit = 1 if prefix else FALLS
         posts = self._crew.posts
         for (pool, slot), falls in self._crew.falls.items():
-            if pool.startswith(prefix) and falls.count >= limit and posts[pool].order is None:
+            if pool.startswith(prefix) and falls.count >= limit and not posts[pool].pool.is_task:
                 return f"{pool}/{slot}: {falls.why}"
         return ""
 

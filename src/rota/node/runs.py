@@ -85,7 +85,8 @@ class Runs:
         self._leash = Leash()
         crew.witnesses.append(self)
         logs.is_running = self._running.__contains__
-        crew.outfit, crew.is_excused = self._outfit, self._was_at_work
+        crew.outfit = self._outfit
+        crew.excuses.append(self._was_at_work)
 
     # What it looks like
 

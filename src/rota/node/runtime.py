@@ -32,7 +32,7 @@ from rota.node.crew import Crew
 from rota.node.generations import Generations
 from rota.node.journal import Tell
 from rota.node.lending import Lending
-from rota.node.loaders import Target
+from rota.node.loaders import LoadError, Target
 from rota.node.logs import RunLogs
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
@@ -91,7 +91,7 @@ class Runtime:
         self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.lending = Lending()
         self.crew.witnesses.append(self.lending)
-        self.services = Services(self.crew, target.node, policy, clock, tell, self._post)
+        self.services = Services(self.crew, target.node, policy, clock, tell, self._post, config.drain)
         self.relay: RelayHold | None = None
         """What takes emitted messages to their sinks; None if this node has no place for it."""
 
@@ -117,9 +117,33 @@ class Runtime:
     async def load(self) -> None:
         """Import the app for the first time; LoadError if it cannot be."""
         number = self.reloads.number()
-        await self.generations.load(number, self.crew)
+        await self._load_kept_or_files(number)
         self.generations.settle_on(number, None)
         self._post()
+
+    async def _load_kept_or_files(self, number: int) -> None:
+        """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
+        kept, app = self.generations.target.kept, self.generations.target.app
+        if not kept.find(app, number):
+            await self.generations.load(number, self.crew)
+        elif not kept.is_outdated:
+            log.warning("the code that was gone back to is loaded, not the files on disk; rota reload takes those in")
+            try:
+                await self.generations.load(number, self.crew)
+            except LoadError as error:
+                log.warning("the code that was kept cannot be loaded", extra={"why": str(error)})
+                kept.drop()
+                await self.generations.load(number, self.crew)
+        else:
+            kept.pass_over()
+            try:
+                await self.generations.load(number, self.crew)
+            except LoadError as error:
+                kept.find(app, number)
+                log.error("the app cannot be loaded; the code that was gone back to is", extra={"why": str(error)})
+                await self.generations.load(number, self.crew)
+            else:
+                kept.drop()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
         """Keep the crew, for ever; `progress` is called at each turn."""
@@ -191,7 +215,9 @@ class Runtime:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self.crew.until(lambda: not self.crew.workers)
-                while strangers := kernel.children():  # what workers left behind, and loaders that are on their way
+                enclosure = self.generations.target.enclosure
+                # What workers left behind, and loaders that are on their way.
+                while strangers := [pid for pid in kernel.children() if pid != enclosure.keeper]:
                     kernel.end(strangers)
                     self.crew.reap()
                     await asyncio.sleep(0.01)
@@ -211,6 +237,10 @@ class Runtime:
             jobs=sorted(job.name for job in self.jobs()),
             failing={task: why[:FAILING_REASON] for task, why in list(failing.items())[:FAILING]},
             failing_left_out=max(0, len(failing) - FAILING),
+            daemons=self.generations.target.enclosure.way,
+            code=app.code if app else "",
+            is_rolled_back=self.generations.target.kept.of(self.generations.current) is not None,
+            app_version=app.version if app else "",
         )
 
     def kinds(self) -> list[KindRecord]:
@@ -303,6 +333,7 @@ class Runtime:
         for post in self.crew.posts.values():
             shown = self._pool(post)
             name = f"task:{post.order.kind}" if post.order is not None else shown.name
+            name = "apart" if name.startswith(posts.APART) else name
             found[name] = together(name, found[name], shown) if name in found else replace(shown, name=name)
         return list(found.values())
 
@@ -318,10 +349,12 @@ class Runtime:
             starting=phases[Phase.STARTING],
             draining=phases[Phase.DRAINING],
             crash_loop=looping[0].why if looping else None,
+            held_up=next((worker.held_up for worker in crew.of_pool(name) if worker.held_up), None),
         )
 
     def _wanted(self, loaded: Loaded) -> dict[str, Post]:
-        return posts.posts(loaded.app, self.tasks.due(), self.attempts.size, self._config, self.services.sizes)
+        tasks, sizes = self.tasks, self.services.sizes
+        return posts.posts(loaded.app, tasks.due(), self.attempts.size, self._config, sizes, tasks.portions())
 
     def _canaries(self, loaded: Loaded, generation: int) -> dict[str, Post]:
         return posts.canaries(self._wanted(loaded), generation, self._config)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rota.decide.restart import RestartPolicy
@@ -27,6 +28,7 @@ from rota.node.pipes import (
     Dismiss,
     Finish,
     Gone,
+    HeldUp,
     Listen,
     Overdue,
     Serve,
@@ -67,8 +69,16 @@ class Services:
     """All services of one node."""
 
     def __init__(
-        self, crew: Crew, node: str, policy: RestartPolicy, clock: Clock, tell: Tell, post: Callable[[], None]
+        self,
+        crew: Crew,
+        node: str,
+        policy: RestartPolicy,
+        clock: Clock,
+        tell: Tell,
+        post: Callable[[], None],
+        patience: timedelta = timedelta(seconds=10),
     ) -> None:
+        self._patience = patience.total_seconds()
         self._crew, self._clock, self._tell, self._post = crew, clock, tell, post
         self._proxies = Proxies(node, policy, clock, tell, self._heard, self._proxy_ended)
         self._listening: dict[str, Listening] = {}
@@ -110,6 +120,7 @@ class Services:
             generation=self._crew.generations.current,
             listening=listening.addresses if listening else (),
             not_listening=self._refused[service][0] if service in self._refused else None,
+            pids={worker.id: worker.pid for worker in self._crew.workers.values() if worker.pid is not None},
         )
 
     async def clear(self, service: str, groups: Sequence[int] | None) -> dict[int, int]:
@@ -265,11 +276,29 @@ class Services:
         match message:
             case Overdue(worker=worker, holds_others=holds_others):
                 self._crew.replace(worker, "a request took longer than it may", now=not holds_others)
+            case HeldUp(worker=number):
+                if held_up := self._crew.workers.get(number):
+                    self._is_held_up(held_up, message)
             case Unseated(worker=number):
                 if seated := self._crew.workers.get(number):
                     seated.send(Finish())
                     self._crew.dismiss(number, is_limited=True)  # its requests took their time; its hooks may not
         self._crew.wake()
+
+    def _is_held_up(self, worker: Worker, by: HeldUp) -> None:
+        """A worker should have ended, and a request without a timeout keeps it."""
+        brief = worker.brief
+        worker.held_up = f"pid {worker.pid} of generation {brief.generation} works on a request (cmd {by.cmd})"
+        self._tell(
+            "worker.held_up",
+            f"{brief.pool}/{brief.slot}",
+            pool=brief.pool,
+            pid=worker.pid,
+            cmd=by.cmd,
+            seconds=by.seconds,
+            requests=by.requests,
+            generation=brief.generation,
+        )
 
     def _proxy_ended(self, proxy: Proxy) -> None:
         """Its workers hear it as the end of their lines; others take their places."""
@@ -314,7 +343,7 @@ class Services:
         if not worker.brief.has_line:
             return
         if proxy := self._seats.get(worker.id):
-            proxy.send(Dismiss(worker.id))
+            proxy.send(Dismiss(worker.id, self._patience))
         else:
             worker.send(Finish())
 

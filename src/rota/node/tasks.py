@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from rota.decide import handover
+from rota.decide.apart import Apart
 from rota.decide.crew import Phase
 from rota.decide.handover import Copy, CopyPhase, StartCopy, StopCopy
 from rota.decide.restart import Falls, RestartPolicy
@@ -23,7 +24,7 @@ from rota.model.ids import Instant
 from rota.node.crew import REASON, Crew
 from rota.node.journal import Tell
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
-from rota.node.posts import HOST, kinds_alone
+from rota.node.posts import APART, HOST, kinds_alone
 from rota.node.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Tasks:
         self._changed, self._newest, self._tell = changed, newest, tell
         self._copies: dict[tuple[str, int, int], _Copy] = {}
         self._setbacks = Setbacks(policy)
+        self._apart = Apart(policy)
         self._held: set[str] = set()
         """Tasks that came back to this node, where they failed before, and wait."""
 
@@ -80,6 +82,7 @@ class Tasks:
         self._rests_until = 0.0
         crew.witnesses.append(self)
         crew.recalled = self._recalled
+        crew.excuses.append(_was_apart)
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these from now on, but not what was given back and is still on its way."""
@@ -91,11 +94,16 @@ class Tasks:
         self._setbacks.forget(now, but=self.orders.keys())
         new = {task for task, order in self.orders.items() if task not in before or before[task].epoch != order.epoch}
         self._held = {task for task in (self._held & self.orders.keys()) | new if self._start_at(task) > now}
+        self._apart.keep(self.orders.keys(), now)
         self._reconcile_soon()
 
     def due(self) -> list[Order]:
         """What is to run, without tasks that failed here under an earlier placement and still wait."""
         return [order for task, order in self.orders.items() if task not in self._held]
+
+    def portions(self) -> list[int]:
+        """The numbers of the portions of suspects that need a process each."""
+        return sorted(self._apart.portions)
 
     def running(self) -> set[str]:
         """The ordered tasks that run now."""
@@ -137,6 +145,10 @@ class Tasks:
                 self._crew.wake()
         if self._look_again is not None and now >= self._look_again:
             self.reconcile()
+        if innocent := self._apart.clear(now, self._portions_that_run()):
+            log.info("suspects go back to the shared hosts", extra={"count": len(innocent)})
+            self._changed()
+            self.reconcile()
         if over := {task for task in self._held if self._start_at(task) <= now}:
             self._held -= over
             self._changed()
@@ -165,15 +177,16 @@ class Tasks:
         if self._crew.generations.app is None:
             return  # nobody knows yet which of them run alone
         alone = kinds_alone(self._crew.generations.app.app)
+        waiting = self._apart.held()
         hosted = {
             task: order.epoch
             for task, order in self.orders.items()
-            if not order.is_exclusive and order.kind not in alone
+            if not order.is_exclusive and order.kind not in alone and task not in waiting
         }
         copies = [Copy(task, epoch, worker, copy.phase) for (task, epoch, worker), copy in self._hosted_copies()]
         now = self._clock.monotonic()
         falls = {task: self._falls(task, now) for task in hosted if task in self._setbacks}
-        moves, self._look_again = handover.plan(hosted, copies, hosts, falls, self._policy, now)
+        moves, self._look_again = handover.plan(hosted, copies, hosts, falls, self._policy, now, self._places_apart())
         for move in moves:
             match move:
                 case StartCopy(task=task, worker=worker):
@@ -185,13 +198,13 @@ class Tasks:
     # Witness
 
     def registered(self, worker: Worker) -> None:
-        if worker.brief.pool == HOST:
+        if _is_host(worker):
             self.reconcile()
         elif (order := worker.brief.order) is not None:
             self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, self._clock.monotonic())
 
     def draining(self, worker: Worker) -> None:
-        if worker.brief.pool == HOST:
+        if _is_host(worker):
             self.reconcile()
         elif not worker.brief.has_line:
             worker.send(Finish())  # a canary has nothing to hand over
@@ -215,11 +228,36 @@ class Tasks:
                 self._reconcile_soon()
 
     def ended(self, worker: Worker, why: str) -> None:
-        # A host's end is no fault of its tasks: they need not wait as one that failed. A task alone is its worker.
-        is_fault = worker.brief.order is not None and worker.phase != Phase.DRAINING
-        for task, epoch, number in [key for key in self._copies if key[2] == worker.id]:
-            self._ended(task, epoch, number, why if is_fault else "")
+        # A host's end is no fault of its tasks, unless it is known which of them it was. A task alone is its worker.
+        copies = [key for key in self._copies if key[2] == worker.id]
+        at_fault = self._at_fault(worker, [task for task, epoch, _ in copies if self._is_ordered(task, epoch)], why)
+        for task, epoch, number in copies:
+            self._ended(task, epoch, number, why if task in at_fault else "")
         self.reconcile()
+
+    def _at_fault(self, worker: Worker, tasks: list[str], why: str) -> set[str]:
+        """Those of a worker's tasks that are at fault for its end; hosts that died are looked into."""
+        now = self._clock.monotonic()
+        stood = timedelta(seconds=now - worker.since)
+        if worker.phase == Phase.DRAINING:
+            return set()
+        if worker.brief.order is not None:
+            return {worker.brief.order.task}
+        if worker.phase != Phase.READY or not _is_host(worker):
+            return set()
+        if worker.brief.pool == HOST:
+            if suspects := self._apart.host_died(tasks, stood, now):
+                extra = {"suspects": len(suspects), "portions": len(self._apart.portions), "why": why}
+                log.warning("a host died again: its tasks start apart, to find the one that ends it", extra=extra)
+                self._changed()
+            return set()
+        guilty = self._apart.portion_died(_portion(worker), stood, now)
+        self._changed()
+        if guilty is None:
+            return set()
+        if guilty in tasks and guilty not in self._setbacks:
+            self._tell("task.set_apart", guilty, epoch=self.orders[guilty].epoch, why=why)
+        return {guilty}
 
     def _give_back(self, task: str, falls: Falls, why: str) -> None:
         """Stop a task for good: the leader shall find it another node."""
@@ -227,6 +265,7 @@ class Tasks:
         if _is_news(falls, self._policy):
             self._tell("task.given_back", task, epoch=order.epoch, falls=falls.count, why=why)
         self.returned[task] = Returned(order.epoch, why[:REASON])
+        self._apart.keep(self.orders.keys(), self._clock.monotonic())
         self._changed()
         self.reconcile()
 
@@ -280,17 +319,42 @@ class Tasks:
 
     def _let_empty_hosts_go(self) -> None:
         busy = {worker for _, _, worker in self._copies}
-        for worker in self._crew.of_pool(HOST):
-            if worker.phase == Phase.DRAINING and worker.id not in busy:
+        for worker in self._crew.workers.values():
+            if _is_host(worker) and worker.phase == Phase.DRAINING and worker.id not in busy:
                 worker.send(Finish())
 
     def _hosted_copies(self) -> list[tuple[tuple[str, int, int], _Copy]]:
         workers = self._crew.workers
-        return [
-            (key, copy)
-            for key, copy in self._copies.items()
-            if key[2] in workers and workers[key[2]].brief.pool == HOST
-        ]
+        return [(key, copy) for key, copy in self._copies.items() if key[2] in workers and _is_host(workers[key[2]])]
+
+    def _places_apart(self) -> dict[str, list[int]]:
+        """The hosts of suspects, by task."""
+        hosts: dict[int, list[int]] = {number: [] for number in self._apart.portions}
+        for worker in self._crew.workers.values() if hosts else ():
+            if worker.can_work and _is_host(worker) and (number := _portion(worker)) in hosts:
+                hosts[number].append(worker.id)
+        return {task: hosts[number] for task, number in self._apart.placed().items()}
+
+    def _portions_that_run(self) -> set[int]:
+        workers = self._crew.workers.values() if self._apart.portions else ()
+        busy = {number for (_, _, number), copy in self._copies.items() if copy.phase == CopyPhase.RUNNING}
+        return {_portion(worker) for worker in workers if worker.id in busy and _is_host(worker)}
+
+
+def _is_host(worker: Worker) -> bool:
+    """Does it run tasks that it is ordered to, one or many?"""
+    return worker.brief.pool == HOST or worker.brief.pool.startswith(APART)
+
+
+def _portion(worker: Worker) -> int:
+    """The number of the portion that a host is for; 0: it is a shared one."""
+    pool = worker.brief.pool
+    return int(pool.removeprefix(APART)) if pool.startswith(APART) else 0
+
+
+def _was_apart(worker: Worker) -> bool:
+    """Did it run suspects? Then they wait, and not their host."""
+    return worker.phase == Phase.READY and _portion(worker) > 0
 
 
 def _is_news(falls: Falls, policy: RestartPolicy) -> bool:

@@ -29,7 +29,7 @@ class Warden:
     def __init__(self, title: str, page: int, lifeline: int) -> None:
         theirs, self._desk = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self.pid = os.fork()
+            self.pid = kernel.fork()
             if self.pid == 0:
                 _be_warden(title, Page.of(page), theirs, lifeline)
 

@@ -24,6 +24,9 @@ class Worker:
         self.is_cut_short = False
         """Is it killed in the middle of its work, though it was to end by itself?"""
 
+        self.held_up = ""
+        """What keeps it from ending, if it should have."""
+
         self.last_words = ""
         """Why its task ended, if it has one task and that failed."""
 

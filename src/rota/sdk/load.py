@@ -20,6 +20,10 @@ _MARK = "__rota_loaded__"
 """Set in modules that were loaded from a file here: those may make way for another of the same name."""
 
 
+kept: dict[str, bytes] = {}
+"""The source of files, by path, in place of what they say on disk (`node.kept`)."""
+
+
 def load(target: str) -> App:
     """The app that `target` names."""
     where, colon, name = target.partition(":")
@@ -40,7 +44,7 @@ def _import_file(where: str) -> ModuleType:
     file = Path(where).resolve()
     if file.is_dir():
         raise Invalid(f'"{where}" is a folder; name a file in it, like {Path(where) / "app.py"}')
-    if not file.is_file():
+    if not file.is_file() and str(file) not in kept:
         beside = [each.name for each in file.parent.glob("*.py")] if file.parent.is_dir() else []
         raise Invalid(f'there is no file "{where}"{_or(did_you_mean(file.name, beside))}')
     if file.suffix != ".py":
@@ -56,7 +60,7 @@ def _import_file(where: str) -> ModuleType:
     return _execute(file)
 
 
-class _FromSource(SourceFileLoader):
+class FromSource(SourceFileLoader):
     """Compiles the file as it is now.
 
     Python's cached bytecode is told from stale bytecode by whole seconds and size: a file that was changed twice in a
@@ -64,11 +68,12 @@ class _FromSource(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+        source = kept[self.path] if self.path in kept else self.get_data(self.path)
+        return self.source_to_code(source, self.path)
 
 
 def _execute(file: Path) -> ModuleType:
-    loader = _FromSource(file.stem, str(file))
+    loader = FromSource(file.stem, str(file))
     spec = importlib.util.spec_from_file_location(file.stem, file, loader=loader)
     assert spec is not None  # there is a loader
     module = importlib.util.module_from_spec(spec)

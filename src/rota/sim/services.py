@@ -84,7 +84,7 @@ class Retrying(Dispatch):
 class Hasty(Dispatch):
     """Ends a worker that should leave without asking what it holds, as the original does."""
 
-    def seat_leaves(self, worker: int, now: float) -> bool:
+    def seat_leaves(self, worker: int, now: float, patience: float = float("inf")) -> bool:
         if seat := self.seats.get(worker):
             seat.outbox.append(FINISH)
             self._touch(seat)

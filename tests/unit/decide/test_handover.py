@@ -87,3 +87,14 @@ def test_carried_out_again_and_again_each_order_runs_once_and_nothing_else_does(
 
 def running(there: dict[tuple[str, int, int], CopyPhase], orders: dict[str, int]) -> set[str]:
     return {task for (task, epoch, _), phase in there.items() if phase == RUNNING and orders.get(task) == epoch}
+
+
+def test_tasks_apart_go_to_their_own_hosts_and_come_back_by_hand_over() -> None:
+    apart = {"x": [7], "waits": []}
+    moves, _ = plan({"x": 1, "y": 1, "waits": 1}, [], [1], {}, RestartPolicy(), Instant(0.0), apart)
+    assert moves == [StartCopy("x", 7), StartCopy("y", 1)]
+    there = [Copy("x", 1, 7, CopyPhase.RUNNING)]
+    assert plan({"x": 1}, there, [1], {}, RestartPolicy(), Instant(0.0), apart)[0] == []
+    assert plan({"x": 1}, there, [1], {}, RestartPolicy(), Instant(0.0))[0] == [StartCopy("x", 1)]
+    both = [*there, Copy("x", 1, 1, CopyPhase.RUNNING)]
+    assert plan({"x": 1}, both, [1], {}, RestartPolicy(), Instant(0.0))[0] == [StopCopy("x", 1, 7, "handed over")]

@@ -12,6 +12,7 @@ from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
 from rota.node.crew import Crew
+from rota.node.enclosure import Enclosure
 from rota.node.pipes import Brief, Order
 from rota.node.posts import Post
 from rota.node.stacks import Stacks
@@ -52,7 +53,9 @@ async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_p
         able=lambda: {1: loader},
         mend=lambda crew: None,
         has_reaped=lambda pid, status: False,
-        target=SimpleNamespace(node="a"),
+        target=SimpleNamespace(node="a", enclosure=Enclosure()),
+        on_trial=set,
+        kept=dict,
     )
     crew = Crew(
         generations,  # type: ignore[arg-type]

@@ -143,3 +143,29 @@ def test_answers_that_all_clients_leave_unread_are_bounded(bench, monkeypatch):
     for client, _ in pairs:
         it.front.hang_up(client)
     assert it.front.unread == 0
+
+
+def test_the_datagrams_of_one_sender_leave_room_for_others(bench):
+    """Each datagram is a request by itself, but what waits is counted for all of one sender together."""
+    some = bench(queue_bytes=10 * len(FRAME))
+    door, one, other = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3))
+    some.sockets += [door, one, other]
+    door.bind(("127.0.0.1", 0))
+    some.front.listen([], [door])
+    (listening,) = some.front._doors
+    where = door.getsockname()
+    for _ in range(8):
+        one.sendto(FRAME, where)
+        listening.ready(READ)
+    waits = some.front.dispatch.groups[1]
+    assert waits.pending == 5, "half of what may wait"
+    other.sendto(FRAME, where)
+    listening.ready(READ)
+    assert waits.pending == 6
+    some.front.dispatch.clear(None)
+    assert all(caller.waiting == 0 for caller in some.front.dispatch.touched_callers)
+    some.front.send()
+    some.front.dispatch.touched_callers.clear()
+    one.sendto(FRAME, where)
+    listening.ready(READ)
+    assert waits.pending == 1, "what it had waiting before counts no more"

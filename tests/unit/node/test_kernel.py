@@ -116,10 +116,6 @@ def test_a_scratch_file_has_no_place_and_keeps_what_is_written(portable: str, mo
     os.close(fd)
 
 
-def test_native_threads_are_counted() -> None:
-    assert (kernel.native_threads() or 0) >= 1
-
-
 def leading(script: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
 

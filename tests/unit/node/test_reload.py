@@ -12,7 +12,7 @@ import pytest
 import rota
 from rota.decide.crew import Phase
 from rota.node.kernel import Ended
-from rota.node.reload import Reloaded, ReloadFailed
+from rota.node.reload import NOT_KEPT, Reloaded, ReloadFailed
 from rota.sdk.app import App
 from tests.kit.fake_loaders import CANNOT_START, FAILS, LIVES, QUICK, FakeNode
 from tests.kit.waiting import eventually
@@ -57,7 +57,7 @@ async def test_tasks_that_fail_for_reasons_of_their_own_do_not_make_a_rollback_f
     async with node(tmp_path, monkeypatch, cameras_fail) as found:
         found.order("camera", CAMERAS)
         await found.reloads.reload()
-        assert await found.reloads.rollback() == Reloaded(1, 2)
+        assert await found.reloads.rollback() == Reloaded(1, 2, NOT_KEPT)
 
 
 async def test_code_that_cannot_start_a_task_alone_makes_a_reload_fail(

@@ -487,6 +487,37 @@ def test_one_frame_may_wait_whatever_its_size(client):
     assert bench.dispatch.groups[1].pending == 1
 
 
+# Workers that do not end
+
+
+def test_a_worker_that_should_have_left_is_named_after_its_patience_and_again_after_twice_as_long(client):
+    bench = Bench()
+    seat, other = bench.worker(), bench.worker()
+    bench.ask(client, 1, 2)
+    bench.pass_time(5)
+    bench.dispatch.seat_leaves(seat.worker, bench.now, 10.0)
+    named = []
+    for _ in range(100):
+        bench.pass_time(1)
+        named += [(bench.now, ticket.seat, bench.now - ticket.given) for ticket in bench.dispatch.held_up(bench.now)]
+    assert named == [(15, seat, 15), (25, seat, 25), (45, seat, 45), (85, seat, 85)]
+    bench.done(seat)
+    assert bench.dispatch.held_up(bench.now + 1000) == []
+    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == [other]
+
+
+def test_slow_requests_are_shown_the_oldest_first_and_not_too_many(client):
+    bench = Bench()
+    seats = []
+    for sn in range(15):
+        seats.append(bench.worker())
+        bench.ask(client, sn)
+        bench.pass_time(1)
+    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == seats[:6]
+    bench.pass_time(100)
+    assert [ticket.seat for ticket in bench.dispatch.slow(bench.now)] == seats[:10]
+
+
 # Workers that are gone
 
 

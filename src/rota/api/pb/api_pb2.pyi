@@ -486,7 +486,7 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -518,6 +518,10 @@ class Node(_message.Message):
     STANDING_WHY_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     INSECURE_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    APP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DAEMONS_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
     leads: bool
@@ -542,7 +546,11 @@ class Node(_message.Message):
     standing_why: str
     drain: DrainAnswer
     insecure: bool
-    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: _Optional[bool] = ...) -> None: ...
+    generation: int
+    code: str
+    app_version: str
+    daemons: str
+    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: _Optional[bool] = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")

@@ -52,7 +52,7 @@ class Service(_message.Message):
     def __init__(self, service: _Optional[str] = ..., admin: _Optional[str] = ..., admin_closed: _Optional[str] = ..., stat: _Optional[_Union[ServiceStat, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ServiceStat(_message.Message):
-    __slots__ = ("service", "clients", "workers", "busy_workers", "idle_workers", "pending_tasks", "client_req", "client_rsp", "worker_req", "worker_rsp", "discard_tasks", "tasks_time", "in_flight", "silent", "failures", "drops", "groups", "cmds", "generation", "listening", "not_listening", "proxies", "uptime_s", "cpu_s")
+    __slots__ = ("service", "clients", "workers", "busy_workers", "idle_workers", "pending_tasks", "client_req", "client_rsp", "worker_req", "worker_rsp", "discard_tasks", "tasks_time", "in_flight", "silent", "failures", "drops", "groups", "cmds", "generation", "listening", "not_listening", "proxies", "uptime_s", "cpu_s", "slow")
     class WorkersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class ServiceStat(_message.Message):
     PROXIES_FIELD_NUMBER: _ClassVar[int]
     UPTIME_S_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
+    SLOW_FIELD_NUMBER: _ClassVar[int]
     service: str
     clients: int
     workers: _containers.ScalarMap[str, int]
@@ -192,7 +193,24 @@ class ServiceStat(_message.Message):
     proxies: int
     uptime_s: float
     cpu_s: float
-    def __init__(self, service: _Optional[str] = ..., clients: _Optional[int] = ..., workers: _Optional[_Mapping[str, int]] = ..., busy_workers: _Optional[_Mapping[str, int]] = ..., idle_workers: _Optional[_Mapping[str, int]] = ..., pending_tasks: _Optional[_Mapping[str, int]] = ..., client_req: _Optional[int] = ..., client_rsp: _Optional[int] = ..., worker_req: _Optional[_Mapping[str, int]] = ..., worker_rsp: _Optional[_Mapping[str, int]] = ..., discard_tasks: _Optional[_Mapping[str, int]] = ..., tasks_time: _Optional[_Mapping[str, int]] = ..., in_flight: _Optional[_Mapping[str, int]] = ..., silent: _Optional[int] = ..., failures: _Optional[_Mapping[str, int]] = ..., drops: _Optional[_Mapping[str, int]] = ..., groups: _Optional[_Mapping[str, Latency]] = ..., cmds: _Optional[_Mapping[str, Latency]] = ..., generation: _Optional[int] = ..., listening: _Optional[_Iterable[str]] = ..., not_listening: _Optional[str] = ..., proxies: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_s: _Optional[float] = ...) -> None: ...
+    slow: _containers.RepeatedCompositeFieldContainer[SlowRequest]
+    def __init__(self, service: _Optional[str] = ..., clients: _Optional[int] = ..., workers: _Optional[_Mapping[str, int]] = ..., busy_workers: _Optional[_Mapping[str, int]] = ..., idle_workers: _Optional[_Mapping[str, int]] = ..., pending_tasks: _Optional[_Mapping[str, int]] = ..., client_req: _Optional[int] = ..., client_rsp: _Optional[int] = ..., worker_req: _Optional[_Mapping[str, int]] = ..., worker_rsp: _Optional[_Mapping[str, int]] = ..., discard_tasks: _Optional[_Mapping[str, int]] = ..., tasks_time: _Optional[_Mapping[str, int]] = ..., in_flight: _Optional[_Mapping[str, int]] = ..., silent: _Optional[int] = ..., failures: _Optional[_Mapping[str, int]] = ..., drops: _Optional[_Mapping[str, int]] = ..., groups: _Optional[_Mapping[str, Latency]] = ..., cmds: _Optional[_Mapping[str, Latency]] = ..., generation: _Optional[int] = ..., listening: _Optional[_Iterable[str]] = ..., not_listening: _Optional[str] = ..., proxies: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., slow: _Optional[_Iterable[_Union[SlowRequest, _Mapping]]] = ...) -> None: ...
+
+class SlowRequest(_message.Message):
+    __slots__ = ("pid", "group", "cmd", "age_s", "generation", "is_draining")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CMD_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    IS_DRAINING_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    group: int
+    cmd: int
+    age_s: float
+    generation: int
+    is_draining: bool
+    def __init__(self, pid: _Optional[int] = ..., group: _Optional[int] = ..., cmd: _Optional[int] = ..., age_s: _Optional[float] = ..., generation: _Optional[int] = ..., is_draining: _Optional[bool] = ...) -> None: ...
 
 class Latency(_message.Message):
     __slots__ = ("count", "p50_ms", "p90_ms", "p99_ms")
@@ -219,12 +237,14 @@ class RollbackRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ...) -> None: ...
 
 class Reloaded(_message.Message):
-    __slots__ = ("generation", "previous")
+    __slots__ = ("generation", "previous", "note")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     generation: int
     previous: int
-    def __init__(self, generation: _Optional[int] = ..., previous: _Optional[int] = ...) -> None: ...
+    note: str
+    def __init__(self, generation: _Optional[int] = ..., previous: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ClearServiceRequest(_message.Message):
     __slots__ = ("node", "service", "groups")

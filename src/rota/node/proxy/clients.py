@@ -201,7 +201,7 @@ class TcpClient(Caller):
 class UdpClient(Caller):
     """A sender of datagrams: two of the same address are the same."""
 
-    __slots__ = ("_door", "where")
+    __slots__ = ("__weakref__", "_door", "where")
 
     def __init__(self, door: "UdpDoor", where: tuple[str, int]) -> None:
         super().__init__(packed(where, door.sock.family, over_udp=True))

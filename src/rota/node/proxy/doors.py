@@ -4,6 +4,7 @@ import errno
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from rota.node.proxy.clients import TcpClient, UdpClient
 from rota.node.proxy.loop import READ, WRITE
@@ -114,6 +115,9 @@ class UdpDoor:
     def __init__(self, front: "Front", sock: socket.socket) -> None:
         self._front, self.sock = front, sock
         self._backlog: deque[tuple[bytes, Any]] = deque()
+        self._clients: WeakValueDictionary[Any, UdpClient] = WeakValueDictionary()
+        """Senders that have requests here: what waits is counted for all datagrams of one together."""
+
         self._is_closed = False
         sock.setblocking(False)
         front.loop.add(sock.fileno(), self.ready)
@@ -175,7 +179,9 @@ class UdpDoor:
             return True
         if used < len(data):
             front.drops["part of a frame"] += 1
-        client = UdpClient(self, where)
+        client = self._clients.get(where)
+        if client is None:
+            client = self._clients[where] = UdpClient(self, where)
         for cmd, frame in frames:
             front.dispatch.arrive(client, cmd, frame, front.now)
         return True

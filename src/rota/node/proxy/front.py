@@ -141,15 +141,15 @@ class Front:
         self.lines[line.worker] = line
         self.loop.add(line.fd, line.ready)
 
-    def dismiss(self, worker: int) -> bool:
-        """Give a worker nothing more; False if it is not here."""
+    def dismiss(self, worker: int, patience: float) -> bool:
+        """Give a worker nothing more; False if it is not here. One that has work after `patience` is reported."""
         line = self.lines.get(worker)
         if line is None:
             return False
         if not line.is_seated:  # it will say that it is ready, and be told
             line.is_leaving = True
             return True
-        return self.dispatch.seat_leaves(worker, self.now)
+        return self.dispatch.seat_leaves(worker, self.now, patience)
 
     def bury(self, worker: int) -> None:
         """The agent saw a worker's end; its line may live on in a process that it left behind."""

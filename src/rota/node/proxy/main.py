@@ -21,6 +21,7 @@ from rota.node.pipes import (
     Dismiss,
     GiveUp,
     Gone,
+    HeldUp,
     Idle,
     Listen,
     Overdue,
@@ -82,6 +83,7 @@ class Proxy:
             self._tidied = now
             for front in fronts.values():
                 front.tidy()
+                self._tell_held_up(front)
         return look_again
 
     def _is_idle(self) -> bool:
@@ -137,8 +139,8 @@ class Proxy:
                     front.close()
             case TakeSeat():
                 self._take_seat(message, socket.socket(fileno=self._pipe.fds.popleft()))
-            case Dismiss(worker=worker):
-                if not any(front.dismiss(worker) for front in self._fronts.values()):
+            case Dismiss(worker=worker, patience=patience):
+                if not any(front.dismiss(worker, patience) for front in self._fronts.values()):
                     self._tell_unseated(worker)
             case Gone(worker=worker):
                 for front in self._fronts.values():
@@ -167,10 +169,17 @@ class Proxy:
         if front is None:
             return Told(number)
         uptime = self._clock() - self._born
-        return Told(number, figures(front.dispatch, len(front.clients), front.drops, uptime, time.process_time()))
+        cpu, now = time.process_time(), self._clock()
+        return Told(number, figures(front.dispatch, len(front.clients), front.drops, uptime, cpu, now))
 
     def _tell_overdue(self, worker: int, holds_others: bool) -> None:
         self._pipe.send(Overdue(worker, holds_others))
+
+    def _tell_held_up(self, front: Front) -> None:
+        for ticket in front.dispatch.held_up(front.now):
+            assert ticket.seat is not None
+            seconds, requests = round(front.now - ticket.given, 1), len(ticket.seat.held)
+            self._pipe.send(HeldUp(ticket.seat.worker, ticket.cmd, seconds, requests))
 
     def _tell_unseated(self, worker: int) -> None:
         self._pipe.send(Unseated(worker))

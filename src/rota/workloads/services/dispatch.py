@@ -32,6 +32,12 @@ from rota.workloads.services.table import BENCHMARK, Route, Table
 REASONS: Mapping[Ret, str] = {ret: ret.name.lower().replace("_", " ") for ret in Ret}
 """Each code in words, as it is counted."""
 
+SLOW = 10.0
+"""Seconds that a worker has had a request, from which on it is shown as slow."""
+
+SHOWN = 10
+"""Slow requests that are shown, the oldest first."""
+
 TELL_AGAIN = 1.0
 """Seconds until a worker that is overdue is named again: it may have held others then, and only the late one now."""
 
@@ -88,8 +94,8 @@ class Seat:
     """A worker, as dispatch sees it: what it holds, and what is to be sent to it."""
 
     __slots__ = (
-        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "late", "outbox",
-        "worker",
+        "capacity", "generation", "grace", "group", "held", "is_free", "is_leaving", "is_touched", "late", "left",
+        "outbox", "patience", "worker",
     )  # fmt: skip
 
     def __init__(self, worker: int, group: int, generation: int, capacity: int = 1, grace: float = 0.0) -> None:
@@ -101,6 +107,11 @@ class Seat:
 
         self.outbox: list[bytes] = []
         self.is_free = self.is_leaving = self.is_touched = False
+        self.left = 0.0
+        """When it was told to leave, if it was."""
+
+        self.patience = float("inf")
+        """Seconds after which it is reported that it has not left."""
 
 
 class Group:
@@ -273,17 +284,34 @@ class Dispatch:
         self._rest(group, seat, now)
         self._pump(group, now)
 
-    def seat_leaves(self, worker: int, now: float) -> bool:
-        """A worker should get nothing more, and end when it has done what it holds; False if it is not here."""
+    def seat_leaves(self, worker: int, now: float, patience: float = float("inf")) -> bool:
+        """A worker should get nothing more, and end when it has done what it holds; False if it is not here.
+
+        `held_up` names it when that takes longer than `patience`.
+        """
         seat = self.seats.get(worker)
         if seat is None:
             return False
         if not seat.is_leaving:
-            seat.is_leaving = True
+            seat.is_leaving, seat.left, seat.patience = True, now, patience
             group = self.groups[seat.group]
             self._take_from_free(group, seat)
             self._rest(group, seat, now)
         return True
+
+    def held_up(self, now: float) -> list[Ticket]:
+        """The oldest request of each worker that should have left and still has some; after twice as long once more."""
+        found = []
+        for seat in self.seats.values():
+            if seat.is_leaving and seat.held and now - seat.left >= seat.patience:
+                seat.patience = 2 * (now - seat.left)
+                found.append(next(iter(seat.held.values())))
+        return found
+
+    def slow(self, now: float) -> list[Ticket]:
+        """The requests that workers have had for longest, of those that they have had for a while."""
+        held = [next(iter(seat.held.values())) for seat in self.seats.values() if seat.held]
+        return sorted((each for each in held if now - each.given >= SLOW), key=lambda each: each.given)[:SHOWN]
 
     def seat_lost(self, seat: Seat, now: float) -> None:
         """A worker is gone, with all that it held."""

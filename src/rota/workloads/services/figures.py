@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from rota.kit.histogram import Histogram
-from rota.model.service import Latency, ServiceStat
-from rota.workloads.services.dispatch import REASONS, Dispatch
+from rota.model.service import Latency, ServiceStat, SlowRequest
+from rota.workloads.services.dispatch import REASONS, SHOWN, Dispatch
 from rota.workloads.services.routing import ROUTER
 from rota.workloads.services.table import BENCHMARK
 
@@ -36,8 +36,13 @@ class Figures(msgspec.Struct, frozen=True):
     cpu: float = 0.0
     """Seconds, of the whole process."""
 
+    slow: list[tuple[int, int, int, float, int, bool]] = []
+    """Worker, group, cmd and age of requests, the worker's generation, and whether it should have ended."""
 
-def figures(dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: float, cpu: float) -> Figures:
+
+def figures(
+    dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: float, cpu: float, now: float = 0.0
+) -> Figures:
     """As they are now; `drops` are those of the sockets."""
     groups = {number: group for number, group in dispatch.groups.items() if number != ROUTER}
     free = {number: sum(not seat.held for seat in group.seats.values()) for number, group in groups.items()}
@@ -59,6 +64,11 @@ def figures(dispatch: Dispatch, clients: int, drops: Mapping[str, int], uptime: 
         latencies=[(group, cmd, histogram.counts) for (group, cmd), histogram in dispatch.latencies.items()],
         uptime=uptime,
         cpu=cpu,
+        slow=[
+            (each.seat.worker, each.group, each.cmd, now - each.given, each.seat.generation, each.seat.is_leaving)
+            for each in dispatch.slow(now)
+            if each.seat is not None
+        ],
     )
 
 
@@ -70,6 +80,7 @@ def stat(
     generation: int,
     listening: tuple[str, ...],
     not_listening: str | None,
+    pids: Mapping[int, int] | None = None,
 ) -> ServiceStat:
     """All that the proxies of a service counted, added up."""
     proxies = list(parts)
@@ -100,7 +111,24 @@ def stat(
         proxies=len(proxies),
         uptime_s=round(min((proxy.uptime for proxy in proxies), default=0.0), 1),
         cpu_s=round(sum(proxy.cpu for proxy in proxies), 3),
+        slow=_slow(proxies, pids or {}),
     )
+
+
+def _slow(proxies: Iterable[Figures], pids: Mapping[int, int]) -> tuple[SlowRequest, ...]:
+    found = [
+        SlowRequest(
+            pid=pids.get(worker, 0),
+            group=group,
+            cmd=cmd,
+            age_s=round(age, 1),
+            generation=generation,
+            is_draining=is_leaving,
+        )
+        for proxy in proxies
+        for worker, group, cmd, age, generation, is_leaving in proxy.slow
+    ]
+    return tuple(sorted(found, key=lambda each: -each.age_s)[:SHOWN])
 
 
 def _latencies(proxies: Iterable[Figures]) -> tuple[dict[int, Histogram], dict[int, Histogram]]:

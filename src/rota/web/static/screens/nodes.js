@@ -18,6 +18,11 @@ export default {
   view: ([id]) => (id ? one(id) : panel(t("screen.nodes"), nodes, all)),
 };
 
+// What tells one code from another: the app's version, the generation in this life of the node, and a digest of the files.
+function code(node) {
+  return h("span", { class: "mono", title: node.code }, [node.app_version, `g${node.generation}`, node.code.slice(0, 8)].filter(Boolean).join(" "));
+}
+
 export function state(node) {
   if (!node.is_up) return "gone";
   if (node.drain) return "draining";
@@ -45,7 +50,7 @@ function all() {
         [t("slots"), (node) => `${node.used}/${node.slots}`, "num"],
         [t("tasks"), (node) => whole(node.tasks), "num wide"],
         [t("executors"), (node) => (node.load ? `${node.load.executors_used}/${node.load.executors}` : "–"), "num wide"],
-        [t("app"), (node) => node.app || "–", "wide"],
+        [t("app"), (node) => node.app ? [node.app, " ", code(node)] : "–", "wide"],
         [t("labels"), (node) => chips(node.labels), "wider"],
         [t("up"), (node) => span(node.age_s), "num wide"],
         [t("address"), (node) => h("span", { class: "mono" }, node.http || "–"), "wider"],
@@ -69,7 +74,7 @@ function one(id) {
         figure(t("executors"), node.load ? `${node.load.executors_used}/${node.load.executors}` : "–"),
         figure(t("slots"), `${node.used}/${node.slots}`, { more: node.slots_set ? t("slots set", { when: ago(node.slots_set.since) }) : bar([[node.slots ? node.used / node.slots : 0, "used"]], "") }),
         figure(t("tasks"), whole(node.tasks), { more: node.drain ? t("of n at first", { count: node.drain.tasks }) : null })),
-      facts([t("app"), node.app], [t("role"), node.role], [t("host"), node.host], ["HTTP", node.http], ["gRPC", node.grpc],
+      facts([t("app"), node.app], node.generation > 0 && [t("code"), code(node)], [t("role"), node.role], [t("host"), node.host], ["HTTP", node.http], ["gRPC", node.grpc],
         [t("labels"), chips(node.labels)], [t("kinds"), node.kinds.join(", ")], [t("up"), span(node.age_s)], [t("version"), node.version],
         node.cordon && [t("cordon"), `${node.cordon.why || "–"} · ${ago(node.cordon.since)}`],
         node.drain && [t("drain"), `${node.drain.why || "–"} · ${ago(node.drain.since)}${node.drain.deadline ? ` · ${t("deadline")} ${clock(node.drain.deadline)}` : ""}`]),

@@ -142,6 +142,7 @@ export const EN = {
   "slots": "Slots",
   "slots set": "set {when}",
   "of n at first": "of {count} when the drain began",
+  "code": "Code",
   "app": "App",
   "labels": "Labels",
   "up": "Up",

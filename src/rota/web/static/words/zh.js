@@ -142,6 +142,7 @@ export const ZH = {
   "slots": "槽位",
   "slots set": "{when}设置",
   "of n at first": "排空开始时为 {count}",
+  "code": "代码",
   "app": "应用",
   "labels": "标签",
   "up": "运行时长",
