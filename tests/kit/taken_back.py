@@ -30,7 +30,7 @@ from rota.model.token import Access, TokenRecord
 from rota.rpc.pb import link_pb2
 from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
-from tests.kit.node import NodeUnderTest
+from tests.kit.node import APP, NodeUnderTest
 from tests.kit.waiting import eventually
 
 PATIENCE = 120.0
@@ -38,6 +38,9 @@ PATIENCE = 120.0
 
 HOW = ("revoked", "rotated", "expired", "lowered")
 """The ways in which a token is taken back; a role is lowered from `node` to `view`."""
+
+SPEAKING = APP.replace('    note("run", run.id', '    print("begun", flush=True)\n    note("run", run.id')
+"""The app of nodes under test, whose runs say something at once: who follows one is not answered before that."""
 
 LINK_LOG = "/rota.link.v1.Link/FollowLog"
 
@@ -102,7 +105,9 @@ async def fleet(folder: Path, names: Sequence[str]) -> AsyncIterator[tuple[list[
     file.chmod(0o600)
     with ExitStack() as stack:
         nodes = [
-            NodeUnderTest(folder / name, "--token", f"file:{file}", "--role", "both", name=name, store=url)
+            NodeUnderTest(
+                folder / name, "--token", f"file:{file}", "--role", "both", name=name, store=url, app=SPEAKING
+            )
             for name in names
         ]
         doors = []
