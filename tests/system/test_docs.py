@@ -40,10 +40,11 @@ ONE = 120.0
 class Reader:
     """Somebody who does what a page says, in an empty folder."""
 
-    def __init__(self, folder: Path, exchanged: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, exchanged: Mapping[str, str], environ: Mapping[str, str] | None = None) -> None:
         self._folder, self._exchanged = folder, exchanged
         self._environ = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         self._environ |= {"PATH": f"{ROTA.parent}:{os.environ['PATH']}", "HOME": str(folder)}
+        self._environ |= environ or {}
         self._kept, self._count = ExitStack(), 0
 
     def __enter__(self) -> "Reader":

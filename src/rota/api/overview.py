@@ -198,6 +198,8 @@ def _of_node(node: NodeView, work: NodeStatus | None) -> Iterator[Concern]:
     for pool in work.pools if work else ():
         if pool.crash_loop:
             yield concern(Severity.ERROR, f"{pool.name} keeps failing: {pool.crash_loop}")
+    for why in work.not_listening.values() if work else ():
+        yield concern(Severity.ERROR, f"not ready: {why}")
 
 
 def _of_relays(relays: RelayList) -> Iterator[Concern]:

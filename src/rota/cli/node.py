@@ -84,6 +84,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         declared_jobs=lambda: settings.jobs(given),
         telemetry=telemetry.wanted(os.environ),
         manager=manager.from_environ(os.environ, os.getpid()),
+        sockets=_sockets_of_the_one_who_started_us(),
         may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
     )
     _hold_on_to_the_one_who_started_us()
@@ -120,6 +121,17 @@ def _hold_on_to_the_one_who_started_us() -> None:
         from rota.node import kernel  # noqa: PLC0415
 
         kernel.die_with(int(lifeline))
+
+
+def _sockets_of_the_one_who_started_us() -> int | None:
+    """`rota up` hands down a channel over which its nodes borrow the sockets that they share."""
+    from rota.node import shared_sockets  # noqa: PLC0415
+
+    number = os.environ.pop(shared_sockets.ENVIRON, None)
+    if number is None:
+        return None
+    os.set_inheritable(int(number), False)
+    return int(number)
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:

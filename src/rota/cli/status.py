@@ -139,6 +139,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
         for pool in work.pools if work else ():
             if pool.crash_loop:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
+        for why in work.not_listening.values() if work else ():
+            yield f"node {node['id']}: not ready: {why}"
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         relay: RelayStatus | None = node.get("relay")

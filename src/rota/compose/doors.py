@@ -133,7 +133,8 @@ async def _serve_http(
 
     health.check_ready("session", lambda: None if state.session else _why_out(state.store is not None))
     if runtime := state.runtime:
-        health.check_ready("workers", lambda: None if runtime.is_ready else "not all workers are ready")
+        health.check_ready("workers", lambda: None if runtime.crew.is_settled() else "not all workers are ready")
+        health.check_ready("services", lambda: "; ".join(runtime.services.not_listening().values()) or None)
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
     app = door(
         health,

@@ -139,6 +139,9 @@ class Settings:
     telemetry: Telemetry | None = None
     """What is sent to a collector of OpenTelemetry; None: nothing."""
 
+    sockets: int | None = None
+    """Descriptor of a channel over which services borrow their sockets; None: they bind their own."""
+
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -205,6 +208,8 @@ class _Node:
             )
             state.runtime.crew.letters = str(confine.own_folder(folder.path, "dead-letters", target.confinement))
             state.services = state.runtime.services
+            if settings.sockets is not None:
+                state.runtime.services.borrow_from(settings.sockets)
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""

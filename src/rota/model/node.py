@@ -118,6 +118,9 @@ class NodeStatus:
     jobs: list[str] = field(default_factory=list)
     """The jobs whose functions its app has."""
 
+    not_listening: dict[str, str] = field(default_factory=dict)
+    """Services that do not listen where the app says, and why; the reason names the service."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLoad:

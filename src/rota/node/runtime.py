@@ -103,8 +103,8 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """Is everything manned that the app asks for?"""
-        return self.crew.is_settled()
+        """Is everything manned that the app asks for, and does every service listen?"""
+        return self.crew.is_settled() and not self.services.not_listening()
 
     @property
     def executors(self) -> int:
@@ -206,6 +206,7 @@ class Runtime:
             tasks_running=len(self.tasks.running()),
             kinds=sorted(kind.name for kind in app.app.kinds) if app else [],
             jobs=sorted(job.name for job in self.jobs()),
+            not_listening=self.services.not_listening(),
         )
 
     def kinds(self) -> list[KindRecord]:
