@@ -13,12 +13,13 @@ from rota.api.operations import list_nodes, needs, scan_all
 from rota.api.relays import RelayList, list_relays
 from rota.api.schema import NodeView
 from rota.decide.access import Access
+from rota.decide.reach import faults
 from rota.decide.trouble import is_recent, told
 from rota.model import keys
 from rota.model.event import Severity
 from rota.model.ids import NodeId, TermNumber
 from rota.model.job import RunRecord
-from rota.model.node import Leader, NodeStatus
+from rota.model.node import Leader, Node, NodeStatus
 from rota.model.peers import Standing
 from rota.model.resource import ResourceStatus, Trouble
 from rota.model.stream import KIND as STREAM
@@ -115,6 +116,8 @@ class Seen:
     """Resources that a node gave back lately, and what happened last."""
 
     streams: Mapping[str, StreamStatus]
+    apart: tuple[tuple[NodeId, str], ...] = ()
+    """What keeps nodes of several machines from calling each other, by node."""
 
 
 @needs(Access.VIEW)
@@ -130,6 +133,7 @@ async def overview(store: Store) -> Overview:
         pending=pending,
         given_back=given_back,
         streams=await _streams(store),
+        apart=tuple(faults(await _records(store))),
     )
     found = sorted(concerns(seen), key=lambda each: list(Severity).index(each.severity), reverse=True)
     sinks = [sink for relay in seen.relays.relays if relay.status for sink in relay.status.sinks]
@@ -165,6 +169,8 @@ def concerns(seen: Seen) -> Iterator[Concern]:
             subject="",
             text="nobody leads, so nothing is placed; start a node that may lead, or wait for the lease to end",
         )
+    for node_id, why in seen.apart:
+        yield Concern(severity=Severity.ERROR, about="node", subject=node_id, text=why)
     for node in seen.nodes:
         yield from _of_node(node, seen.work.get(node.id))
     for resource in sorted(seen.pending.keys() | seen.given_back.keys()):
@@ -222,6 +228,10 @@ async def _leader(store: Store, now: datetime) -> LeaderView | None:
         return None
     age = max(0, round((now - leader.since).total_seconds()))
     return LeaderView(node=leader.node, term=TermNumber(entry.created), since=leader.since, age_s=age)
+
+
+async def _records(store: Store) -> list[Node]:
+    return [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
 
 
 async def _work(store: Store) -> dict[str, NodeStatus]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,18 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     from rota.api import telemetry  # noqa: PLC0415
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
     from rota.node import manager  # noqa: PLC0415
+    from rota.node.reach import reachable  # noqa: PLC0415
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
     logs.to_stderr(log.level, log.format)
     node = settings.resolve(NodeConfig, given)
+    sockets = _sockets_of_the_one_who_started_us()
+    is_default = {node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT}
     made = Settings(
-        changed=lambda: settings.changed(made.sections, given),
-        node=node.config,
+        changed=lambda: settings.changed(replace(made, node=node.config).sections, given),
+        node=node.config if sockets is not None else reachable(node.config, is_default=is_default),
         runtime=settings.resolve(RuntimeConfig, given).config,
         events=settings.resolve(EventsConfig, given).config,
         retention=settings.resolve(RetentionConfig, given).config,
@@ -84,8 +88,8 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         declared_jobs=lambda: settings.jobs(given),
         telemetry=telemetry.wanted(os.environ),
         manager=manager.from_environ(os.environ, os.getpid()),
-        sockets=_sockets_of_the_one_who_started_us(),
-        may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
+        sockets=sockets,
+        may_move=is_default,
     )
     _hold_on_to_the_one_who_started_us()
     collector.look_rarely(collector.BIG)

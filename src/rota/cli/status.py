@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from rota.cli import options
+from rota.decide.reach import faults
 from rota.kit import durations
 from rota.model import codec, keys
 from rota.model.errors import Invalid
@@ -48,7 +49,9 @@ async def _look(url: str) -> dict[str, Any]:
             for entry in (await store.scan(keys.RELAY_STATUS)).entries
         }
         nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes}
+        known = [node for entry in listing.entries if (node := understood(Node, entry))]
+        apart = [{"node": node, "why": why} for node, why in faults(known)]
+        return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes, "apart": apart}
 
 
 async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:
@@ -107,7 +110,8 @@ def _table(seen: dict[str, Any]) -> None:
     for node in seen["nodes"]:
         table.add_row(*_cells(node))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
-    for trouble in _troubles(seen["nodes"]):
+    apart = (f"node {each['node']}: {each['why']}" for each in seen["apart"])
+    for trouble in (*apart, *_troubles(seen["nodes"])):
         console.print(trouble, highlight=False, style="red")
 
 

@@ -40,7 +40,7 @@ from rota.control.sources import query_sources
 from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
-from rota.decide.access import Access, Gate, known
+from rota.decide.access import Access, Gate, known, mark
 from rota.decide.fleet import Claim
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import (
@@ -383,6 +383,10 @@ class _Node:
             version=__version__,
             insecure=config.insecure,
             claim=self._claim(),
+            network=kernel.network_name(),
+            token_mark=mark(self._token),
+            is_advertised_by_hand=config.advertise is not None,
+            has_own_token=config.token is None,
         )
 
     async def _in_session(self, store: Store, session: Session) -> None:

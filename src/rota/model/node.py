@@ -73,6 +73,12 @@ class Node:
     insecure: bool = False
     """Can other machines reach its doors without TLS?"""
 
+    network: str = ""
+    """Whose loopback it has: the same for all nodes of one machine; empty if it does not say."""
+
+    token_mark: str = ""
+    """The beginning of its token's digest, which shows whether two nodes have the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStatus:

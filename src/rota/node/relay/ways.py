@@ -178,7 +178,7 @@ class Ways:
         """Say once why there is no way."""
         if self.trouble.get(node) != why:
             self.trouble[node] = why
-            log.info("relay not reached", extra={"relay": node, "why": why})
+            log.warning("relay not reached", extra={"relay": node, "why": why})
 
     def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
         match record:
