@@ -1,6 +1,7 @@
 """Services of `rota up`: nodes share the sockets of fixed ports, and readiness says whether each service listens."""
 
 import json
+import os
 import signal
 import socket
 import urllib.error
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from tests.kit.boxes import Asker
-from tests.kit.cli import rota
+from tests.kit.cli import ROTA, rota
 from tests.kit.node import NodeUnderTest, is_alive, title
 from tests.kit.process import Process
 from tests.kit.servers import free_port
@@ -153,3 +154,62 @@ async def test_readiness_of_a_plain_node_names_the_service_that_does_not_listen(
             taken.close()
             await node.ready()
             await eventually(lambda: readyz(address) == (200, {"ok": True}))
+
+
+ROOMS = """
+import asyncio
+import rota
+from rota import Resource, Task
+
+app = rota.App("t")
+
+
+@app.resource(replicas=1, sink="@SINK@")
+async def room(task: Task) -> None:
+    count = 0
+    while True:
+        count += 1
+        await task.emit({"room": task.spec["id"], "count": count}, key=count)
+        await asyncio.sleep(0.05)
+
+
+@room.source(every="1h")
+def rooms() -> list[Resource]:
+    return [room(f"r{number}") for number in range(12)]
+"""
+
+
+async def test_each_node_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    app = ROOMS.replace("@SINK@", f"file://{tmp_path}/out-{{node}}.jsonl")
+    async with fleet(tmp_path, "--nodes", 3, app=app) as up:
+        await ready(up)
+        files = [tmp_path / f"out-n{number}.jsonl" for number in (1, 2, 3)]
+        await eventually(lambda: all(file.exists() and file.stat().st_size for file in files), within=60)
+        await eventually(lambda: not _troubles(tmp_path, "node "))
+
+
+async def test_a_file_that_another_node_has_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    app = ROOMS.replace("@SINK@", f"file://{tmp_path}/out.jsonl")
+    async with fleet(tmp_path, "--nodes", 2, app=app) as up:
+        advice = f"write sink=file://{tmp_path}/out-{{node}}.jsonl"
+        await eventually(lambda: [line for line in up.lines() if advice in line], within=60)
+        await eventually(lambda: [line for line in _troubles(tmp_path, "is down") if advice in line], within=60)
+
+
+async def test_a_fleet_of_one_machine_runs_without_grpc(tmp_path: Path) -> None:
+    """As installed without extras."""
+    hidden = tmp_path / "hidden/grpc"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ModuleNotFoundError('no grpc', name='grpc')\n")
+    app = ROOMS.replace("@SINK@", f"file://{tmp_path}/out-{{node}}.jsonl")
+    app += "\n\n@app.job()\ndef hello(run: rota.Run) -> None:\n    print('hello')\n"
+    (tmp_path / "app.py").write_text(app)
+    argv = ["sh", "-c", f'cd "{tmp_path}" && exec "$0" "$@"', ROTA, "up", "app.py", "--nodes", 3]
+    with Process(argv, tmp_path / "up.out", environ={**os.environ, "PYTHONPATH": str(hidden.parent)}) as up:
+        await ready(up)
+        assert len([line for line in up.lines() if "pip install 'rota[grpc]'" in line]) == 3
+        done = rota("jobs", "run", "hello", *STORE, cwd=tmp_path)
+        assert "succeeded" in done.out, done.err
+        files = [tmp_path / f"out-n{number}.jsonl" for number in (1, 2, 3)]
+        await eventually(lambda: all(file.exists() and file.stat().st_size for file in files), within=60)
+        await eventually(lambda: not _troubles(tmp_path, "node "))

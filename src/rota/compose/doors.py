@@ -46,6 +46,7 @@ async def open_doors(
     certificates: Folder | None,
     *,
     may_move: bool,
+    may_lack_link: bool,
 ) -> AsyncIterator[None]:
     """HTTP and the node link, open inside to whom `gate` lets in; the state says where."""
     async with AsyncExitStack() as up:
@@ -58,7 +59,7 @@ async def open_doors(
         serving = asyncio.create_task(_serve_http(sock, state, config, health, gate, tls), name="http")
         serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, health, gate, certificates, may_move)
+        await _open_link(up, state, config, health, gate, certificates, may_move, may_lack_link)
         yield
 
 
@@ -158,6 +159,7 @@ async def _open_link(
     gate: Doorkeeper,
     certificates: Folder | None,
     may_move: bool,
+    may_lack_link: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
     handler = LinkHandler(
@@ -197,7 +199,7 @@ async def _open_link(
                 raise
             server = await up.enter_async_context(at(_any_port(config.grpc)))
     except Invalid as error:  # gRPC is an extra; a fleet of one does without
-        if not may_move:
+        if not may_lack_link:
             raise
         log.warning("no node link", extra={"node": state.id, "why": str(error)})
         return

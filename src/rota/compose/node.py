@@ -220,7 +220,13 @@ class _Node:
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
                 open_doors(
-                    state, settings.node, self._health, self._doorkeeper, self._certificates, may_move=settings.may_move
+                    state,
+                    settings.node,
+                    self._health,
+                    self._doorkeeper,
+                    self._certificates,
+                    may_move=settings.may_move,
+                    may_lack_link=settings.may_move or settings.sockets is not None,
                 )
             )
             if settings.node.insecure:

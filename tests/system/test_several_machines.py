@@ -1,0 +1,73 @@
+"""The page about several machines does what it says: each machine is a network namespace."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cli import ROTA
+from tests.kit.machines import machines
+from tests.kit.pages import Block, blocks
+from tests.kit.process import ROOT, Process
+from tests.kit.waiting import eventually
+from tests.system.test_docs import Reader
+
+PAGE = ROOT / "docs/howto/run-on-several-machines.md"
+ADDRESSES = {"db": "10.0.0.5", "a": "10.0.0.11", "b": "10.0.0.12", "c": "10.0.0.13"}
+
+SCP = """#!/bin/sh
+# scp -pr FILE… ADDRESS: to the folder of that machine
+shift
+while [ $# -gt 1 ]; do files="$files $1"; shift; done
+case "$1" in @CASES@ *) exit 1;; esac
+cp -pr $files "$to"
+"""
+
+
+def etcd(folder: Path, before: tuple[str, ...], address: str) -> Process:
+    """A store on one of the machines."""
+    url, peer = f"http://{address}:2379", "http://127.0.0.1:2380"
+    argv = [
+        *(*before, "etcd", "--data-dir", folder / "etcd", "--log-level", "warn"),
+        *("--listen-client-urls", url, "--advertise-client-urls", url),
+        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
+    ]
+    return Process(argv, folder / "etcd.out")
+
+
+def readers(tmp_path: Path, before: Mapping[str, tuple[str, ...]], up: ExitStack) -> dict[str, Reader]:
+    """Somebody at each machine, in a folder there, with a scp that knows where the folders are."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    folders = {name: tmp_path / name for name in ADDRESSES if name != "db"}
+    cases = " ".join(f"{ADDRESSES[name]}:) to={folder};;" for name, folder in folders.items())
+    (tools / "scp").write_text(SCP.replace("@CASES@", cases))
+    (tools / "scp").chmod(0o755)
+    found = {}
+    for name, folder in folders.items():
+        folder.mkdir()
+        path = f"{tools}:{ROTA.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        exchanged = {"/tmp/messages": f"{tmp_path}/messages"}
+        reader = Reader(folder, exchanged, {"PATH": path}, before=before[name])
+        found[name] = up.enter_context(reader)
+    return found
+
+
+@pytest.mark.needs("etcd")
+@pytest.mark.needs("namespaces")
+async def test_the_page_does_what_it_says_on_three_machines(tmp_path: Path) -> None:
+    with ExitStack() as up:
+        before = up.enter_context(machines(ADDRESSES))
+        store = up.enter_context(etcd(tmp_path, before["db"], ADDRESSES["db"]))
+        there = readers(tmp_path, before, up)
+        assert store.is_running
+        count = 0
+        for block in blocks(PAGE):
+            if block.file:
+                there["a"].follow(block)
+            elif len(block.words) == 3 and block.words[0] == "console":
+                there[block.words[2]].follow(Block(block.words[:2], block.text))
+                count += 1
+        assert count >= 10
+        await eventually(lambda: store.is_running)
