@@ -48,7 +48,7 @@ def readers(tmp_path: Path, before: Mapping[str, tuple[str, ...]], up: ExitStack
     for name, folder in folders.items():
         folder.mkdir()
         path = f"{tools}:{ROTA.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        exchanged = {"/tmp/messages": f"{tmp_path}/messages"}
+        exchanged = {"/var/lib/rooms": str(tmp_path)}
         reader = Reader(folder, exchanged, {"PATH": path}, before=before[name])
         found[name] = up.enter_context(reader)
     return found
