@@ -170,6 +170,12 @@ HOOK_OUTBOX: Key = "/hook-outbox/"
 TOKENS: Key = "/tokens/"
 """Who may come in: one key per token, with its digest."""
 
+TICKETS: Key = "/tickets/"
+"""Lines with which new machines join: one key per ticket."""
+
+SEALED: Key = "/ticket-sealed/"
+"""What a ticket is good for, sealed with the secret that is in the ticket alone; gone once it is spent."""
+
 REVOKED: Key = "/revoked/"
 """Certificates that nobody may come in with any more, by serial."""
 
@@ -424,6 +430,16 @@ def delivery(delivery_id: str) -> Key:
 def token(name: str) -> Key:
     """A token that the fleet knows."""
     return TOKENS + name
+
+
+def ticket(id: str) -> Key:
+    """A ticket for a new machine."""
+    return TICKETS + id
+
+
+def sealed(id: str) -> Key:
+    """What a ticket is good for."""
+    return SEALED + id
 
 
 def revoked(serial: str) -> Key:
