@@ -74,38 +74,37 @@ async def test_the_page_does_what_it_says_on_three_machines(tmp_path: Path) -> N
         await eventually(lambda: store.is_running)
 
 
-def node(before: tuple[str, ...], folder: Path, name: str, *flags: object) -> Process:
-    """A node on a machine, on a SQLite file that the machines share."""
-    argv = [*before, "sh", "-c", f'cd "{folder}" && exec "$0" "$@"', ROTA, "node", "--store", "sqlite:///rota.db"]
-    return Process([*argv, "--id", name, *flags], folder / f"{name}.out")
+def node(before: tuple[str, ...], folder: Path, name: str, *flags: object) -> list[object]:
+    """The command for a node on a machine, on a SQLite file that the machines share."""
+    there = [*before, "sh", "-c", f'cd "{folder}" && exec "$0" "$@"']
+    return [*there, ROTA, "node", "--store", "sqlite:///rota.db", "--id", name, *flags]
 
 
 @pytest.mark.needs("namespaces")
 async def test_a_node_that_the_others_cannot_call_does_not_join_and_status_says_which_is_wrong(tmp_path: Path) -> None:
-    here = [ROTA, "status", "--store", f"sqlite:///{tmp_path}/rota.db"]
+    def run(*argv: object) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([str(word) for word in argv], capture_output=True, text=True, timeout=120, check=False)
 
     def status() -> str:
-        return subprocess.run(here, capture_output=True, text=True, check=False).stdout
+        return run(ROTA, "status", "--store", f"sqlite:///{tmp_path}/rota.db").stdout
 
     with ExitStack() as up:
         before = up.enter_context(machines({"a": "10.0.0.11", "b": "10.0.0.12"}))
-        first = up.enter_context(node(before["a"], tmp_path, "a"))
-        await eventually(lambda: [line for line in first.lines() if "joined node=a" in line], within=60)
-        second = up.enter_context(node(before["b"], tmp_path, "b"))
-        await eventually(lambda: not second.is_running, within=60)
-        assert second.code == 2
-        said = " ".join(second.lines())
-        assert "node b would advertise 127.0.0.1:7701, and node a on a cannot reach it there" in said
-        assert "--insecure" in said
+        first = up.enter_context(Process(node(before["a"], tmp_path, "a"), tmp_path / "a.out"))
+        await eventually(lambda: "joined node=a" in first.complaint(), within=60)
+        second = run(*node(before["b"], tmp_path, "b"))
+        assert second.returncode == 2, second.stderr
+        assert "node b would advertise 127.0.0.1:7701, and node a on a cannot reach it there" in second.stderr
+        assert "--insecure" in second.stderr
         assert "b" not in [line.split()[0] for line in status().splitlines()[2:]]
 
         doors = ("--insecure", "--http", "10.0.0.12:7700", "--grpc", "10.0.0.12:7701")
-        third = up.enter_context(node(before["b"], tmp_path, "c", *doors))
-        await eventually(lambda: not third.is_running, within=60)
-        assert third.code == 2
-        assert "node c has a token of its own" in " ".join(third.lines())
+        third = run(*node(before["b"], tmp_path, "c", *doors))
+        assert third.returncode == 2, third.stderr
+        assert "node c has a token of its own, and node a on a shows another" in third.stderr
+
         token = ("--token", f"file:{tmp_path}/.rota/nodes/a/token")
-        right = up.enter_context(node(before["b"], tmp_path, "d", *doors, *token))
-        await eventually(lambda: [line for line in right.lines() if "joined node=d" in line], within=60)
+        right = up.enter_context(Process(node(before["b"], tmp_path, "d", *doors, *token), tmp_path / "d.out"))
+        await eventually(lambda: "joined node=d" in right.complaint(), within=60)
         fault = "node a: it advertises 127.0.0.1:7701, and nodes on other machines (d) cannot reach it there"
         assert fault in status()
