@@ -4,11 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import rota
 from rota import Batch, Request, Resource, Run, Task
 
 app = rota.App("chat")
+HERE = Path(".rota").absolute()  # below the folder where it is started, beside what `rota up` keeps
 
 
 @dataclass
@@ -61,7 +63,7 @@ app.command("tidy", ["echo", "tidied up"], after=report)
 
 
 # A stream: every record of the log becomes at most one row, and every row is in the output once.
-@app.stream(source="log:///clicks", sink="parquet:///clicks", tasks=2, duration="1h")
+@app.stream(source=f"log://{HERE}/clicks", sink=f"parquet://{HERE}/clicks-out", tasks=2, duration="1h")
 def clicks(batch: Batch) -> Iterator[dict[str, object]]:
     for record in batch:
         click = json.loads(record.value)

@@ -81,6 +81,14 @@ class JavaBackend(Backend):
             raise ObtainError(str(error)) from error
 
 
+class Namespaces(Backend):
+    """Network namespaces, which only root can make."""
+
+    def find(self) -> str | None:
+        """The path of `ip`, or None if it is missing or we are not root."""
+        return super().find() if os.geteuid() == 0 else None
+
+
 BACKENDS: Mapping[str, Backend] = {
     "etcd": Backend("etcd", ("etcd-server",)),
     "postgresql": Backend("postgres", ("postgresql",), directories="/usr/lib/postgresql/*/bin"),
@@ -88,6 +96,7 @@ BACKENDS: Mapping[str, Backend] = {
     # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
     "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
     "chromium": Backend("chromium", ("chromium",)),
+    "namespaces": Namespaces("ip", ("iproute2",), ("-V",), "/usr/sbin"),
     "kafka": JavaBackend("java", ("openjdk-17-jre-headless", "maven"), archives=jars.KAFKA),
 }
 

@@ -6,7 +6,7 @@ Addresses that a page makes up, of servers and of services, are exchanged for su
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,18 @@ ONE = 120.0
 class Reader:
     """Somebody who does what a page says, in an empty folder."""
 
-    def __init__(self, folder: Path, exchanged: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        exchanged: Mapping[str, str],
+        environ: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> None:
+        self._before = before  # each command, if it runs elsewhere
         self._folder, self._exchanged = folder, exchanged
         self._environ = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
         self._environ |= {"PATH": f"{ROTA.parent}:{os.environ['PATH']}", "HOME": str(folder)}
+        self._environ |= environ or {}
         self._kept, self._count = ExitStack(), 0
 
     def __enter__(self) -> "Reader":
@@ -78,7 +86,7 @@ class Reader:
 
     def keep(self, command: Command) -> None:
         """It runs until the page ends, and what is shown comes."""
-        argv = ["sh", "-c", f"cd '{self._folder}' && exec {command.typed}"]
+        argv = [*self._before, "sh", "-c", f"cd '{self._folder}' && exec {command.typed}"]
         self._count += 1
         process = Process(argv, self._folder / f"kept{self._count}.out", environ=self._environ)
         self._kept.enter_context(process)
@@ -92,7 +100,7 @@ class Reader:
 
     def _type(self, command: Command) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            ["bash", "-c", command.typed],
+            [*self._before, "bash", "-c", command.typed],
             cwd=self._folder,
             env=self._environ,
             stdin=subprocess.DEVNULL,

@@ -487,6 +487,16 @@ class LeaderStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why its record is not readable."""
 
 
+class NodeFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Why other nodes cannot call a node."""
+
+    node: NodeId
+    """The node."""
+
+    why: str
+    """The reason, and what to do about it."""
+
+
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads, which nodes there are, and what they run."""
 
@@ -501,6 +511,9 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: list[dict[str, Any]]
     """The nodes, each with what its workers and its relay do."""
+
+    apart: list[NodeFault]
+    """What keeps nodes of several machines from calling each other."""
 
     failing: dict[str, str]
     """Resource → why its tasks keep failing; the first of them."""

@@ -6,6 +6,7 @@ from typing import Any
 from rota.api.operations import needs
 from rota.api.overview import failing_resources
 from rota.decide.access import Access
+from rota.decide.reach import faults
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
@@ -29,8 +30,15 @@ async def fleet_status(store: Store) -> dict[str, Any]:
         for entry in (await store.scan(keys.RELAY_STATUS)).entries
     }
     nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
-    failing = await failing_resources(store)
-    return {"as_of": now, "revision": listing.revision, "leader": leader, "nodes": nodes, "failing": failing}
+    known = [node for entry in listing.entries if (node := understood(Node, entry))]
+    return {
+        "as_of": now,
+        "revision": listing.revision,
+        "leader": leader,
+        "nodes": nodes,
+        "apart": [{"node": node, "why": why} for node, why in faults(known)],
+        "failing": await failing_resources(store),
+    }
 
 
 async def _leader(store: Store, now: datetime) -> dict[str, Any] | None:

@@ -13,12 +13,13 @@ from rota.api.operations import list_nodes, needs, scan_all
 from rota.api.relays import RelayList, list_relays
 from rota.api.schema import NodeView
 from rota.decide.access import Access
+from rota.decide.reach import faults
 from rota.decide.trouble import is_recent, why_failing
 from rota.model import keys
 from rota.model.event import Severity
 from rota.model.ids import NodeId, TermNumber
 from rota.model.job import RunRecord
-from rota.model.node import Leader, NodeStatus
+from rota.model.node import Leader, Node, NodeStatus
 from rota.model.peers import Standing
 from rota.model.resource import ResourceStatus, Trouble
 from rota.model.stream import KIND as STREAM
@@ -147,6 +148,8 @@ class Seen:
     """Resources of which a task fails or was given back lately, and where and why."""
 
     streams: Mapping[str, StreamStatus]
+    apart: tuple[tuple[NodeId, str], ...] = ()
+    """What keeps nodes of several machines from calling each other, by node."""
 
 
 @needs(Access.VIEW, heavy=True)
@@ -162,6 +165,7 @@ async def overview(store: Store) -> Overview:
         pending=pending,
         failing=failing,
         streams=await _streams(store),
+        apart=tuple(faults(await _records(store))),
     )
     found = sorted(concerns(seen), key=lambda each: list(Severity).index(each.severity), reverse=True)
     sinks = [sink for relay in seen.relays.relays if relay.status for sink in relay.status.sinks]
@@ -198,6 +202,8 @@ def concerns(seen: Seen) -> Iterator[Concern]:
             subject="",
             text="nobody leads, so nothing is placed; start a node that may lead, or wait for the lease to end",
         )
+    for node_id, why in seen.apart:
+        yield Concern(severity=Severity.ERROR, about="node", subject=node_id, text=why)
     for node in seen.nodes:
         yield from _of_node(node, seen.work.get(node.id))
     for resource in sorted(seen.pending.keys() | seen.failing.keys()):
@@ -235,6 +241,8 @@ def _of_node(node: NodeView, work: NodeStatus | None) -> Iterator[Concern]:
             yield concern(Severity.ERROR, f"{pool.name} keeps failing: {pool.crash_loop}")
         if pool.held_up:
             yield concern(Severity.WARNING, f"{pool.name}: a worker does not end: {pool.held_up}")
+    for why in work.not_listening.values() if work else ():
+        yield concern(Severity.ERROR, f"not ready: {why}")
 
 
 def _of_relays(relays: RelayList) -> Iterator[Concern]:
@@ -278,6 +286,10 @@ async def _leader(store: Store, now: datetime) -> LeaderView | None:
         return None
     age = max(0, round((now - leader.since).total_seconds()))
     return LeaderView(node=leader.node, term=TermNumber(entry.created), since=leader.since, age_s=age)
+
+
+async def _records(store: Store) -> list[Node]:
+    return [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
 
 
 async def _work(store: Store) -> dict[str, NodeStatus]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,18 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     from rota.api import telemetry  # noqa: PLC0415
     from rota.compose import Settings, run_node  # noqa: PLC0415  # not needed for --help
     from rota.node import manager  # noqa: PLC0415
+    from rota.node.reach import reachable  # noqa: PLC0415
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
     logs.to_stderr(log.level, log.format)
     node = settings.resolve(NodeConfig, given)
+    sockets = _sockets_of_the_one_who_started_us()
+    is_default = {node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT}
     made = Settings(
-        changed=lambda: settings.changed(made.sections, given),
-        node=node.config,
+        changed=lambda: settings.changed(replace(made, node=node.config).sections, given),
+        node=node.config if sockets is not None else reachable(node.config, is_default=is_default),
         runtime=settings.resolve(RuntimeConfig, given).config,
         commands=settings.resolve(CommandsConfig, given).config,
         events=settings.resolve(EventsConfig, given).config,
@@ -86,7 +90,8 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
         declared_jobs=lambda: settings.jobs(given),
         telemetry=telemetry.wanted(os.environ),
         manager=manager.from_environ(os.environ, os.getpid()),
-        may_move={node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT},
+        sockets=sockets,
+        may_move=is_default,
     )
     _hold_on_to_the_one_who_started_us()
     collector.look_rarely(collector.BIG)
@@ -122,6 +127,17 @@ def _hold_on_to_the_one_who_started_us() -> None:
         from rota.node import kernel  # noqa: PLC0415
 
         kernel.die_with(int(lifeline))
+
+
+def _sockets_of_the_one_who_started_us() -> int | None:
+    """`rota up` hands down a channel over which its nodes borrow the sockets that they share."""
+    from rota.node import shared_sockets  # noqa: PLC0415
+
+    number = os.environ.pop(shared_sockets.ENVIRON, None)
+    if number is None:
+        return None
+    os.set_inheritable(int(number), False)
+    return int(number)
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -70,8 +70,9 @@ def _table(seen: dict[str, Any]) -> None:
     for node in seen["nodes"]:
         table.add_row(*(Text(plain(cell)) for cell in _cells(node)))
     console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
+    apart = (f"node {each['node']}: {each['why']}" for each in seen.get("apart", ()))
     failing = (f"resource {name}: {why}" for name, why in seen.get("failing", {}).items())
-    for trouble in (*_troubles(seen["nodes"]), *failing):
+    for trouble in (*apart, *_troubles(seen["nodes"]), *failing):
         console.print(plain(trouble), highlight=False, markup=False, style="red" if heading else "")
 
 
@@ -106,6 +107,8 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"node {node['id']}: {pool.name} keeps failing: {pool.crash_loop}"
             if pool.held_up:
                 yield f"node {node['id']}: {pool.name}: a worker does not end: {pool.held_up}"
+        for why in work.not_listening.values() if work else ():
+            yield f"node {node['id']}: not ready: {why}"
         if node.get("insecure"):
             yield f"node {node['id']}: insecure: other machines reach its doors without TLS"
         relay: RelayStatus | None = node.get("relay")

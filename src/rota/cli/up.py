@@ -16,7 +16,8 @@ from rota.cli import settings, targets
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import Conflict, RotaError
-from rota.node import data_folder, kernel, token
+from rota.node import data_folder, kernel, shared_sockets, token
+from rota.node.shared_sockets import SocketLender
 
 FOLDER = Path(".rota/up")
 STOP = 1.5
@@ -50,7 +51,8 @@ def command(
 ) -> None:
     """Run APP on a fleet on this machine, until Ctrl-C.
 
-    Nodes are called n1, n2, …; a node that dies is started again. Everything is kept below .rota/up in this folder.
+    Nodes are called n1, n2, …; a node that dies is started again. The nodes share the ports of services. Everything is
+    kept below .rota/up in this folder.
     Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app.
 
     Example: rota up app.py --nodes 3
@@ -111,8 +113,10 @@ class Fleet:
 
     def __init__(self, argvs: Sequence[Sequence[str]]) -> None:
         self._screen = Screen(self._reader_is_gone)
+        self._lender = SocketLender()
         self._nodes = [
-            NodeProcess(argv, self._screen, COLOURS[place % len(COLOURS)]) for place, argv in enumerate(argvs)
+            NodeProcess(argv, self._screen, COLOURS[place % len(COLOURS)], self._lender)
+            for place, argv in enumerate(argvs)
         ]
         self._signal: signal.Signals | None = None
         self._asked = asyncio.Event()
@@ -132,6 +136,7 @@ class Fleet:
         finally:
             telling.cancel()
             await self._end(keeping)
+            self._lender.close()
             await self._screen.close()
 
     async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:
@@ -202,8 +207,8 @@ def _leader(seen: Sequence[dict[str, Any] | None]) -> str | None:
 class NodeProcess:
     """One node: started, started again, and its lines passed on under its name."""
 
-    def __init__(self, argv: Sequence[str], screen: Screen, colour: int) -> None:
-        self._argv, self._screen = argv, screen
+    def __init__(self, argv: Sequence[str], screen: Screen, colour: int, lender: SocketLender) -> None:
+        self._argv, self._screen, self._lender = argv, screen, lender
         self.name = argv[argv.index("--id") + 1]
         self._data = Path(argv[argv.index("--data") + 1])
         self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if screen.is_terminal else f"{self.name} | "
@@ -246,6 +251,7 @@ class NodeProcess:
     async def _run_once(self, asked: asyncio.Event) -> int:
         """Run the node's process to its end; its exit code."""
         lifeline, ours = os.pipe()
+        sockets = self._lender.connect()
         lines, theirs = os.pipe()  # not asyncio's, whose `wait` waits for all who hold the pipe
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -253,9 +259,14 @@ class NodeProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=asyncio.subprocess.STDOUT,
-                pass_fds=[lifeline],
+                pass_fds=[lifeline, sockets.fileno()],
                 process_group=0,
-                env={**os.environ, "ROTA_LIFELINE": str(lifeline), "PYTHONUNBUFFERED": "1"},
+                env={
+                    **os.environ,
+                    "ROTA_LIFELINE": str(lifeline),
+                    shared_sockets.ENVIRON: str(sockets.fileno()),
+                    "PYTHONUNBUFFERED": "1",
+                },
             )
             kernel.tie(self._process.pid, lifeline)
         except BaseException:
@@ -265,6 +276,7 @@ class NodeProcess:
         finally:
             os.close(lifeline)
             os.close(theirs)
+            sockets.close()
         passing = asyncio.create_task(self._pass_lines(lines))
         try:
             if asked.is_set():  # while it was being started, so nobody has told it

@@ -46,6 +46,7 @@ async def open_doors(
     certificates: Folder | None,
     *,
     may_move: bool,
+    may_lack_link: bool,
 ) -> AsyncIterator[None]:
     """HTTP and the node link, open inside to whom `gate` lets in; the state says where."""
     async with AsyncExitStack() as up:
@@ -58,7 +59,7 @@ async def open_doors(
         serving = asyncio.create_task(_serve_http(sock, state, config, health, gate, tls), name="http")
         serving.add_done_callback(_tell_if_broken)
         up.push_async_callback(_cancel, serving)
-        await _open_link(up, state, config, health, gate, certificates, may_move)
+        await _open_link(up, state, config, health, gate, certificates, may_move, may_lack_link)
         yield
 
 
@@ -123,7 +124,8 @@ def check_readiness(health: Health, state: NodeState) -> None:
     """
     health.check_ready("session", lambda: None if state.session else _why_out(state.store is not None))
     if runtime := state.runtime:
-        health.check_ready("workers", lambda: UNMANNED if state.session and not runtime.is_ready else None)
+        health.check_ready("workers", lambda: UNMANNED if state.session and not runtime.crew.is_settled() else None)
+        health.check_ready("services", lambda: "; ".join(runtime.services.not_listening().values()) or None)
         health.check_ready("stopping", lambda: "the node is stopping" if runtime.is_draining else None)
 
 
@@ -170,6 +172,7 @@ async def _open_link(
     gate: Doorkeeper,
     certificates: Folder | None,
     may_move: bool,
+    may_lack_link: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
     handler = LinkHandler(
@@ -209,7 +212,7 @@ async def _open_link(
                 raise
             server = await up.enter_async_context(at(_any_port(config.grpc)))
     except Invalid as error:  # gRPC is an extra; a fleet of one does without
-        if not may_move:
+        if not may_lack_link:
             raise
         log.warning("no node link", extra={"node": state.id, "why": str(error)})
         return

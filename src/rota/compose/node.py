@@ -43,7 +43,7 @@ from rota.control.sources import query_sources
 from rota.control.streams.keep import keep_streams
 from rota.control.supervisor import supervise
 from rota.control.term import Term
-from rota.decide.access import Access, Gate, known
+from rota.decide.access import Access, Gate, known, mark
 from rota.decide.fleet import Claim
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.config import (
@@ -151,6 +151,9 @@ class Settings:
     telemetry: Telemetry | None = None
     """What is sent to a collector of OpenTelemetry; None: nothing."""
 
+    sockets: int | None = None
+    """Descriptor of a channel over which services borrow their sockets; None: they bind their own."""
+
     may_move: bool = False
     """May the doors open on other ports if theirs are taken? (Nobody asked for these.)"""
 
@@ -241,6 +244,8 @@ class _Node:
             )
             state.runtime.crew.letters = str(folder.path / LETTERS)
             state.services = state.runtime.services
+            if settings.sockets is not None:
+                state.runtime.services.borrow_from(settings.sockets)
 
     async def run(self, stop: Stop) -> None:
         """Start, live, stop."""
@@ -255,7 +260,13 @@ class _Node:
             await up.enter_async_context(control_socket.serve(self._folder.path, verbs(state, stop.ask)))
             await up.enter_async_context(
                 open_doors(
-                    state, settings.node, self._health, self._doorkeeper, self._certificates, may_move=settings.may_move
+                    state,
+                    settings.node,
+                    self._health,
+                    self._doorkeeper,
+                    self._certificates,
+                    may_move=settings.may_move,
+                    may_lack_link=settings.may_move or settings.sockets is not None,
                 )
             )
             if (user := self._commands.confinement.user) and settings.commands.user is None:
@@ -443,6 +454,10 @@ class _Node:
             version=__version__,
             insecure=config.insecure,
             claim=self._claim(),
+            network=kernel.network_name(),
+            token_mark=mark(self._token),
+            is_advertised_by_hand=config.advertise is not None,
+            has_own_token=config.token is None,
         )
 
     async def _in_session(self, store: Store, session: Session) -> None:

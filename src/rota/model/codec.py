@@ -52,12 +52,14 @@ from rota.model.stream import (
     StreamTaskStatus,
     StreamWishes,
 )
+from rota.model.ticket import Admission, TicketRecord
 from rota.model.token import DigestRecord, SessionRecord, TokenRecord
 
 R = TypeVar("R")
 
 VERSIONS: Mapping[type, int] = {
     Assignment: 1,
+    Admission: 1,
     AuditEntry: 1,
     AuditHead: 1,
     AuditLink: 1,
@@ -108,6 +110,7 @@ VERSIONS: Mapping[type, int] = {
     StreamWishes: 1,
     Strikes: 1,
     SyncRequest: 1,
+    TicketRecord: 1,
     TokenRecord: 1,
     Trouble: 1,
     Episode: 1,

@@ -179,6 +179,12 @@ TOKEN_DIGESTS: Key = "/token-digests/"
 SESSIONS: Key = "/sessions/"
 """Browsers that have logged in: one key per session, under a lease."""
 
+TICKETS: Key = "/tickets/"
+"""Lines with which new machines join: one key per ticket."""
+
+SEALED: Key = "/ticket-sealed/"
+"""What a ticket is good for, sealed with the secret that is in the ticket alone; gone once it is spent."""
+
 REVOKED: Key = "/revoked/"
 """Certificates that nobody may come in with any more, by serial."""
 
@@ -448,6 +454,16 @@ def token_digest(digest: str) -> Key:
 def session(digest: str) -> Key:
     """A browser's session, by the digest of its id."""
     return SESSIONS + digest
+
+
+def ticket(id: str) -> Key:
+    """A ticket for a new machine."""
+    return TICKETS + id
+
+
+def sealed(id: str) -> Key:
+    """What a ticket is good for."""
+    return SEALED + id
 
 
 def revoked(serial: str) -> Key:

@@ -83,6 +83,12 @@ class Node:
     insecure: bool = False
     """Can other machines reach its doors without TLS?"""
 
+    network: str = ""
+    """Whose loopback it has: the same for all nodes of one machine; empty if it does not say."""
+
+    token_mark: str = ""
+    """The beginning of its token's digest, which shows whether two nodes have the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStatus:
@@ -149,6 +155,9 @@ class NodeStatus:
 
     app_version: str = ""
     """The `__version__` of its app's module or package; empty if it has none."""
+
+    not_listening: dict[str, str] = field(default_factory=dict)
+    """Services that do not listen where the app says, and why; the reason names the service."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,12 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import hashlib
 import os
 import resource
 import select
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -293,6 +295,16 @@ def _process(pid: int) -> _Process | None:
     if fields[0] in (b"Z", b"X"):
         return None
     return _Process(Kin(pid, int(fields[19])), int(fields[1]), int(fields[2]), int(fields[3]))
+
+
+def network_name() -> str:
+    """Whose loopback this process has: the same name for all that share it, and for no others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = Path("/proc/self/ns/net").stat().st_ino
+    except OSError:
+        return socket.gethostname()
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:16]
 
 
 def raise_descriptor_limit() -> None:

@@ -6,13 +6,19 @@ So nobody is refused while a proxy is started again: who connects meanwhile wait
 import errno
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rota.workloads.summary import ServiceSummary
 
 BACKLOG = 1024
 RECEIVE = 4 * 1024 * 1024
 """Bytes of datagrams that may wait to be read; the system may give less."""
+
+
+Bind: TypeAlias = Callable[[str, str, int, socket.SocketKind], socket.socket]
+"""Makes a socket for a service, a host and a port; CannotListen says why not."""
 
 
 class CannotListen(Exception):
@@ -75,11 +81,12 @@ class Listening:
             sock.close()
 
 
-def listen(name: str, wanted: Wanted, old: Listening | None = None) -> Listening:
-    """The sockets, all or none of them; those that `old` has already are taken over.
+def listen(name: str, wanted: Wanted, old: Listening | None = None, bind: Bind | None = None) -> Listening:
+    """The sockets, all or none of them; those that `old` has already are taken over, others come from `bind`.
 
     Port 0 is the same free one for TCP and UDP on all hosts.
     """
+    bind = bind or bound
     kept = old.kept_for(wanted) if old is not None else Listening(wanted)
     listening = Listening(wanted)
     there = [*kept.tcp.values(), *kept.udp.values()]
@@ -87,10 +94,10 @@ def listen(name: str, wanted: Wanted, old: Listening | None = None) -> Listening
     try:
         for host in wanted.hosts:
             if wanted.tcp:
-                listening.tcp[host] = kept.tcp.get(host) or _bound(name, host, port, socket.SOCK_STREAM)
+                listening.tcp[host] = kept.tcp.get(host) or bind(name, host, port, socket.SOCK_STREAM)
                 port = port or listening.tcp[host].getsockname()[1]
             if wanted.udp:
-                listening.udp[host] = kept.udp.get(host) or _bound(name, host, port, socket.SOCK_DGRAM)
+                listening.udp[host] = kept.udp.get(host) or bind(name, host, port, socket.SOCK_DGRAM)
                 port = port or listening.udp[host].getsockname()[1]
     except CannotListen:
         listening.close(but=kept)
@@ -98,7 +105,8 @@ def listen(name: str, wanted: Wanted, old: Listening | None = None) -> Listening
     return listening
 
 
-def _bound(name: str, host: str, port: int, sort: socket.SocketKind) -> socket.socket:
+def bound(name: str, host: str, port: int, sort: socket.SocketKind) -> socket.socket:
+    """A socket that is bound, and listens if it is of TCP; CannotListen says why not."""
     where = f'service "{name}": address {host}:{port}'
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=sort, flags=socket.AI_PASSIVE)[0]

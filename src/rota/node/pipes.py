@@ -514,13 +514,40 @@ class RelayIs(Message, frozen=True):
     status: RelayStatus
 
 
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Where a service listens on an address that nodes share."""
+
+    service: str
+    host: str
+    port: int
+    sort: str
+    """tcp or udp."""
+
+
+class Borrow(Message, frozen=True):
+    """From a node to `rota up`: all shared sockets that it wants. What it was lent and does not name goes back."""
+
+    number: int
+    places: tuple[Place, ...]
+
+
+class Lent(Message, frozen=True):
+    """From `rota up` to a node: a socket that it asked for, as a descriptor, or why it cannot have it."""
+
+    number: int
+    """Which `Borrow` this answers."""
+
+    place: Place
+    why: str = ""
+
+
 Any_ = (
     Fork | Leave | Loaded | LoadFailed | Forked | ForkRefused | Reaped | Registered | StartFailed | Beat | StartTask
     | StopTask | TaskStarted | TaskEnded | TaskSilent | Save | Listed | AskStore | StoreSaid | Deadline | Finish
     | Serve | Listen | Withdraw | HeldUp | AskSources | SourcesAre
     | Unserve | TakeSeat | Dismiss | Gone | Close | GiveUp | Ask | Clear | Told | Unseated | Overdue | Idle | EmitTo
     | LineLost | Unsent | BeRelay | Revoked | Tokens | TakeLine | SenderGone | Fleet | Fences | AskTallies | AskRest
-    | RelayTold | RelayIs
+    | RelayTold | RelayIs | Borrow | Lent
 )  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()

@@ -106,8 +106,8 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """Is everything manned that the app asks for?"""
-        return self.crew.is_settled()
+        """Is everything manned that the app asks for, and does every service listen?"""
+        return self.crew.is_settled() and not self.services.not_listening()
 
     @property
     def executors(self) -> int:
@@ -241,6 +241,7 @@ class Runtime:
             code=app.code if app else "",
             is_rolled_back=self.generations.target.kept.of(self.generations.current) is not None,
             app_version=app.version if app else "",
+            not_listening=self.services.not_listening(),
         )
 
     def kinds(self) -> list[KindRecord]:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from rota.model.errors import Invalid, NotFound
 from rota.model.service import ServiceStat
 from rota.node.crew import Crew
 from rota.node.journal import Tell
-from rota.node.listening import CannotListen, Listening, Wanted, listen
+from rota.node.listening import Bind, CannotListen, Listening, Wanted, listen
 from rota.node.pipes import (
     Ask,
     Brief,
@@ -31,6 +31,7 @@ from rota.node.pipes import (
     HeldUp,
     Listen,
     Overdue,
+    Place,
     Serve,
     TakeSeat,
     Told,
@@ -41,6 +42,7 @@ from rota.node.pipes import (
 )
 from rota.node.posts import ROUTER_GROUP, Post, group_pool
 from rota.node.proxies import Proxies, Proxy
+from rota.node.shared_sockets import NotYet, SocketBorrower
 from rota.node.tables import table
 from rota.node.workers import Worker
 from rota.workloads.checks import did_you_mean
@@ -87,11 +89,16 @@ class Services:
         """Service → what the proxies should serve it by."""
 
         self._seats: dict[int, Proxy] = {}
+        self._borrower: SocketBorrower | None = None
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
         self._sized_in = 0
         crew.switch = self
         crew.witnesses.append(self)
+
+    def borrow_from(self, descriptor: int) -> None:
+        """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
+        self._borrower = SocketBorrower(descriptor, self._crew.wake)
 
     # What is told and asked by others
 
@@ -103,6 +110,17 @@ class Services:
     def names(self) -> list[str]:
         """The services of the app."""
         return [service.name for service in self._declared()]
+
+    def not_listening(self) -> dict[str, str]:
+        """Services of the app that do not listen where it says, and why; the reason names the service."""
+        found = {}
+        for service in self._declared():
+            listening = self._listening.get(service.name)
+            if service.name in self._refused:
+                found[service.name] = self._refused[service.name][0]
+            elif listening is None or listening.wanted != Wanted.of(service):
+                found[service.name] = f'service "{service.name}" does not listen yet'
+        return found
 
     def processes(self) -> list[dict[str, Any]]:
         """Who is who among the proxies."""
@@ -168,6 +186,7 @@ class Services:
             self._listen(name, service)
         for name in self._tables.keys() - declared.keys():
             self._forget(name)
+        self._give_back(declared)
         self._proxies.want(max((service.proxies for service in declared.values()), default=0))
         for proxy in self._proxies:
             if proxy.is_leaving:
@@ -214,7 +233,9 @@ class Services:
         if name in self._refused and self._refused[name][1] > now:
             return
         try:
-            fresh = listen(name, wanted, old)
+            fresh = listen(name, wanted, old, self._bind(wanted))
+        except NotYet:
+            return
         except CannotListen as error:
             if old is not None and old.wanted.port == wanted.port and (kept := old.kept_for(wanted)) != old:
                 # It may be we who have the address, by another name: let go, and try again.
@@ -228,6 +249,18 @@ class Services:
         self._listening[name] = fresh
         self._refused.pop(name, None)
         self._tell("service.listening", name, at=", ".join(fresh.addresses))
+
+    def _bind(self, wanted: Wanted) -> Bind | None:
+        """How sockets are bound: a fixed port of a node of `rota up` is shared, and so borrowed."""
+        return self._borrower.bind if self._borrower is not None and wanted.port else None
+
+    def _give_back(self, declared: Mapping[str, ServiceSummary]) -> None:
+        """Keep only the shared sockets that are used, or wanted."""
+        if self._borrower is None:
+            return
+        wanted = [(name, Wanted.of(service)) for name, service in declared.items()]
+        wanted += [(name, listening.wanted) for name, listening in self._listening.items()]
+        self._borrower.want({place for name, each in wanted for place in _places(name, each)})
 
     def _is_refused(self, name: str, why: str, now: float) -> None:
         if name not in self._refused or self._refused[name][0] != why:
@@ -357,9 +390,7 @@ class Services:
     async def close(self, seconds: float) -> None:
         """Take no new requests, and wait until those that are here are answered, or until the time is over."""
         self._is_closing = True
-        for listening in self._listening.values():
-            listening.close()
-        self._listening.clear()
+        self._stop_listening()
         for proxy in self._proxies:
             proxy.send(Close())
         with contextlib.suppress(TimeoutError):
@@ -378,12 +409,17 @@ class Services:
     def kill(self) -> None:
         """End the proxies now."""
         self._is_closing = True
-        for listening in self._listening.values():
-            listening.close()
-        self._listening.clear()
+        self._stop_listening()
         self._proxies.kill()
 
     # Inside
+
+    def _stop_listening(self) -> None:
+        for listening in self._listening.values():
+            listening.close()
+        self._listening.clear()
+        if self._borrower is not None:
+            self._borrower.close()
 
     def _declared(self) -> tuple[ServiceSummary, ...]:
         app = self._crew.generations.app
@@ -416,6 +452,13 @@ class Services:
 
     async def _ask(self, service: ServiceSummary, question: Any) -> list[Told]:
         return list(await asyncio.gather(*(proxy.ask(question, self._proxies.numbers) for proxy in self._of(service))))
+
+
+def _places(name: str, wanted: Wanted) -> Iterator[Place]:
+    """The shared sockets of a service; none if its port is any free one."""
+    if wanted.port:
+        sorts = [sort for sort, is_wanted in (("tcp", wanted.tcp), ("udp", wanted.udp)) if is_wanted]
+        yield from (Place(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
 
 
 def _service(app: AppSummary, name: str) -> ServiceSummary | None:

@@ -18,18 +18,20 @@ from random import random
 
 from rota.decide.fleet import Claim
 from rota.decide.membership import Join, TakeOver, WaitFor, admission
+from rota.decide.reach import refusal
 from rota.kit import aio
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
-from rota.model.errors import Conflict, LeaseLost, Unavailable, Unknown
-from rota.model.ids import NodeId, SessionId
+from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
+from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node, Role
 from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
 from rota.store.follow import follow
 from rota.store.keeper import Aside, Keeper
-from rota.store.port import Absent, At, Lease, Put, Store
+from rota.store.port import Absent, At, Put, Store
+from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,14 @@ class Identity:
     insecure: bool = False
     claim: Claim = field(default_factory=Claim)
     """Which fleet it belongs to."""
+
+    network: str = ""
+    """Whose loopback it has; empty: it is not asked whether the others reach it."""
+
+    token_mark: str = ""
+    is_advertised_by_hand: bool = False
+    has_own_token: bool = False
+    """Do its settings name no token, so that it made one?"""
 
 
 @dataclass(frozen=True)
@@ -160,23 +170,35 @@ async def _try_to_join(
             raise Conflict(f'node id "{holder.id}" is held by pid {holder.pid} on {holder.host}', [key])
         case Join():
             patience.waits_for(None)
+    await _check_reach(store, identity, clock)
     lease = await store.grant(identity.lease_ttl)
-    node = _record(identity, lease, clock)
+    node = _record(identity, lease.id, lease.ttl, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
     return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
 
 
-def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
+async def _check_reach(store: Store, identity: Identity, clock: Clock) -> None:
+    """Invalid if nodes on other machines are there, and could not call this one."""
+    if not identity.network:
+        return
+    others = [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
+    node = _record(identity, LeaseId(""), identity.lease_ttl, clock)
+    why = refusal(node, others, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token)
+    if why is not None:
+        raise Invalid(why)
+
+
+def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) -> Node:
     return Node(
         id=identity.node,
         session=SessionId(secrets.token_hex(8)),
-        lease=lease.id,
+        lease=lease,
         role=identity.role,
         home=identity.home,
         host=socket.gethostname(),
         pid=os.getpid(),
         since=clock.wall(),
-        lease_ttl=lease.ttl,
+        lease_ttl=ttl,
         http=identity.http,
         grpc=identity.grpc,
         labels=dict(identity.labels),
@@ -184,6 +206,8 @@ def _record(identity: Identity, lease: Lease, clock: Clock) -> Node:
         executors=identity.executors,
         version=identity.version,
         insecure=identity.insecure,
+        network=identity.network,
+        token_mark=identity.token_mark,
     )
 
 

@@ -6,7 +6,8 @@
 
 Lines are synced to the disk before they are confirmed. A line that was torn by a power cut was never confirmed; it is
 cut off when the file is opened again. A file that was deleted is made anew. One process has the file: a lock keeps
-others out.
+others out. Several nodes of one machine each have their own by a name with {node} in it, as in
+`file:///var/lib/messages-{node}.jsonl`: that is the node whose relay writes it.
 """
 
 import fcntl
@@ -115,7 +116,11 @@ def _lock(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise Conflict(f"sink file://{path}: another process has it; give each its own file") from None
+        own = path.with_name(f"{path.stem}-{{node}}{path.suffix}")
+        raise Conflict(
+            f"sink file://{path}: another process has it, and a file has one writer; "
+            f"if that is another node of this machine, write sink=file://{own}: each node then has its own file"
+        ) from None
     return lock
 
 

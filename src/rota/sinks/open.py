@@ -26,9 +26,9 @@ EXTRAS = {"kafka": "kafka"}
 
 
 @asynccontextmanager
-async def open_sink(text: str, outcomes: Outcomes) -> AsyncIterator[Sink]:
-    """The sink at a URL, reached once and ready; closed in the end, without a flush."""
-    url = urls.parse(text)
+async def open_sink(text: str, outcomes: Outcomes, *, node: str = "") -> AsyncIterator[Sink]:
+    """The sink at a URL, reached once and ready; closed in the end, without a flush. `node` is where it is opened."""
+    url = urls.at_node(urls.parse(text), node)
     try:
         sink = await _adapter(url).open(url, outcomes)
     except ValueError as error:  # a host or a path that the system does not even look for

@@ -4,12 +4,14 @@ A password in the URL is visible to whoever can read the app. Better: `?password
 (`model.secrets`). It never shows in errors and logs (`model.url`).
 """
 
+from dataclasses import replace
+
 from rota.model import secrets
 from rota.model import url as urls
 from rota.model.secrets import Password
 from rota.model.url import Url as SinkUrl
 
-__all__ = ["DEFAULT_WINDOW", "Options", "Password", "SinkUrl", "parse"]
+__all__ = ["DEFAULT_WINDOW", "Options", "Password", "SinkUrl", "at_node", "parse"]
 
 DEFAULT_WINDOW = 4096
 """How many messages may be under way unless the URL says otherwise."""
@@ -18,6 +20,11 @@ DEFAULT_WINDOW = 4096
 def parse(text: str) -> SinkUrl:
     """The parts of `text`; Invalid says how to write a URL."""
     return urls.parse(text, "sink", "amqp://user@host/vhost?exchange=rota or file:///var/lib/messages.jsonl")
+
+
+def at_node(url: SinkUrl, node: str) -> SinkUrl:
+    """The URL of a file with the node's name for {node} in its path; any other is as it was."""
+    return replace(url, path=url.path.replace("{node}", node)) if url.scheme == "file" and node else url
 
 
 class Options(urls.Options):

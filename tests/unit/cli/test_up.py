@@ -13,7 +13,7 @@ class SlowNode(up.NodeProcess):
     """A node that is ready when it has been looked at often enough."""
 
     def __init__(self, screen: Screen, looks: int) -> None:
-        super().__init__(["--id", "n1", "--data", "nowhere"], screen, 31)
+        super().__init__(["--id", "n1", "--data", "nowhere"], screen, 31, up.SocketLender())
         self.looks = looks
 
     async def look(self) -> dict[str, Any] | None:

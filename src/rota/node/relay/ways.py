@@ -69,6 +69,7 @@ class Ways:
         """What other relays have shown, where relays speak TLS."""
 
         self.trouble: dict[NodeId, str] = {}
+        self._is_warned: set[NodeId] = set()
         """Homes that there is no way to, and why not."""
 
         self._shipped: set[tuple[NodeId, int]] = set()
@@ -175,10 +176,14 @@ class Ways:
             self._core.peer_broke(self._core.peer(node))
 
     def _fail(self, node: NodeId, why: str) -> None:
-        """Say once why there is no way."""
+        """Log once why there is no way: as a warning if a second try fails likewise, for many a trouble passes."""
         if self.trouble.get(node) != why:
             self.trouble[node] = why
-            log.info("relay not reached", extra={"relay": node, "why": why})
+            self._is_warned.discard(node)
+            log.info("relay not reached yet", extra={"relay": node, "why": why})
+        elif node not in self._is_warned:
+            self._is_warned.add(node)
+            log.warning("relay not reached", extra={"relay": node, "why": why})
 
     def _heard(self, node: NodeId, wire: Wire, record: Any_) -> None:
         match record:

@@ -123,7 +123,7 @@ class Works:
         while True:
             try:
                 most = min(PUBLISH, urls.Options(self._url).window())
-                async with open_sink(self._outlet.sink, self) as sink:
+                async with open_sink(self._outlet.sink, self, node=self._core.node) as sink:
                     self._sink = sink
                     self.look()
                     await self._feed(sink, most)

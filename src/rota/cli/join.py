@@ -1,0 +1,63 @@
+"""`rota join`: a new machine, with a ticket."""
+
+import os
+import platform
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from rota.cli.ticket import on_both
+from rota.cli.who import me
+from rota.kit.files import make_folder, write_secret
+from rota.model.errors import Conflict, Denied, Invalid
+from rota.node import token
+from rota.store import tickets
+
+TLS = "tls"
+
+
+@click.command()
+@click.argument("ticket")
+@click.argument("app", required=False)
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="The node's folder on its own disk.")
+@click.option("--store", metavar="URL", help="The fleet's store, if this machine reaches it otherwise.")
+def command(ticket: str, app: str | None, data: Path | None, store: str | None) -> None:
+    """Make this machine a node of a fleet, with a ticket from `rota ticket create`.
+
+    The ticket is spent for the fleet's token and the node's certificate, which are kept in the data folder. With an APP
+    the node then runs, as `rota node` does. A TICKET of - is read from stdin.
+
+    Example: rota join rota-ticket-eyJpZCI6… app.py
+    """
+    found = tickets.read(sys.stdin.readline() if ticket == "-" else ticket)
+    if app is not None and app.partition(":")[0].endswith(".py") and not Path(app.partition(":")[0]).exists():
+        raise Invalid(
+            f"app {app}: there is no such file here; bring it to this machine first. The ticket is still good"
+        )
+    folder, url = data or Path(".rota/nodes") / found.node, store or found.store
+    if (folder / token.FILE).exists():
+        raise Conflict(f"{folder} has a token already, so it is a node's; choose another folder with --data")
+    try:
+        make_folder(folder)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise Denied(f"folder {folder}: {error.strerror}; choose another with --data") from error
+    by = f"{me()} on {platform.node()}"
+    admission = on_both(url, lambda audited, raw: tickets.spend(audited, raw, found, by=by))
+    argv = ["node", "--store", url, "--id", found.node, "--data", str(folder)]
+    argv += ["--fleet", found.fleet] if found.fleet else []
+    if admission.files:
+        make_folder(folder / TLS)
+        for name, text in admission.files.items():
+            write_secret(folder / TLS / Path(name).name, text.rstrip("\n"))
+        argv += ["--tls", str(folder / TLS)]
+    elif found.insecure:
+        argv += ["--insecure"]
+    write_secret(folder / token.FILE, admission.token)  # last: with it the folder is a node's
+    shown = shlex.join(["rota", *argv, app or "APP"])
+    click.echo(f"this machine is node {found.node}; from now on start it with: {shown}", err=True)
+    if app is not None:
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "rota", *argv, "--", app])

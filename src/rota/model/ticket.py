@@ -1,0 +1,37 @@
+"""Tickets: one line with which a new machine joins a fleet, once and soon."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rota.model.ids import NodeId
+
+
+@dataclass(frozen=True, kw_only=True)
+class TicketRecord:
+    """A ticket as the store has it. The secret is in the ticket alone; what it opens lies sealed under another key."""
+
+    id: str
+    node: NodeId
+    """The node that may join with it."""
+
+    made: datetime
+    by: str
+    expires: datetime
+    """By the store's clock."""
+
+    used: datetime | None = None
+    """When it was spent; a ticket is spent once."""
+
+    used_by: str = ""
+    revoked: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """What a new machine gets for its ticket."""
+
+    token: str = field(repr=False)
+    """The token that the nodes of the fleet show each other."""
+
+    files: dict[str, str] = field(default_factory=dict, repr=False)
+    """Its certificate, key and authority by file name; none if the fleet has no TLS."""
