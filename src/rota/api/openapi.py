@@ -226,12 +226,13 @@ _TAGS: Mapping[str, tuple[str, str]] = {
     "streams": ("Streams", "What is read from sources and published."),
     "events": ("Events", "What happened, and the fleet at a glance."),
     "overview": ("Events", ""),
+    "status": ("Events", ""),
     "pulse": ("Events", ""),
     "hooks": ("Hooks", "What is called or run when something happens."),
     "tokens": ("Access", "Tokens, sessions and the audit trail."),
     "session": ("Access", ""),
     "audit": ("Access", ""),
-    "crawler": ("Resources by name", "The doors of seed 001, as it wrote them."),
+    "crawler": ("Resources by name", "The paths of an older system, for programs that call them."),
     "": ("Health", "Probes, metrics and this description."),
 }
 """The tag of each first part of a path, and what the tag is about where that is said first."""

@@ -73,6 +73,8 @@ class ResourceView:
     """None: no leader has looked at it yet."""
 
     state: CoverageState = CoverageState.UNSEEN
+    """Whether its tasks are placed and run."""
+
     running: int | None = None
     """How many of its assigned tasks run, as far as nodes have reported that one fails; None: nobody knows yet."""
 

@@ -131,7 +131,7 @@ async def _end(request: Request) -> Response:
         await sessions.end(shown(request) or "")
     except (Unavailable, Unknown) as error:  # the browser forgets its id all the same
         sentence = f"the session was not ended in the store ({error}); it ends by itself within {LIFE}"
-        answer = calls.json({"error": sentence}, HTTPStatus.SERVICE_UNAVAILABLE)
+        answer = problems.answer("unavailable", sentence)
     is_secure = request.url.scheme == "https"
     answer.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict", secure=is_secure)
     return answer

@@ -44,7 +44,7 @@ def use(name: str) -> None:
     found = contexts.read()
     chosen = contexts.known(found, name)
     contexts.write(msgspec.structs.replace(found, current=name))
-    click.echo(f"context {name}: {chosen.server} is used from now on")
+    tables.say(f"context {name}: {chosen.server} is used from now on")
 
 
 @command.command()
@@ -58,4 +58,4 @@ def rm(name: str) -> None:
     contexts.known(found, name)
     kept = {each: context for each, context in found.contexts.items() if each != name}
     contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
-    click.echo(f"context {name} is forgotten")
+    tables.say(f"context {name} is forgotten")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from rota.cli import tables
 from rota.cli.ticket import on_both
 from rota.cli.who import me
 from rota.kit.files import make_folder, write_secret
@@ -57,7 +58,7 @@ def command(ticket: str, app: str | None, data: Path | None, store: str | None) 
         argv += ["--insecure"]
     write_secret(folder / token.FILE, admission.token)  # last: with it the folder is a node's
     shown = shlex.join(["rota", *argv, app or "APP"])
-    click.echo(f"this machine is node {found.node}; from now on start it with: {shown}", err=True)
+    tables.say(f"this machine is node {found.node}; from now on start it with: {shown}", err=True)
     if app is not None:
         sys.stderr.flush()
         os.execv(sys.executable, [sys.executable, "-P", "-m", "rota", *argv, "--", app])

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from rota.cli import contexts
+from rota.cli import contexts, tables
 from rota.cli.contexts import Context, Contexts
 from rota.cli.targets import Server
 from rota.model.errors import Invalid
@@ -39,7 +39,7 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None) -> N
     before = contexts.read()
     made = {**before.contexts, called: Context(server.url, server.token, server.ca)}
     contexts.write(Contexts(current=called, contexts=made))
-    click.echo(
+    tables.say(
         f"context {called}: {server.url}, as {who or 'the owner of the node'} for {access}; it is used from now on"
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from rota.cli import options, steer
+from rota.cli import options, steer, tables
 from rota.cli.steer import Meant
 
 
@@ -32,4 +32,4 @@ def command(meant: Meant, timeout: timedelta) -> None:
 
 
 def _say(node: str, done: dict[str, Any]) -> None:
-    click.echo(f"node {node}: generation {done['generation']} took over from {done['previous']}")
+    tables.say(f"node {node}: generation {done['generation']} took over from {done['previous']}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from rota.cli import options, steer
+from rota.cli import options, steer, tables
 from rota.cli.steer import Meant
 
 
@@ -32,6 +32,6 @@ def command(meant: Meant, timeout: timedelta) -> None:
 
 
 def _say(node: str, done: dict[str, Any]) -> None:
-    click.echo(f"node {node}: back at generation {done['generation']}, from {done['previous']}")
+    tables.say(f"node {node}: back at generation {done['generation']}, from {done['previous']}")
     if note := done.get("note"):
-        click.echo(f"node {node}: {note}", err=True)
+        tables.say(f"node {node}: {note}", err=True)

@@ -40,7 +40,7 @@ def command(fleet: Target, output: str) -> None:
         tables.show_json(seen)
         return
     if fleet.is_implied:
-        click.echo(f"fleet: {fleet} ({fleet.origin})")
+        tables.say(f"fleet: {fleet} ({fleet.origin})")
     _table(seen)
 
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 import click
 
 from rota.cli import options, settings, tables
-from rota.cli.nodes import Listing
 from rota.cli.on_store import audited
 from rota.cli.options import Duration
+from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.model import keys
 from rota.model import url as urls
@@ -93,8 +93,8 @@ def create(
         return made
 
     made = on_both(store, make)
-    click.echo(made.line())
-    click.echo(f"ticket {made.id} is good once, for node {node}; there: rota join TICKET app.py", err=True)
+    tables.say(made.line())
+    tables.say(f"ticket {made.id} is good once, for node {node}; there: rota join TICKET app.py", err=True)
 
 
 @command.command()
@@ -106,7 +106,7 @@ def revoke(id: str, store: str) -> None:
     Example: rota ticket revoke 5d1f0c2a
     """
     on_both(store, lambda audited, raw: tickets.revoke(audited, raw, id))
-    click.echo(f"ticket {id} is revoked")
+    tables.say(f"ticket {id} is revoked")
 
 
 def on_both(url: str, work: Callable[[Store, Store], Awaitable[T]]) -> T:

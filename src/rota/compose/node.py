@@ -455,7 +455,7 @@ class _Node:
             insecure=config.insecure,
             claim=self._claim(),
             network=kernel.network_name(),
-            token_mark=mark(self._token),
+            token_mark=mark(self._token()),
             is_advertised_by_hand=config.advertise is not None,
             has_own_token=config.token is None,
         )

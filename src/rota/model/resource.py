@@ -390,8 +390,14 @@ class Listing:
     """What came of the last query of a kind."""
 
     kind: str
+    """The kind whose source was asked."""
+
     nonce: str
+    """The name of the query."""
+
     node: NodeId
+    """The node that asked the source."""
+
     at: datetime
     """When, by the node's clock."""
 
@@ -414,8 +420,13 @@ class Listing:
     """Why no list came; empty if one did."""
 
     added: int = 0
+    """Resources that the list added."""
+
     changed: int = 0
+    """Resources that the list changed."""
+
     removed: int = 0
+    """Resources that the list removed."""
 
 
 @dataclass(frozen=True, kw_only=True)

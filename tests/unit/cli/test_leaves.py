@@ -28,7 +28,7 @@ def leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], cl
 
 
 LEAVES = list(leaves(cli))
-STARTS = {"node", "up"}
+STARTS = {"join", "node", "up"}
 """What makes a fleet, and needs none."""
 
 OF_A_FLEET = [

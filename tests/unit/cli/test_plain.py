@@ -18,8 +18,6 @@ LOCAL = {
     "config",
     "log",
     "main",
-    "reload",
-    "rollback",
     "simulate",
     "stop",
     "tables",
