@@ -11,6 +11,7 @@ task.
 
 import asyncio
 import os
+import platform
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -194,7 +195,7 @@ async def _fill(store: Store, resources: int, records: int, slots: int) -> Lease
 
 def _worker(id: NodeId, lease: LeaseId, slots: int) -> list[Put]:
     node = Node(
-        id=id, session=SessionId(f"s-{id}"), lease=lease, role=Role.WORK, home=id, host=id, pid=os.getpid(),
+        id=id, session=SessionId(f"s-{id}"), lease=lease, role=Role.WORK, home=id, host=platform.node(), pid=os.getpid(),
         since=datetime.now(UTC), lease_ttl=LONG, slots=slots,
     )  # fmt: skip
     status = NodeStatus(
