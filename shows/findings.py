@@ -1067,4 +1067,21 @@ FINDINGS = (
             "docs/howto/plan-balance-drain.md says that services stay"
         ),
     ),
+    Finding(
+        "reading 3 W1 (a machine that was restarted refuses its own nodes)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_session.py::test_records_of_nodes_that_died_with_the_machine_only_make_a_node_wait",
+            "tests/unit/node/test_session.py::test_a_node_that_a_living_one_cannot_call_is_refused",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W2 (a node that lost its session ends because of one that came later)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_session.py::test_a_node_that_was_in_the_fleet_is_not_ended_because_of_one_that_came_later",
+        ),
+        "",
+    ),
 )
