@@ -1084,4 +1084,28 @@ FINDINGS = (
         ),
         "",
     ),
+    Finding(
+        "reading 3 W3 (rollback of a release behind a link is lost at a restart)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_code.py::test_a_release_that_was_gone_back_to_is_kept_while_the_link_leads_to_another",
+            "tests/unit/node/test_code.py::test_an_app_is_loaded_from_what_is_kept_and_not_from_where_its_link_leads",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W4 (kept code with a compiled module cannot be loaded)",
+        State.FIXED,
+        ("tests/unit/node/test_code.py::test_a_compiled_module_is_told_apart_and_not_kept",),
+        "compiled modules come from the disk, as they are now",
+    ),
+    Finding(
+        "reading 3 W5 (a node that reaches the store for renewals alone keeps its lease)",
+        State.FIXED,
+        (
+            "tests/unit/store/test_keeper.py::test_a_holder_whose_own_store_is_silent_loses_its_lease_however_well_renewals_go",
+            "tests/unit/store/test_keeper.py::test_a_holder_whose_own_store_was_silent_for_a_while_keeps_its_lease",
+        ),
+        "",
+    ),
 )
