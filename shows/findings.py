@@ -1108,4 +1108,12 @@ FINDINGS = (
         ),
         "",
     ),
+    Finding(
+        "reading 3 W6 (runs behind their job's own limit are reported as without a node)",
+        State.FIXED,
+        (
+            "tests/unit/control/test_episodes.py::test_a_run_that_waits_for_its_jobs_own_limit_is_not_told_until_it_waits_for_a_node",
+        ),
+        "",
+    ),
 )
