@@ -55,7 +55,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """None: it was too large, or must not be kept."""
 
 
-class Repeated(Exception):  # noqa: N818  # an outcome of a commit, as Conflict is
+class Repeated(Exception):  # an outcome of a commit, as Conflict is
     """The note of this very key is there already: the same request came a moment earlier.
 
     It is no Conflict. Operations read again and commit again after a Conflict, and that would never end here.
