@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,7 +24,7 @@ from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
-from rota.model.ids import LeaseId, NodeId, SessionId
+from rota.model.ids import Instant, LeaseId, NodeId, SessionId
 from rota.model.node import Node, Role
 from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
@@ -85,8 +85,10 @@ async def in_session(
     aside: Aside | None = None,
 ) -> None:
     """Run `body` in one session after the other, until it returns or is cancelled; leases are renewed `aside`."""
+    is_member = False
     while True:
-        session = await join(store, identity, clock, jitter, aside)
+        session = await join(store, identity, clock, jitter, aside, is_member=is_member)
+        is_member = True
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
             await aio.apart(_run(store, session, body, jitter))
@@ -103,16 +105,20 @@ async def join(
     clock: Clock,
     jitter: Callable[[], float] = random,
     aside: Aside | None = None,
+    *,
+    is_member: bool = False,
 ) -> Session:
     """A new session.
 
-    Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet.
+    Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet, or if
+    nodes on other machines could not call this one. Who `is_member` already is not refused for that: it has work.
     """
     patience, told = Patience(clock), ""
+    reach = None if is_member else Reach(clock)
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
-            if session := await _try_to_join(store, identity, clock, jitter, patience, aside):
+            if session := await _try_to_join(store, identity, clock, jitter, patience, reach, aside):
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
@@ -153,6 +159,7 @@ async def _try_to_join(
     clock: Clock,
     jitter: Callable[[], float],
     patience: Patience,
+    reach: "Reach | None",
     aside: Aside | None,
 ) -> Session | None:
     incarnation = await incarnations.current(store, clock)
@@ -170,22 +177,41 @@ async def _try_to_join(
             raise Conflict(f'node id "{holder.id}" is held by pid {holder.pid} on {holder.host}', [key])
         case Join():
             patience.waits_for(None)
-    await _check_reach(store, identity, clock)
+    if reach is not None and identity.network:
+        await reach.check(store, _record(identity, LeaseId(""), identity.lease_ttl, clock), identity)
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease.id, lease.ttl, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
     return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
 
 
-async def _check_reach(store: Store, identity: Identity, clock: Clock) -> None:
-    """Invalid if nodes on other machines are there, and could not call this one."""
-    if not identity.network:
-        return
-    others = [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
-    node = _record(identity, LeaseId(""), identity.lease_ttl, clock)
-    why = refusal(node, others, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token)
-    if why is not None:
-        raise Invalid(why)
+class Reach:
+    """Whether the nodes on other machines could call a node that joins.
+
+    A record with our host's name and another loopback may be of an earlier life of this machine, as after a restart of
+    it or of its container: it counts when it has outlived its lease.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[SessionId, Instant] = {}
+
+    async def check(self, store: Store, node: Node, identity: Identity) -> None:
+        """Invalid if the others could not call this node; Unavailable if they may be gone in a moment."""
+        others = [found for entry in (await store.scan(keys.NODES)).entries if (found := understood(Node, entry))]
+
+        def why(which: Iterable[Node]) -> str | None:
+            by_hand, own_token = identity.is_advertised_by_hand, identity.has_own_token
+            return refusal(node, which, is_by_hand=by_hand, has_own_token=own_token)
+
+        if said := why(other for other in others if self._is_there(node, other)):
+            raise Invalid(said)
+        if said := why(others):
+            raise Unavailable(f"{said}; unless that is an earlier life of this machine, whose lease ends soon")
+
+    def _is_there(self, node: Node, other: Node) -> bool:
+        since = self._seen.setdefault(other.session, self._clock.monotonic())
+        return other.host != node.host or self._clock.monotonic() - since > 2 * other.lease_ttl.total_seconds()
 
 
 def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) -> Node:

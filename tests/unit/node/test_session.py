@@ -198,3 +198,60 @@ def test_a_holder_that_waits_longer_than_we_do_is_waited_for() -> None:
             return asyncio.get_running_loop().time()
 
     assert 60 <= virtual.run(main()) < 65
+
+
+def on_loopback(name: str, network: str) -> Identity:
+    """A node that the others can call only if they share its loopback."""
+    return replace(identity(name), grpc="127.0.0.1:7701", network=network)
+
+
+async def there(store: Store, name: str, **changed: object) -> None:
+    """Another node joins, and dies: nobody renews its lease."""
+    session = await join(store, replace(on_loopback(name, ""), token_mark="another"), CLOCK)
+    node = replace(session.node, **{"network": "other", **changed})  # type: ignore[arg-type]
+    await store.commit(Put(keys.node(node.id), codec.encode(node), node.lease))
+
+
+def test_a_node_whose_machine_was_restarted_waits_for_the_records_of_its_earlier_life() -> None:
+    async def main() -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await there(store, "b")
+            await join(store, on_loopback("a", "mine"), CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert 10 <= virtual.run(main()) < 13
+
+
+def test_a_node_that_others_could_not_call_is_refused_in_the_end_and_at_once_where_the_host_is_another() -> None:
+    async def main(**changed: object) -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await there(store, "b", **changed)
+            entry = await store.get(keys.node(NodeId("b")))
+            assert entry is not None
+            await store.commit(Put(entry.key, entry.value))  # it is there for good
+            with pytest.raises(Invalid, match="node b on .* cannot reach it there"):
+                await join(store, on_loopback("a", "mine"), CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert virtual.run(main(host="elsewhere")) < 1
+    assert 20 <= virtual.run(main()) < 25
+
+
+def test_a_member_that_loses_its_lease_is_not_refused_for_those_who_came_after_it() -> None:
+    """It has work, and an exit with code 2 is one that systemd does not restart."""
+
+    async def main() -> int:
+        lives: list[Session] = []
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def body(session: Session) -> None:
+                lives.append(session)
+                if len(lives) == 1:
+                    await there(store, "b", host="elsewhere", grpc="10.0.0.2:7701")
+                    await store.revoke(session.keeper.lease)
+                    await asyncio.sleep(1000)
+
+            await in_session(store, on_loopback("a", "mine"), CLOCK, body)
+        return len(lives)
+
+    assert virtual.run(main()) == 2
