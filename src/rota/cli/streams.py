@@ -498,7 +498,7 @@ def _about(view: StreamView) -> dict[str, str]:
         "sink": view.sink,
         "state": f"{_state(view)}{since}",
         "detail": view.detail,
-        "tasks": f"{view.tasks} groups of {view.replicas}",
+        "tasks": f"{tables.count(view.tasks, 'group')} of {tables.count(view.replicas, 'task')}",
         "groups": _groups(view),
         "committed": _offsets(view.committed),
         "latest": _offsets(view.latest),
