@@ -179,7 +179,7 @@ async def resume_stream(store: Store, name: str, *, by: str, wait: timedelta | N
 
 @needs(Access.OPERATE)
 async def terminate_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
-    """Stop reading for good, even if an app declares the stream: groups publish what they have read, and no new ones start."""
+    """Stop reading, even if an app declares the stream: groups publish what they have read, and no new ones start."""
     check_wait(wait)
     await _declared(store, name)
     await verbs.terminate(store, name, by)

@@ -27,7 +27,7 @@ async def resume(store: Store, name: str, by: str) -> None:
 
 
 async def terminate(store: Store, name: str, by: str) -> None:
-    """Stop reading for good, even if an app declares the stream: groups publish what they have read, and no new ones start."""
+    """Stop reading, even if an app declares the stream: groups publish what they have read, and no new ones start."""
     await _change(store, name, by, lambda wishes, now: replace(wishes, is_terminated=True))
 
 
