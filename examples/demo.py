@@ -148,8 +148,9 @@ class Fleet:
         raise SystemExit(f"demo: waited in vain for {within:g} s until {what}; {self._last_words()}")
 
     def _doing(self) -> str:
-        """The last line of each node, without its time."""
-        lasts = {name: self.output(name).read_text().splitlines()[-1:] for name in tuple(self.alive)}
+        """The last line of each node's log, without its time; the messages of sinks are not part of it."""
+        logs = {name: self.output(name).read_text().splitlines() for name in tuple(self.alive)}
+        lasts = {name: [line for line in lines if not line.startswith("{")][-1:] for name, lines in logs.items()}
         return "; ".join(f"{name}: {last[0].partition(' ')[2] if last else 'starting'}" for name, last in lasts.items())
 
     def _last_words(self) -> str:
