@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.kit.cli import ROTA, rota
-from tests.kit.node import APP, is_alive
+from tests.kit.node import APP, is_alive, when_open
 from tests.kit.process import Process
 from tests.kit.waiting import eventually
 
@@ -94,6 +94,27 @@ async def test_a_broken_app_is_shown_and_ends_it(tmp_path: Path) -> None:
     async with fleet(tmp_path, "--nodes", 2, app="import rota\napp = rota.App('x')\n1/0\n") as up:
         await eventually(lambda: not up.is_running, within=30)
         assert any("ZeroDivisionError: division by zero" in line for line in up.lines())
+
+
+async def test_a_first_import_may_take_longer_than_a_reload_and_is_reported_while_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_RELOAD_TIMEOUT", "1s")  # over long before the first report
+    gate = tmp_path / "gate"
+    async with fleet(tmp_path, app=when_open(gate) + APP) as up:
+        await eventually(lambda: any("still importing the app app=app.py" in line for line in up.lines()))
+        gate.touch()
+        await ready(up)
+
+
+async def test_a_first_import_that_takes_too_long_ends_it_and_names_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_LOAD_TIMEOUT", "1s")
+    async with fleet(tmp_path, app=when_open(tmp_path / "never") + APP) as up:
+        await eventually(lambda: not up.is_running, within=60)
+        said = "its import did not end within 1s; load_timeout in [runtime] sets how long it may take"
+        assert any(said in line for line in up.lines()), up.lines()
 
 
 async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
