@@ -229,7 +229,7 @@ def test_a_node_that_others_could_not_call_is_refused_in_the_end_and_at_once_whe
             entry = await store.get(keys.node(NodeId("b")))
             assert entry is not None
             await store.commit(Put(entry.key, entry.value))  # it is there for good
-            with pytest.raises(Invalid, match="node b on .* cannot reach it there"):
+            with pytest.raises(Invalid, match=r"node b on .* cannot reach it there"):
                 await join(store, on_loopback("a", "mine"), CLOCK)
             return asyncio.get_running_loop().time()
 
