@@ -52,3 +52,8 @@ def pairs(fields: dict[str, str]) -> str:
 def _width(text: str) -> int:
     """The columns a text takes; Chinese characters take two."""
     return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def count(number: int, what: str) -> str:
+    """A number of things, like "1 record" and "2 records"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
