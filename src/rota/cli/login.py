@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from rota.cli import contexts, tables
+from rota.cli import contexts, options, tables
 from rota.cli.contexts import Context, Contexts
+from rota.cli.options import Shape
 from rota.cli.targets import Server
 from rota.model.errors import Invalid
 
@@ -25,6 +26,7 @@ from rota.model.errors import Invalid
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Certificates of those who may vouch for the server, in PEM form.  [default: those that the system knows]",
 )
+@options.output(Shape.OBJECT)
 def command(url: str, name: str | None, token: str | None, ca: Path | None) -> None:
     """Remember the fleet of the node at URL under a name, and use it where nothing else names one.
 
@@ -39,6 +41,9 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None) -> N
     before = contexts.read()
     made = {**before.contexts, called: Context(server.url, server.token, server.ca)}
     contexts.write(Contexts(current=called, contexts=made))
+    tables.answer(
+        {"name": called, "server": server.url, "ca": server.ca, "is_current": True, "as": who, "access": access}
+    )
     tables.say(
         f"context {called}: {server.url}, as {who or 'the owner of the node'} for {access}; it is used from now on"
     )

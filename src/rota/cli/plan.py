@@ -5,6 +5,7 @@ import click
 from rota.api import planning
 from rota.cli import options, tables
 from rota.cli.fleet import ask
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.control.preview import PlannedMove, Preview
 
@@ -24,8 +25,8 @@ SHOWN = 20
 )
 @click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
 @options.fleet
-@options.output
-def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target) -> None:
     """Show what the leader would change now; nothing is changed by asking.
 
     Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if
@@ -36,10 +37,8 @@ def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, flee
     if like and not add:
         raise click.UsageError("--like says what the nodes of --add are like; give --add too")
     found = ask(fleet, planning.plan, rebalance=rebalance, without=without, add=add, like=like)
-    if output == "json":
-        tables.show_json(found)
-    else:
-        _show(found)
+    tables.answer(found)
+    _show(found)
     click.get_current_context().exit(1 if found.moves else 0)
 
 

@@ -12,6 +12,7 @@ from rota.api.fleet_status import fleet_status
 from rota.cli import options, tables
 from rota.cli.fleet import ask
 from rota.cli.logs import wants_colour
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.kit import durations
 from rota.kit.plain import plain
@@ -24,8 +25,8 @@ CODE = 8
 
 @click.command()
 @options.fleet
-@options.output
-def command(fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(fleet: Target) -> None:
     """Show who leads, which nodes there are and what they run.
 
     APP is the app, its version if its module has a `__version__`, the generation of its code, counted in each life of
@@ -36,12 +37,11 @@ def command(fleet: Target, output: str) -> None:
     Example: rota status --store sqlite:///rota.db -o json
     """
     seen = ask(fleet, fleet_status)
-    if output == "json":
-        tables.show_json(seen)
-        return
+    tables.answer(seen)
     if fleet.is_implied:
         tables.say(f"fleet: {fleet} ({fleet.origin})")
-    _table(seen)
+    if tables.is_for_people():
+        _table(seen)
 
 
 def _table(seen: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import click
 
-from rota.cli import local, options, targets
+from rota.cli import local, options, tables, targets
 from rota.cli.progress import Progress
 from rota.cli.targets import NOWHERE, Server
 from rota.model.errors import Invalid, NotFound, Unavailable
@@ -204,19 +204,21 @@ def ask(
     changes: bool = False,
     **arguments: Any,
 ) -> None:
-    """Ask one node after the other; the first that refuses ends it.
+    """Ask one node after the other, and answer what each has done; the first that refuses ends it.
 
     `doing`: what is shown meanwhile, like "reloading"; nothing if it does not take long. `changes`: does it do more
     than look?
     """
 
-    async def each() -> None:
+    async def each(done: list[object]) -> None:
         async with reached(meant, changes=changes) as nodes:
             for count, name in enumerate(nodes.names):
                 progress = Progress(f"{doing} {name}", len(nodes.names))
                 progress.at(count)
                 async with progress.turning() if doing else nullcontext():
                     answer = await nodes.call(name, do, timeout, **arguments)
+                done.append({"node": name, **answer})
                 say(name, answer)
 
-    asyncio.run(each())
+    with tables.answering() as done:
+        asyncio.run(each(done))

@@ -8,6 +8,7 @@ from rota.api import job_why, operations, stream_operations
 from rota.api.schema import Why
 from rota.cli import options, tables
 from rota.cli.fleet import ask
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.store import Store
 
@@ -27,8 +28,8 @@ HELD = 20
 @click.argument("thing", metavar="THING")
 @click.argument("name", metavar="[NAME]", required=False)
 @options.fleet
-@options.output
-def command(thing: str, name: str | None, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(thing: str, name: str | None, fleet: Target) -> None:
     """Say why a resource is where it is, why a node has what it has, or what holds a run, a job or a stream back.
 
     THING is a resource, as kind/id, or a node; or one of `run`, `job`, `stream` and `source`, and NAME the run, the
@@ -42,9 +43,7 @@ def command(thing: str, name: str | None, fleet: Target, output: str) -> None:
         told = ask(fleet, NAMED[thing], name)
     else:
         raise click.UsageError(f"a name comes after {', '.join(NAMED)} only; for a resource write {thing}/{name}")
-    if output == "json":
-        tables.show_json(told)
-        return
+    tables.answer(told)
     for line in _lines(told):
         tables.say(line)
 
