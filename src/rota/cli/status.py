@@ -1,6 +1,5 @@
 """`rota status`: who leads, who is there, and what they run."""
 
-import os
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,9 +8,8 @@ from typing import Any
 import click
 
 from rota.api.fleet_status import fleet_status
-from rota.cli import options, tables
+from rota.cli import colours, options, tables
 from rota.cli.fleet import ask
-from rota.cli.logs import wants_colour
 from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.kit import durations
@@ -51,8 +49,15 @@ def _table(seen: dict[str, Any]) -> None:
 
     # Where nobody looks, nothing is cut to fit a screen.
     console = Console() if sys.stdout.isatty() else Console(width=1000)
-    heading = "table.header" if wants_colour(sys.stdout, os.environ) else ""  # bold is an escape too
-    console.print(plain(_leads(seen["leader"])), highlight=False, markup=False)
+    has_colours = colours.wanted(sys.stdout)
+    heading = "table.header" if has_colours else ""  # bold is an escape too
+
+    def say(text: str, state: str = "") -> None:
+        console.print(
+            plain(text), highlight=False, markup=False, style=colours.STATES.get(state) if has_colours else ""
+        )
+
+    say(_leads(seen["leader"]), "" if seen["leader"] else "failing")
     table = Table(
         "NODE",
         "ROLE",
@@ -73,7 +78,9 @@ def _table(seen: dict[str, Any]) -> None:
     apart = (f"node {each['node']}: {each['why']}" for each in seen.get("apart", ()))
     failing = (f"resource {name}: {why}" for name, why in seen.get("failing", {}).items())
     for trouble in (*apart, *_troubles(seen["nodes"]), *failing):
-        console.print(plain(trouble), highlight=False, markup=False, style="red" if heading else "")
+        say(trouble, "failing")
+    for change in _under_way(seen["nodes"]):
+        say(change, "pending")
 
 
 def _leads(leader: dict[str, Any] | None) -> str:
@@ -118,6 +125,12 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
             if sink.is_down:
                 kept = f"{sink.spool_messages} messages are spooled"
                 yield f"node {node['id']}: sink {sink.sink} is down: {sink.last_error}; {kept}"
+
+
+def _under_way(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """What will not stay as it is."""
+    for node in nodes:
+        work: NodeStatus | None = node.get("work")
         if work and work.is_rolled_back:
             yield f"node {node['id']}: it was rolled back; the files on its disk are taken in by: rota reload"
         if work and work.reloading:
