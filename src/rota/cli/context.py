@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from rota.cli import contexts, options, tables
+from rota.cli import contexts, names, options, tables
 from rota.cli.options import Shape
 from rota.cli.verbs import Listing
 
@@ -34,7 +34,7 @@ def ls() -> None:
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.contexts)
 @options.output(Shape.OBJECT)
 def use(name: str) -> None:
     """Have commands use another context.
@@ -49,7 +49,7 @@ def use(name: str) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.contexts)
 @options.output(Shape.OBJECT)
 def rm(name: str) -> None:
     """Forget a context and its token; the server takes the token until it is revoked there.

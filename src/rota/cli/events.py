@@ -9,7 +9,7 @@ import click
 
 from rota.api.operations import MAX_EVENTS, read_events
 from rota.api.watching import watch_events
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, on_fleet
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -25,7 +25,7 @@ from rota.workloads.checks import did_you_mean
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as worker.*; may be repeated."
 )
-@click.option("--node", metavar="ID", help="Only what this node saw.")
+@click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only what this node saw.")
 @click.option(
     "-n",
     "--limit",

@@ -4,7 +4,7 @@ import click
 
 from rota.api import hooks as operations
 from rota.api.hooks import HookView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -13,7 +13,7 @@ from rota.kit.clock import SYSTEM
 from rota.model.errors import Unavailable
 
 HEADINGS = "HOOK", "ON", "EVENTS", "DOES", "WAITING", "DELIVERED", "FAILED", "LAST ERROR"
-name_argument = click.argument("name", metavar="NAME")
+name_argument = click.argument("name", metavar="NAME", shell_complete=names.hooks)
 
 
 @click.group(cls=Listing)

@@ -12,7 +12,7 @@ import msgspec
 from rota.api import job_operations as operations
 from rota.api.job_schema import DueTime, JobView
 from rota.api.operations import MAX_PAGE
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.options import Shape
 from rota.cli.runs import finished, run_line
@@ -21,7 +21,7 @@ from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
 
-job_argument = click.argument("job", metavar="JOB")
+job_argument = click.argument("job", metavar="JOB", shell_complete=names.jobs)
 
 
 @click.group(cls=Verbs)
@@ -61,7 +61,13 @@ def get(job: str, fleet: Target) -> None:
 @click.argument("words", nargs=-1, required=True, metavar="WORDS…")
 @click.option("--cron", metavar="EXPRESSION", help='When it is due, like "0 3 * * *" or @daily.')
 @click.option("--every", metavar="DURATION", help="How often it is due, like 10m.")
-@click.option("--after", multiple=True, metavar="JOB", help="It is due when this one has succeeded; may be repeated.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=names.jobs,
+    help="It is due when this one has succeeded; may be repeated.",
+)
 @click.option("--tz", metavar="ZONE", help="Time zone of --cron, like Asia/Shanghai.  [default: UTC]")
 @click.option("--misfire", metavar="POLICY", help="Due times nobody was there for: skip, once, all, all(5).")
 @click.option("--jitter", metavar="DURATION", help="It starts up to so much later than due.")

@@ -11,7 +11,7 @@ import click
 
 from rota.api import operations
 from rota.api.schema import NodeView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.options import Shape
 from rota.cli.progress import Progress
@@ -79,7 +79,7 @@ def idlest(fleet: Target) -> None:
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
 @options.fleet
 @options.output(Shape.OBJECT)
@@ -94,7 +94,7 @@ def cordon(node: str, why: str, fleet: Target) -> None:
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
 @options.output(Shape.OBJECT)
 def uncordon(node: str, fleet: Target) -> None:
@@ -108,7 +108,7 @@ def uncordon(node: str, fleet: Target) -> None:
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.option("--deadline", type=options.Duration(), help="Stop what is still there by then; default: never.")
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
@@ -221,7 +221,7 @@ async def _stuck(fleet: Fleet, node: str) -> str:
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
 @options.output(Shape.OBJECT)
 def undrain(node: str, fleet: Target) -> None:
@@ -235,7 +235,7 @@ def undrain(node: str, fleet: Target) -> None:
 
 
 @command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
 @click.option("--reset", is_flag=True, help="As many as its settings say.")
 @options.fleet

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from rota.cli import tables, targets
+from rota.cli import names, tables, targets
 from rota.kit import durations
 from rota.model.config import Size as Bytes
 
@@ -91,7 +91,12 @@ def store(command: F) -> F:
 SERVER = (
     click.option("--server", metavar="URL", help="A node's doors instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"),
     click.option("--token", metavar="FILE|env:NAME", help="Where the token for --server is.  [env: ROTA_TOKEN]"),
-    click.option("--context", metavar="NAME", help="A fleet that rota login knows.  [env: ROTA_CONTEXT]"),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=names.contexts,
+        help="A fleet that rota login knows.  [env: ROTA_CONTEXT]",
+    ),
 )
 """The options that name a fleet by the doors of a node."""
 

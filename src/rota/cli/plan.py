@@ -3,7 +3,7 @@
 import click
 
 from rota.api import planning
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -15,7 +15,13 @@ SHOWN = 20
 
 @click.command()
 @click.option("--rebalance", is_flag=True, help="Balance the nodes too.")
-@click.option("--without", multiple=True, metavar="NODE", help="As if this node were gone; may be repeated.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=names.nodes,
+    help="As if this node were gone; may be repeated.",
+)
 @click.option(
     "--add",
     type=click.IntRange(0, planning.MOST_ADDED),
@@ -23,7 +29,13 @@ SHOWN = 20
     metavar="COUNT",
     help="As if so many more nodes were there.",
 )
-@click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
+@click.option(
+    "--like",
+    metavar="NODE",
+    default="",
+    shell_complete=names.nodes,
+    help="The node that those of --add are like; default: the first.",
+)
 @options.fleet
 @options.output(Shape.OBJECT)
 def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target) -> None:

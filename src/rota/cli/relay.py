@@ -12,7 +12,7 @@ import click
 
 from rota.api import relays
 from rota.api.relays import RelayList, RelayView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, opened
 from rota.cli.options import Shape
 from rota.cli.progress import Progress
@@ -30,7 +30,7 @@ PACE = 1.0
 SETTLED = 6.0
 """Seconds for which looks must find nothing left: relays write their figures every 5 s."""
 
-node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
+node_option = click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only the relay of this node.")
 
 
 @click.group(cls=Verbs)

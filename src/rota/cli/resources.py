@@ -16,7 +16,7 @@ from rota.api import operations
 from rota.api.schema import CHANGEABLE, ResourceView
 from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -31,21 +31,25 @@ from rota.model.resource import ResourceStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-kind_argument = click.argument("kind", metavar="KIND")
+kind_argument = click.argument("kind", metavar="KIND", shell_complete=names.kinds)
+some_argument = click.argument("kind", metavar="KIND", shell_complete=names.resources)
 
 
-def name_arguments(command: F) -> F:
+def named(kind_argument: Callable[[F], F]) -> Callable[[F], F]:
     """KIND and ID, or KIND/ID in one word, as `rota why` and the tables write it."""
 
-    @wraps(command)
-    def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
-        if id is None:
-            kind, slash, id = kind.partition("/")
-            if not slash or not id:
-                raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
-        return command(*args, kind=kind, id=id, **given)
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
+            if id is None:
+                kind, slash, id = kind.partition("/")
+                if not slash or not id:
+                    raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
+            return command(*args, kind=kind, id=id, **given)
 
-    return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+        return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+
+    return decorate
 
 
 version_option = click.option(
@@ -92,7 +96,7 @@ def fields(command: F) -> F:
                 metavar="NAME=VALUE",
                 help="What its nodes must be labelled with; may be repeated.",
             ),
-            click.option("--pin", metavar="NODE", help="The only node that may hold it."),
+            click.option("--pin", metavar="NODE", shell_complete=names.nodes, help="The only node that may hold it."),
             *(
                 click.option(f"--{name}", name.replace("-", "_"), multiple=True, metavar="NAME=VALUE", help=said)
                 for name, said in TIES.items()
@@ -109,7 +113,7 @@ def command() -> None:
 
 
 @command.command()
-@name_arguments
+@named(kind_argument)
 @fields
 @click.option("--no-wait", is_flag=True, help="Do not wait until the leader has placed it.")
 @click.option(
@@ -137,7 +141,7 @@ def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, 
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @fields
 @click.option(
     "--unset",
@@ -163,7 +167,7 @@ def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, flee
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @version_option
 @options.fleet
 @options.output(Shape.OBJECT)
@@ -178,7 +182,7 @@ def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @options.fleet
 @options.output(Shape.OBJECT)
 def get(kind: str, id: str, fleet: Target) -> None:
@@ -192,7 +196,7 @@ def get(kind: str, id: str, fleet: Target) -> None:
 
 
 @command.command()
-@click.option("--kind", metavar="KIND", help="Only of this kind.")
+@click.option("--kind", metavar="KIND", shell_complete=names.kinds, help="Only of this kind.")
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
 @click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
 @click.option("-w", "--watch", is_flag=True, help="Go on with what changes, a line each, until interrupted.")

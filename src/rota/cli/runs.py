@@ -9,7 +9,7 @@ import click
 from rota.api import job_operations as operations
 from rota.api import job_why
 from rota.api.job_schema import RunPage, RunView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -26,7 +26,7 @@ LOOKED = 20_000
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
 )
-run_argument = click.argument("run", metavar="RUN")
+run_argument = click.argument("run", metavar="RUN", shell_complete=names.runs)
 
 
 @click.group(cls=Verbs)
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--job", metavar="JOB", help="Only of this job.")
+@click.option("--job", metavar="JOB", shell_complete=names.jobs, help="Only of this job.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--page", "after", metavar="TEXT", help="Go on behind this run, as the last page said.")
@@ -144,8 +144,8 @@ def rm(run: str, place: str | None, fleet: Target) -> None:
 
 
 @command.command()
-@click.argument("run", metavar="[RUN]", required=False)
-@click.option("--last", metavar="JOB", help="The newest run of this job.")
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=names.runs)
+@click.option("--last", metavar="JOB", shell_complete=names.jobs, help="The newest run of this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
 @click.option("--raw", is_flag=True, help="On a terminal, too, print every byte as it is.")

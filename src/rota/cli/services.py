@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from rota.cli import options, steer, tables
+from rota.cli import names, options, steer, tables
 from rota.cli.options import Shape
 from rota.cli.reload import command as reload
 from rota.cli.rollback import command as rollback
@@ -29,7 +29,7 @@ PATIENCE = 15.0
 PACE = 1.0
 """Seconds from one sample to the next."""
 
-name_argument = click.argument("name", metavar="[NAME]", required=False)
+name_argument = click.argument("name", metavar="[NAME]", required=False, shell_complete=names.services)
 
 
 @click.group(cls=Verbs)
@@ -143,7 +143,7 @@ def clear(name: str | None, groups: tuple[int, ...], is_all: bool, meant: Meant)
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.services)
 @click.argument("group", type=int, metavar="GROUP")
 @click.argument("count", type=click.IntRange(min=1), metavar="COUNT")
 @steer.meant()

@@ -13,7 +13,7 @@ import click
 from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.on_store import on_store
 from rota.cli.options import Shape
@@ -31,12 +31,12 @@ from rota.model.stream import MoveRecord, SkipRecord
 from rota.store import Store
 from rota.workloads.streams.where import where
 
-stream_argument = click.argument("stream", metavar="STREAM")
+stream_argument = click.argument("stream", metavar="STREAM", shell_complete=names.streams)
 no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until the leader has done it.")
 timeout_option = click.option(
     "--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait."
 )
-some_argument = click.argument("stream", metavar="[STREAM]", required=False)
+some_argument = click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams, instead of one.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -80,7 +80,7 @@ def status(stream: str, fleet: Target) -> None:
 
 
 @command.command()
-@click.argument("stream", metavar="[STREAM]", required=False)
+@click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 @options.fleet
 @options.output(Shape.LIST)
 def lag(stream: str | None, fleet: Target) -> None:

@@ -88,7 +88,7 @@ def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, fold
         raise Invalid("a node is reached under some name or address; say so with --host, or --client for a caller")
     issued = _issue(folder, name, hosts, "client" if client else "node", life)
     made = folder / name
-    use = "show it to the gRPC door" if client else f"start the node with --id {name} --tls {made}"
+    use = "show it to the gRPC door" if client else f"start the node with rota node --id {name} --tls {made}"
     tables.answer({"folder": str(made), **asdict(issued)})
     tables.say(f"the certificate is in {made}; {use}")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.api import tokens
 from rota.api.tokens import NewToken, TokenView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Duration, Shape
 from rota.cli.targets import Target
@@ -19,7 +19,7 @@ from rota.kit.files import write_secret
 from rota.model.token import Access
 
 HEADINGS = "TOKEN", "ROLE", "STATE", "MADE", "BY", "EXPIRES"
-name_argument = click.argument("name", metavar="NAME")
+name_argument = click.argument("name", metavar="NAME", shell_complete=names.tokens)
 expires_option = click.option(
     "--expires-in", type=Duration(), metavar="DURATION", help="How long it opens something.  [default: for ever]"
 )

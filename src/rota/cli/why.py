@@ -6,7 +6,7 @@ import click
 
 from rota.api import job_why, operations, stream_operations
 from rota.api.schema import Why
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
 from rota.cli.options import Shape
 from rota.cli.targets import Target
@@ -25,8 +25,8 @@ HELD = 20
 
 
 @click.command()
-@click.argument("thing", metavar="THING")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("thing", metavar="THING", shell_complete=names.things)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=names.named)
 @options.fleet
 @options.output(Shape.OBJECT)
 def command(thing: str, name: str | None, fleet: Target) -> None:
