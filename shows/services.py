@@ -263,7 +263,7 @@ def _until_normal(node: Served, ended: float) -> float:
 
 async def _stat(node: Served) -> dict[str, Any]:
     answer = await asyncio.to_thread(node.rota, "services", "stat", "-o", "json")
-    found: dict[str, Any] = json.loads(answer.out)
+    (found,) = json.loads(answer.out)
     return found
 
 

@@ -73,7 +73,7 @@ async def test_a_frozen_node_is_offline_and_back_when_it_thaws_and_each_is_told_
 
             def listed_nodes() -> list[dict[str, Any]] | None:
                 said = rota("nodes", "-o", "json", *store, cwd=tmp_path)
-                listed: list[dict[str, Any]] = json.loads(said.out)["nodes"]
+                listed: list[dict[str, Any]] = json.loads(said.out)
                 return listed if {node["id"]: node["standing"] for node in listed} == expected else None
 
             listed = await eventually(listed_nodes)

@@ -145,5 +145,6 @@ async def test_rota_services_steers_a_node(node: Steered) -> None:
 
 
 def idle(text: str) -> dict[str, int]:
-    found: dict[str, int] = json.loads(text)["idle_workers"]
-    return found
+    (found,) = json.loads(text)
+    counts: dict[str, int] = found["idle_workers"]
+    return counts

@@ -1,70 +1,27 @@
 """The command line through the doors of a real node: with each role, by flags, variables and contexts."""
 
 import asyncio
-import contextlib
-import io
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from rota.api.operations import create_resource
 from rota.api.watching import What, watch_events, watch_resources
-from rota.cli.main import main
 from rota.cli.remote import DoorFleet
 from rota.cli.targets import Server
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid
 from rota.store import open_store
 from tests.kit.cli import Answer, rota
-from tests.kit.doors import Door
+from tests.kit.door_fleet import DoorFleetUnderTest as Fleet
+from tests.kit.door_fleet import door_fleet, here
 from tests.kit.fleet import Fleet as Nodes
-from tests.kit.node import APP, NodeUnderTest
-
-ROLES = ("view", "operate", "admin")
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """A node that leads and works, and how commands reach it."""
-
-    node: NodeUnderTest
-    url: str
-    folder: Path
-    """An empty one, from which nothing is found by itself."""
-
-    def ask(self, *words: object, role: str = "admin", **more: str) -> Answer:
-        """Run a command with a token of that role, and without any store."""
-        environ = {
-            "ROTA_SERVER": self.url,
-            "ROTA_TOKEN": f"file:{self.folder / role}",
-            "XDG_CONFIG_HOME": str(self.folder),
-        }
-        return here(*words, cwd=self.folder, environ={**environ, **more})
-
-
-def here(*words: object, cwd: Path, environ: Mapping[str, str]) -> Answer:
-    """Run a command in this process: dozens of new ones would take minutes on a busy machine."""
-    out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
-    with (
-        contextlib.chdir(cwd),
-        mock.patch.dict(os.environ, environ),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main([str(word) for word in words])
-    code = ended.value.code
-    texts = []
-    for stream in (out, err):
-        stream.flush()
-        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
-    return Answer(code if isinstance(code, int) else 0, *texts)
+from tests.kit.node import APP
 
 
 @dataclass(frozen=True)
@@ -79,17 +36,8 @@ class Three:
 
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
-    with NodeUnderTest(tmp_path / "node", "--role", "both") as node:
-        await node.ready()
-        folder = tmp_path / "elsewhere"
-        folder.mkdir()
-        door = await Door.of(node)
-        for role in ROLES:
-            status, answer = door.http("POST", "/v1/tokens", {"name": f"a-{role}", "role": role})
-            assert status == 201, answer
-            (folder / role).touch(mode=0o600)
-            (folder / role).write_text(json.loads(answer)["token"])
-        yield Fleet(node, f"http://{door.address}", folder)
+    async with door_fleet(tmp_path) as fleet:
+        yield fleet
 
 
 def test_every_role_may_do_what_it_is_for_and_nothing_else(fleet: Fleet) -> None:
@@ -119,7 +67,7 @@ def test_what_is_done_says_which_token_did_it_and_from_where(fleet: Fleet) -> No
     assert (
         here("nodes", "uncordon", fleet.node.name, "--store", fleet.node.store, cwd=fleet.folder, environ={}).code == 0
     )
-    entries = json.loads(fleet.ask("audit", "-o", "json").out)["entries"]
+    entries = json.loads(fleet.ask("audit", "-o", "json").out)
     by_door = next(each["entry"] for each in entries if each["entry"]["what"] == "cordon_node")
     assert (by_door["by"], by_door["origin"]) == ("a-operate", "http 127.0.0.1")
     by_store = next(each["entry"] for each in entries if each["entry"]["what"] == "rota nodes uncordon")
@@ -161,7 +109,7 @@ def test_jobs_runs_and_their_output_through_the_doors(fleet: Fleet) -> None:
     assert "succeeded" in again.out
     assert fleet.ask("jobs", "run", "held", "--no-wait").code == 0
     held = next(
-        each["id"] for each in json.loads(fleet.ask("runs", "ls", "-o", "json").out)["runs"] if "held" in each["id"]
+        each["id"] for each in json.loads(fleet.ask("runs", "ls", "-o", "json").out)["items"] if "held" in each["id"]
     )
     stopped = fleet.ask("runs", "interrupt", held, "--why", "enough")
     assert stopped.code == 0, stopped.err

@@ -26,7 +26,7 @@ async def test_events_of_several_nodes_are_listed_and_followed(tmp_path: Path) -
             for log in logs:
                 log.record("node.joined", f"n{number}", term=1)
         await eventually(lambda: all(log.unwritten == 0 for log in logs))
-        with Process([ROTA, "events", "-f", "-o", "jsonl"], tmp_path / "follow.out", environ=environ) as follower:
+        with Process([ROTA, "events", "-f", "-o", "json"], tmp_path / "follow.out", environ=environ) as follower:
             await eventually(lambda: len(follower.lines()) >= 6, within=30)
             for number in range(200):
                 logs[0].record("worker.exited", f"w{number}", pool="echo", code=number)

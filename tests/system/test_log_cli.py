@@ -87,7 +87,7 @@ def test_ls_truncate_and_a_tail_over_the_gap(url: str, tmp_path: Path) -> None:
         log.append(news(20), partition=0)
     cut = rota("log", "truncate", url, "--partition", 0, "--before", 15, cwd=tmp_path)
     assert (cut.code, cut.out) == (0, "partition 0 starts at 15 now\n")
-    told = json.loads(rota("log", "ls", url, "-o", "json", cwd=tmp_path).out)["partitions"]
+    told = json.loads(rota("log", "ls", url, "-o", "json", cwd=tmp_path).out)
     assert [(each["start"], each["end"], each["segments"]) for each in told] == [(15, 20, 1), (0, 0, 0)]
     table = rota("log", "ls", url, cwd=tmp_path).out.splitlines()
     assert table[0].split() == ["PARTITION", "START", "END", "RECORDS", "SEGMENTS", "BYTES"]

@@ -147,17 +147,17 @@ async def test_tables_for_people(url: str) -> None:
         await operations.cordon_node(store, CLOCK, "n2", "disk")
     lines = call(url, "resources", "ls").out.splitlines()
     assert [line.split() for line in lines] == [
-        ["KIND", "ID", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"],
-        ["room", "2", "pending", "0/3", "0", "5", "no", "node", "has", "room"],
-        ["room", "3", "unseen", "?", "?", "0", "not", "looked", "at", "yet"],
-        ["room", "房间", "covered", "2/2", "2", "0", "n1,", "n2"],
+        ["RESOURCE", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"],
+        ["room/2", "pending", "0/3", "0", "5", "no", "node", "has", "room"],
+        ["room/3", "unseen", "?", "?", "0", "not", "looked", "at", "yet"],
+        ["room/房间", "covered", "2/2", "2", "0", "n1,", "n2"],
     ]
     for nodes in (call(url, "nodes"), call(url, "nodes", "ls")):
         first, second = nodes.out.splitlines()[1:]
         assert first.split()[:3] == ["n1", "*", "both"]
         assert first.split()[4:] == ["online", "4/10", "1", "room", "zone=a"]
         assert second.split()[3:] == ["online", "0/10", "0", "cordoned:", "disk", "zone=a"]
-    (node, _) = told(url, "nodes")["nodes"]
+    (node, _) = told(url, "nodes")
     assert (node["id"], node["leads"], node["used"], node["cordon"]) == ("n1", True, 4, None)
     shown = call(url, "resources", "get", "room", "2").out.splitlines()
     assert "tasks     0 of 3" in shown

@@ -203,7 +203,7 @@ async def test_a_token_is_made_used_and_revoked_on_every_node(tmp_path: Path) ->
 
         async def is_sealed() -> bool:
             trail = rota("audit", "--store", store, "-o", "json", cwd=tmp_path)
-            entries = json.loads(trail.out)["entries"]
+            entries = json.loads(trail.out)
             whats = [each["entry"]["what"] for each in entries if each["number"]]
             refused = [each["entry"]["by"] for each in entries if each["entry"]["refused"] and each["number"]]
             done = {"rota token create", "create_resource", "rota token revoke"} <= set(whats)

@@ -68,7 +68,7 @@ def test_an_authority_issues_lists_and_renews(tmp_path: Path) -> None:
     first = serial(tmp_path / "tls/n1")
     tls(tmp_path, "renew", "n1")
     assert serial(tmp_path / "tls/n1") != first
-    (one, other) = json.loads(tls(tmp_path, "ls", "-o", "json"))["certificates"]
+    (one, other) = json.loads(tls(tmp_path, "ls", "-o", "json"))
     assert one["hosts"] == other["hosts"] == ["n1.example.com", "10.0.0.5"]
     for words, said in (
         (("issue", "n1"), "say so with --host"),
@@ -122,7 +122,7 @@ async def test_nodes_speak_tls_and_refuse_revoked_certificates(tmp_path: Path) -
                 await channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=5)
 
         async def both_are_online() -> bool:
-            listed = json.loads(rota("nodes", "--store", store, "-o", "json", cwd=tmp_path).out)["nodes"]
+            listed = json.loads(rota("nodes", "--store", store, "-o", "json", cwd=tmp_path).out)
             return [each["standing"] for each in listed] == ["online", "online"]
 
         await eventually(both_are_online, within=30)

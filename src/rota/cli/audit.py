@@ -8,7 +8,7 @@ from rota.api import audit
 from rota.api.audit import AuditLine
 from rota.cli import options, tables
 from rota.cli.fleet import ask
-from rota.cli.options import Duration
+from rota.cli.options import Duration, Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
@@ -36,17 +36,15 @@ def command() -> None:
 )
 @click.option("--changes", is_flag=True, help="With what was there before and after.")
 @options.fleet
-@options.output
-def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: bool, fleet: Target) -> None:
     """List the newest entries of the audit trail, the oldest of them first.
 
     Example: rota audit --refused --since 1h
     """
     start = SYSTEM.wall() - since if since else None
     found = ask(fleet, audit.read_audit, limit=limit, by=by, refused=refused, since=start).entries
-    if output == "json":
-        tables.show_json({"entries": found})
-        return
+    tables.answer(found)
     lines = tables.table(HEADINGS, [_row(line) for line in found]) if found else ["the trail has no such entries"]
     tables.say(lines[0])
     for text, line in zip(lines[1:], found, strict=False):
@@ -58,6 +56,7 @@ def ls(since: timedelta | None, by: str, refused: bool, limit: int, changes: boo
 @command.command()
 @click.option("--noted", default="", metavar="HASH", help="A head that you noted: it must still be in the chain.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def verify(noted: str, fleet: Target) -> None:
     """Check that nothing in the trail was changed or taken from it; exit code 2 if something was.
 
@@ -66,6 +65,7 @@ def verify(noted: str, fleet: Target) -> None:
     Example: rota audit verify --noted 9f2c…
     """
     verdict = ask(fleet, audit.verify_audit, noted=noted)
+    tables.answer(verdict)
     if not verdict.is_whole:
         raise Invalid(
             f"the audit trail is not whole: {verdict.flaw}; keep a copy of the store, and find out who did it"

@@ -1,4 +1,4 @@
-"""`rota completion`: have the shell complete commands and options."""
+"""`rota completion`: have the shell complete commands, options and names."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -10,7 +10,10 @@ VARIABLE = "_ROTA_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 def command(shell: str) -> None:
-    """Print a script with which SHELL (bash, zsh or fish) completes commands and options of rota.
+    """Print a script with which SHELL (bash, zsh or fish) completes commands, options and names of rota.
+
+    Names of jobs, nodes and so on come from the fleet that the command line would use; where that takes longer than a
+    second, none are offered.
 
     For the shell you are in: eval "$(rota completion bash)". For every new one write it where the shell looks for such
     scripts: ~/.local/share/bash-completion/completions/rota, _rota in a folder of zsh's fpath, or

@@ -6,7 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from rota.cli import options, settings
+from rota.cli import options, settings, tables
+from rota.cli.options import Shape
 from rota.cli.verbs import Verbs
 from rota.model.config import SECTIONS
 
@@ -19,8 +20,8 @@ def command() -> None:
 @command.command()
 @settings.config_file
 @click.option("--origin", is_flag=True, help="Say where each value came from.")
-@options.output
-def view(config: Path | None, origin: bool, output: str) -> None:
+@options.output(Shape.OBJECT)
+def view(config: Path | None, origin: bool) -> None:
     """Show every setting as a node started here would have it.
 
     Passwords are not shown.
@@ -28,14 +29,13 @@ def view(config: Path | None, origin: bool, output: str) -> None:
     Example: rota config view --origin
     """
     found = [setting for section in SECTIONS for setting in settings.look_up(section, {"config": config}).values()]
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(_tables(found)), indent=2).decode())
-    else:
-        click.echo("\n".join(_lines(found, origin=origin)))
+    tables.answer(_tables(found))
+    tables.say("\n".join(_lines(found, origin=origin)))
 
 
 @command.command()
 @settings.config_file
+@options.output(Shape.OBJECT)
 def check(config: Path | None) -> None:
     """Say whether a node could be started with these settings.
 
@@ -47,18 +47,22 @@ def check(config: Path | None) -> None:
     for section in SECTIONS:
         settings.resolve(section, given)
     declared = settings.resources(given)
-    click.echo(
+    tables.answer({"ok": True, "resources": None if declared is None else len(declared)})
+    tables.say(
         "no file, and nothing wrong" if declared is None else f"nothing wrong; {len(declared)} resources declared"
     )
 
 
 def _tables(found: list[settings.Setting]) -> dict[str, dict[str, dict[str, Any]]]:
     """Each section, and in it each key with its value and origin."""
-    tables: dict[str, dict[str, dict[str, Any]]] = {}
+    sections: dict[str, dict[str, dict[str, Any]]] = {}
     for setting in found:
         option = setting.option
-        tables.setdefault(option.section.table, {})[option.name] = {"value": _plain(setting), "origin": setting.origin}
-    return tables
+        sections.setdefault(option.section.table, {})[option.name] = {
+            "value": _plain(setting),
+            "origin": setting.origin,
+        }
+    return sections
 
 
 def _plain(setting: settings.Setting) -> Any:

@@ -3,7 +3,8 @@
 import click
 import msgspec
 
-from rota.cli import contexts, options, tables
+from rota.cli import contexts, names, options, tables
+from rota.cli.options import Shape
 from rota.cli.verbs import Listing
 
 
@@ -16,8 +17,8 @@ def command() -> None:
 
 
 @command.command()
-@options.output
-def ls(output: str) -> None:
+@options.output(Shape.LIST)
+def ls() -> None:
     """List the contexts; * is the one that commands use where nothing else names a fleet.
 
     Example: rota context ls
@@ -27,15 +28,14 @@ def ls(output: str) -> None:
         {"name": name, "server": each.server, "ca": each.ca, "is_current": name == found.current}
         for name, each in sorted(found.contexts.items())
     ]
-    if output == "json":
-        tables.show_json(views)
-        return
+    tables.answer(views)
     rows = [(f"{each['name']}{' *' if each['is_current'] else ''}", str(each["server"])) for each in views]
     tables.show(("CONTEXT", "SERVER"), rows, "no contexts; make one with: rota login URL")
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.contexts)
+@options.output(Shape.OBJECT)
 def use(name: str) -> None:
     """Have commands use another context.
 
@@ -45,11 +45,13 @@ def use(name: str) -> None:
         found = contexts.read()
         chosen = contexts.known(found, name)
         contexts.write(msgspec.structs.replace(found, current=name))
+    tables.answer({"name": name, "server": chosen.server, "ca": chosen.ca, "is_current": True})
     tables.say(f"context {name}: {chosen.server} is used from now on")
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.contexts)
+@options.output(Shape.OBJECT)
 def rm(name: str) -> None:
     """Forget a context and its token; the server takes the token until it is revoked there.
 
@@ -60,4 +62,5 @@ def rm(name: str) -> None:
         contexts.known(found, name)
         kept = {each: context for each, context in found.contexts.items() if each != name}
         contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
+    tables.answer(tables.deleted(name))
     tables.say(f"context {name} is forgotten")

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
 import click
-import msgspec
 
 from rota.api.operations import MAX_EVENTS, read_events
 from rota.api.watching import watch_events
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, on_fleet
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.model.errors import Invalid
 from rota.model.event import KINDS, Event
@@ -25,7 +25,7 @@ from rota.workloads.checks import did_you_mean
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as worker.*; may be repeated."
 )
-@click.option("--node", metavar="ID", help="Only what this node saw.")
+@click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only what this node saw.")
 @click.option(
     "-n",
     "--limit",
@@ -34,14 +34,7 @@ from rota.workloads.checks import did_you_mean
     show_default=True,
     help="At most this many, the newest.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="For people or programs; json is one list, jsonl one object per line.",
-)
+@options.output(Shape.LIST, lines_with="--follow", has_jsonl=True)
 def command(
     fleet: Target,
     follow: bool,
@@ -49,7 +42,6 @@ def command(
     kinds: tuple[str, ...],
     node: str | None,
     limit: int,
-    output: str,
 ) -> None:
     """Show what happened in the fleet, the newest last.
 
@@ -57,12 +49,10 @@ def command(
 
     Example: rota events --store sqlite:///rota.db --kind 'worker.*' --since 1h -f
     """
-    if follow and output == "json":
-        raise click.UsageError("-o json is one list and ends; to follow, use -o jsonl or the table")
     for kind in kinds:
         if not any(fnmatchcase(known, kind) for known in KINDS):
             raise Invalid(f'--kind "{kind}": no event has such a kind{did_you_mean(kind, KINDS) or _kinds()}')
-    show = _Shown(output)
+    show = _Shown(is_one_list=tables.form() == "json" and not follow)
     try:
         on_fleet(fleet, lambda open: _run(open, follow, since, kinds, node, limit, show))
     finally:
@@ -104,23 +94,19 @@ def _start(now: datetime, since: timedelta) -> datetime:
 
 
 class _Shown:
-    """Prints events as they come, in one of the forms."""
+    """Prints events as they come, or one list in the end."""
 
-    def __init__(self, output: str) -> None:
-        self._output = output
-        self._list: list[Event] = []
+    def __init__(self, *, is_one_list: bool) -> None:
+        self._list: list[Event] | None = [] if is_one_list else None
 
     def __call__(self, event: Event) -> None:
-        if self._output == "json":
+        if self._list is not None:
             self._list.append(event)
-        elif self._output == "jsonl":
-            click.echo(msgspec.json.encode(event))
-        else:
-            tables.say(
-                f"{event.at:%Y-%m-%d %H:%M:%S}  {event.severity:<7}  {event.kind:<18}  {event.node}  {event.text}"
-            )
+            return
+        tables.line(event)
+        tables.say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.severity:<7}  {event.kind:<18}  {event.node}  {event.text}")
 
     def end(self) -> None:
         """Print what had to wait for the end."""
-        if self._output == "json":
-            click.echo(msgspec.json.format(msgspec.json.encode(self._list), indent=2).decode())
+        if self._list is not None:
+            tables.answer(self._list)

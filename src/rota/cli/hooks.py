@@ -4,15 +4,16 @@ import click
 
 from rota.api import hooks as operations
 from rota.api.hooks import HookView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Listing
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Unavailable
 
 HEADINGS = "HOOK", "ON", "EVENTS", "DOES", "WAITING", "DELIVERED", "FAILED", "LAST ERROR"
-name_argument = click.argument("name", metavar="NAME")
+name_argument = click.argument("name", metavar="NAME", shell_complete=names.hooks)
 
 
 @click.group(cls=Listing)
@@ -25,16 +26,14 @@ def command() -> None:
 
 @command.command()
 @options.fleet
-@options.output
-def ls(fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(fleet: Target) -> None:
     """List the hooks, and what became of their deliveries.
 
     Example: rota hooks --store sqlite:///rota.db
     """
     found = ask(fleet, operations.list_hooks)
-    if output == "json":
-        tables.show_json({"hooks": found})
-        return
+    tables.answer(found)
     tables.show(HEADINGS, [_row(hook) for hook in found], "no hooks; make one with: rota hooks add NAME …")
 
 
@@ -49,6 +48,7 @@ def ls(fleet: Target, output: str) -> None:
     "--per-minute", type=int, default=60, show_default=True, metavar="COUNT", help="Events it takes; more wait."
 )
 @options.fleet
+@options.output(Shape.OBJECT)
 def add(
     name: str,
     words: tuple[str, ...],
@@ -74,55 +74,63 @@ def add(
         "retries": retries,
         "per_minute": per_minute,
     }
-    ask(fleet, operations.create_hook, SYSTEM, fields)
+    tables.answer(ask(fleet, operations.create_hook, SYSTEM, fields))
     tables.say(f"hook {name} is there")
 
 
 @command.command()
 @name_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def rm(name: str, fleet: Target) -> None:
     """Remove a hook; what waits for it is dropped.
 
     Example: rota hooks rm pager
     """
     ask(fleet, operations.delete_hook, name)
+    tables.answer(tables.deleted(name))
     tables.say(f"hook {name} is gone")
 
 
 @command.command()
 @name_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def enable(name: str, fleet: Target) -> None:
     """Switch a hook on.
 
     Example: rota hooks enable pager
     """
     ask(fleet, operations.enable_hook, name, True)
+    tables.answer({"name": name, "enabled": True})
     tables.say(f"hook {name} is on")
 
 
 @command.command()
 @name_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def disable(name: str, fleet: Target) -> None:
     """Switch a hook off; what happens meanwhile does not concern it.
 
     Example: rota hooks disable pager
     """
     ask(fleet, operations.enable_hook, name, False)
+    tables.answer({"name": name, "enabled": False})
     tables.say(f"hook {name} is off")
 
 
 @command.command()
 @name_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def test(name: str, fleet: Target) -> None:
     """Deliver a made-up event to a hook, and say what came of it; some node must be up.
 
     Example: rota hooks test pager
     """
     trial = ask(fleet, operations.try_hook, SYSTEM, name)
+    tables.answer(trial)
     if trial.error:
         raise Unavailable(f"hook {name} failed: {operations.joined(trial.error, trial.output)}")
     tables.say(f"hook {name} took event {trial.event}")

@@ -10,17 +10,18 @@ import click
 import msgspec
 
 from rota.api import job_operations as operations
-from rota.api.job_schema import DueTime, JobView, RunView
+from rota.api.job_schema import DueTime, JobView
 from rota.api.operations import MAX_PAGE
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
+from rota.cli.options import Shape
 from rota.cli.runs import finished, run_line
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
 
-job_argument = click.argument("job", metavar="JOB")
+job_argument = click.argument("job", metavar="JOB", shell_complete=names.jobs)
 
 
 @click.group(cls=Verbs)
@@ -30,17 +31,15 @@ def command() -> None:
 
 @command.command()
 @options.fleet
-@options.output
+@options.output(Shape.LIST)
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
-def ls(prefix: str, fleet: Target, output: str) -> None:
+def ls(prefix: str, fleet: Target) -> None:
     """List the jobs: when they are due next, and how they did last.
 
     Example: rota jobs ls
     """
     found = on_fleet(fleet, lambda open: _all(open, prefix))
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     headings = "JOB", "SCHEDULE", "NEXT", "LIVE", "LAST", "FROM"
     tables.show(headings, [_row(view) for view in found], "no such jobs; declare one in an app, or: rota jobs add")
 
@@ -48,13 +47,13 @@ def ls(prefix: str, fleet: Target, output: str) -> None:
 @command.command()
 @job_argument
 @options.fleet
-@options.output
-def get(job: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def get(job: str, fleet: Target) -> None:
     """Show one job and how it is doing.
 
     Example: rota jobs get report -o json
     """
-    _tell(ask(fleet, operations.get_job, job), output)
+    _tell(ask(fleet, operations.get_job, job))
 
 
 @command.command()
@@ -62,7 +61,13 @@ def get(job: str, fleet: Target, output: str) -> None:
 @click.argument("words", nargs=-1, required=True, metavar="WORDS…")
 @click.option("--cron", metavar="EXPRESSION", help='When it is due, like "0 3 * * *" or @daily.')
 @click.option("--every", metavar="DURATION", help="How often it is due, like 10m.")
-@click.option("--after", multiple=True, metavar="JOB", help="It is due when this one has succeeded; may be repeated.")
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="JOB",
+    shell_complete=names.jobs,
+    help="It is due when this one has succeeded; may be repeated.",
+)
 @click.option("--tz", metavar="ZONE", help="Time zone of --cron, like Asia/Shanghai.  [default: UTC]")
 @click.option("--misfire", metavar="POLICY", help="Due times nobody was there for: skip, once, all, all(5).")
 @click.option("--jitter", metavar="DURATION", help="It starts up to so much later than due.")
@@ -76,8 +81,8 @@ def get(job: str, fleet: Target, output: str) -> None:
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it has this version; 0: is new."
 )
 @options.fleet
-@options.output
-def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, output: str, **given: Any) -> None:
+@options.output(Shape.OBJECT)
+def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
     """Add a job that runs a program, or change one that was added so.
 
     The program and its arguments stand behind --.
@@ -88,37 +93,39 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, ou
     fields |= {"name": job, "argv": list(words), "after": list(given["after"]) or None}
     fields |= {field: _pairs(f"--{field.rstrip('s')}", given[field]) for field in ("labels", "env") if given[field]}
     view = ask(fleet, operations.put_job, fields, by=me(), version=version)
-    _tell(view, output)
+    _tell(view)
 
 
 @command.command()
 @job_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def rm(job: str, fleet: Target) -> None:
     """Delete a job that was added. Runs that run go on to their end, and the history stays.
 
     Example: rota jobs rm backup
     """
     ask(fleet, operations.delete_job, job, by=me())
+    tables.answer(tables.deleted(job))
     tables.say(f"deleted {job}")
 
 
 @command.command()
 @job_argument
 @options.fleet
-@options.output
-def enable(job: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def enable(job: str, fleet: Target) -> None:
     """Let a job be due again, from now on."""
-    _tell(ask(fleet, operations.enable_job, job, by=me()), output)
+    _tell(ask(fleet, operations.enable_job, job, by=me()))
 
 
 @command.command()
 @job_argument
 @options.fleet
-@options.output
-def disable(job: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def disable(job: str, fleet: Target) -> None:
     """Let a job not be due any more; it can still be run by hand."""
-    _tell(ask(fleet, operations.disable_job, job, by=me()), output)
+    _tell(ask(fleet, operations.disable_job, job, by=me()))
 
 
 @command.command()
@@ -127,8 +134,8 @@ def disable(job: str, fleet: Target, output: str) -> None:
 @click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
 @options.fleet
-@options.output
-def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Start a run of a job now, and wait for its end.
 
     The exit code is 1 if the run failed, and 6 if it was not over in time; it goes on then.
@@ -138,7 +145,8 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet:
     given = _payload(payload)
     wait = None if no_wait else timeout
     view = ask(fleet, operations.run_job, job, by=me(), payload=given, wait=wait)
-    _show_run(view, output)
+    tables.answer(view)
+    tables.say(run_line(view))
     finished(view, wait)
 
 
@@ -147,17 +155,15 @@ def run(job: str, payload: str | None, no_wait: bool, timeout: timedelta, fleet:
 @click.option("--count", type=click.IntRange(min=1), default=10, show_default=True, help="How many due times.")
 @click.option("--after", metavar="TIME", help="From when on, like 2026-03-29T00:00Z.  [default: now]")
 @options.fleet
-@options.output
-def preview(job: str, count: int, after: str | None, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def preview(job: str, count: int, after: str | None, fleet: Target) -> None:
     """Show when a job is due next; times where clocks change are marked.
 
     Example: rota jobs preview report --count 20
     """
     start = None if after is None else moment("--after", after)
     found = ask(fleet, operations.preview_job, job, count=count, after=start)
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     tables.show(("DUE (UTC)", "LOCAL", ""), [_due(each) for each in found], "the clock does not say when it is due")
 
 
@@ -168,8 +174,8 @@ def preview(job: str, count: int, after: str | None, fleet: Target, output: str)
 @click.option("--preview", "is_preview", is_flag=True, help="Show the runs that would be made, and make none.")
 @click.option("--force", is_flag=True, help="Also due times that may have run and whose records were deleted.")
 @options.fleet
-@options.output
-def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fleet: Target) -> None:
     """Make the runs of due times between two moments that had none.
 
     Example: rota jobs backfill report 2026-11-01T00:00Z 2026-11-08T00:00Z
@@ -181,9 +187,7 @@ def backfill(job: str, first: str, last: str, is_preview: bool, force: bool, fle
         runs = ask_and_show(
             fleet, f"backfilling {job}", operations.backfill_job, job, start, end, by=me(), is_forced=force
         )
-    if output == "json":
-        tables.show_json(runs)
-        return
+    tables.answer(runs)
     for run_id in runs:
         tables.say(run_id)
     tables.say(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} {'would be made' if is_preview else 'made'}")
@@ -213,13 +217,9 @@ async def _all(fleet: Fleet, prefix: str) -> list[JobView]:
             return found
 
 
-def _tell(view: JobView, output: str) -> None:
-    if output == "json":
-        tables.show_json(view)
-        return
-    for name, value in _about(view).items():
-        if value:
-            tables.say(f"{name:<9} {value}")
+def _tell(view: JobView) -> None:
+    tables.answer(view)
+    tables.facts(_about(view))
 
 
 def _about(view: JobView) -> dict[str, str]:
@@ -255,13 +255,6 @@ def _origin(view: JobView) -> str:
 
 def _due(each: DueTime) -> tuple[str, ...]:
     return f"{each.due:%Y-%m-%d %H:%M:%S}", f"{each.local:%Y-%m-%d %H:%M:%S %Z}", each.odd
-
-
-def _show_run(view: RunView, output: str) -> None:
-    if output == "json":
-        tables.show_json(view)
-    else:
-        tables.say(run_line(view))
 
 
 def _payload(text: str | None) -> object:

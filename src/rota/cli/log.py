@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from rota.cli import options, tables
+from rota.cli.options import Shape
 from rota.cli.verbs import Verbs
 from rota.sources import Bounds, NewRecord, Reader, Record, Source, Vanished, log_place, open_log, open_source
 from rota.sources.lines import encode, parse
@@ -42,6 +43,7 @@ def command() -> None:
 @click.option("--segment", type=options.Size(), default="64MiB", show_default=True, help="How large a file grows.")
 @click.option("--keep", type=options.Size(), help="Delete the oldest of a partition as long as this much is left.")
 @click.option("--keep-for", type=options.Duration(), help="Delete what was appended longer ago.")
+@options.output(Shape.OBJECT)
 def create(url: str, partitions: int, segment: int, keep: int | None, keep_for: timedelta | None) -> None:
     """Make a log.
 
@@ -51,12 +53,14 @@ def create(url: str, partitions: int, segment: int, keep: int | None, keep_for: 
     """
     place = log_place(url)
     place.create(partitions, segment_bytes=segment, keep_bytes=keep, keep_age=keep_for)
-    click.echo(f"made {place.shown} with {tables.count(partitions, 'partition')}")
+    tables.answer({"log": str(place.shown), "partitions": partitions})
+    tables.say(f"made {place.shown} with {tables.count(partitions, 'partition')}")
 
 
 @command.command()
 @log_url
 @click.option("--partitions", type=click.IntRange(min=1), required=True, help="How many partitions it has then.")
+@options.output(Shape.OBJECT)
 def grow(url: str, partitions: int) -> None:
     """Give a log more partitions.
 
@@ -66,7 +70,8 @@ def grow(url: str, partitions: int) -> None:
     """
     place = log_place(url)
     place.grow(partitions)
-    click.echo(f"{place.shown} has {tables.count(partitions, 'partition')} now")
+    tables.answer({"log": str(place.shown), "partitions": partitions})
+    tables.say(f"{place.shown} has {tables.count(partitions, 'partition')} now")
 
 
 @command.command()
@@ -74,6 +79,7 @@ def grow(url: str, partitions: int) -> None:
 @click.option("--partition", type=click.IntRange(min=0), help="Where to; otherwise by key, or in turn.")
 @click.option("--key", help="The key of every record.")
 @click.option("--json", "is_json", is_flag=True, help="Each line is a JSON object: value, key, headers, time.")
+@options.output(Shape.OBJECT)
 def append(url: str, partition: int | None, key: str | None, is_json: bool) -> None:
     """Append what comes on stdin, a record for each line.
 
@@ -90,6 +96,7 @@ def append(url: str, partition: int | None, key: str | None, is_json: bool) -> N
                 counts[appended.partition] += appended.size
         for number, size in log.torn.items():
             click.echo(f"partition {number}: cut {size} bytes off its end that were half written", err=True)
+    tables.answer({"appended": counts.total(), "partitions": dict(sorted(counts.items()))})
     where = ", ".join(f"{count} to partition {number}" for number, count in sorted(counts.items()))
     click.echo(f"appended {tables.count(counts.total(), 'record')}" + (f": {where}" if where else ""), err=True)
 
@@ -120,7 +127,8 @@ def _records(lines: Sequence[bytes], key: str | None, *, is_json: bool) -> list[
 @click.option("--since", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), metavar="TIME", help="Begin at that time.")
 @click.option("-n", "last", type=click.IntRange(min=0), default=LAST, show_default=True, help="Begin so far back.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until interrupted.")
-@click.option("--json", "is_json", is_flag=True, help="Show offset, time, key and headers too, as JSON.")
+@click.option("--json", "is_json", is_flag=True, help="The same as -o json.")
+@options.output(Shape.LINES)
 def tail(
     url: str,
     numbers: tuple[int, ...],
@@ -139,6 +147,7 @@ def tail(
     if offset is not None and since is not None:
         raise click.UsageError("--offset and --since exclude each other; give one of them")
     try:
+        is_json = is_json or not tables.is_for_people()
         is_whole = asyncio.run(_tail(url, numbers, offset, since, last, follow=follow, is_json=is_json))
     except BrokenPipeError:  # whoever reads has seen enough
         _end_quietly()
@@ -207,17 +216,15 @@ def _end_quietly() -> NoReturn:
 
 @command.command()
 @log_url
-@options.output
-def ls(url: str, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(url: str) -> None:
     """Show what each partition has.
 
     Example: rota log ls log:///var/lib/rota/clicks
     """
     with open_log(url) as log:
         described = log.describe()
-    if output == "json":
-        tables.show_json({"log": log.meta, "partitions": [one._asdict() for one in described]})
-        return
+    tables.answer([one._asdict() for one in described])
     rows = [
         [str(one.partition), str(one.start), str(one.end), str(one.end - one.start), str(one.segments), str(one.size)]
         for one in described
@@ -230,6 +237,7 @@ def ls(url: str, output: str) -> None:
 @click.option("--partition", type=click.IntRange(min=0), help="Which partition; needed with --before.")
 @click.option("--before", type=click.IntRange(min=0), metavar="OFFSET", help="Delete what comes before this.")
 @click.option("--retain", is_flag=True, help="Delete what the log's own settings let go, now and of all partitions.")
+@options.output(Shape.OBJECT)
 def truncate(url: str, partition: int | None, before: int | None, retain: bool) -> None:
     """Delete the oldest records of a log.
 
@@ -241,6 +249,10 @@ def truncate(url: str, partition: int | None, before: int | None, retain: bool) 
         raise click.UsageError("give --partition and --before, or --retain")
     with open_log(url) as log:
         if partition is not None and before is not None:
-            click.echo(f"partition {partition} starts at {log.truncate(partition, before)} now")
+            starts = log.truncate(partition, before)
+            tables.answer({"partition": partition, "starts": starts})
+            tables.say(f"partition {partition} starts at {starts} now")
         else:
-            click.echo(f"deleted {tables.count(log.retain(), 'segment')}")
+            segments = log.retain()
+            tables.answer({"deleted_segments": segments})
+            tables.say(f"deleted {tables.count(segments, 'segment')}")

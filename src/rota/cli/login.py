@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from rota.cli import contexts, tables
+from rota.cli import contexts, options, tables
 from rota.cli.contexts import Context, Contexts
+from rota.cli.options import Shape
 from rota.cli.targets import Server
 from rota.model.errors import Invalid
 
@@ -26,6 +27,7 @@ from rota.model.errors import Invalid
     help="Certificates of those who may vouch for the server, in PEM form.  [default: those that the system knows]",
 )
 @click.option("--insecure", is_flag=True, help="The token may pass in the clear: the network is yours alone.")
+@options.output(Shape.OBJECT)
 def command(url: str, name: str | None, token: str | None, ca: Path | None, insecure: bool) -> None:
     """Remember the fleet of the node at URL under a name, and use it where nothing else names one.
 
@@ -41,6 +43,9 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None, inse
     with contexts.changing():
         made = {**contexts.read().contexts, called: Context(server.url, server.token, server.ca, insecure)}
         contexts.write(Contexts(current=called, contexts=made))
+    tables.answer(
+        {"name": called, "server": server.url, "ca": server.ca, "is_current": True, "as": who, "access": access}
+    )
     tables.say(
         f"context {called}: {server.url}, as {who or 'the owner of the node'} for {access}; it is used from now on"
     )

@@ -6,13 +6,12 @@ Colour is for screens: a line that goes to a file, or to somebody who set NO_COL
 import atexit
 import contextlib
 import logging
-import os
 import queue
 import sys
 import threading
-from collections.abc import Mapping
 from typing import TextIO
 
+from rota.cli import colours
 from rota.kit.loglines import JsonLines, Lines
 
 LINES = 10_000
@@ -66,10 +65,5 @@ class Patient(logging.Handler):
 def to_stderr(level: str, format: str = "text") -> None:
     """Send the log to stderr, as `text` or `json`."""
     handler = Patient(sys.stderr)
-    handler.setFormatter(JsonLines() if format == "json" else Lines(has_colour=wants_colour(sys.stderr, os.environ)))
+    handler.setFormatter(JsonLines() if format == "json" else Lines(has_colour=colours.wanted(sys.stderr)))
     logging.basicConfig(level=level.upper(), handlers=[handler])
-
-
-def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Is this a screen, and its owner not against colour?"""
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

@@ -19,7 +19,7 @@ from rota.model.url import without_passwords
 
 COMMANDS = {
     "audit": "Show who changed what, and check that the trail is whole.",
-    "completion": "Have the shell complete commands and options.",
+    "completion": "Have the shell complete commands, options and names.",
     "config": "Show the settings that count here.",
     "context": "Show the fleets that rota login knows, and choose one.",
     "events": "Show what happened in the fleet.",

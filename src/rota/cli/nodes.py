@@ -11,8 +11,9 @@ import click
 
 from rota.api import operations
 from rota.api.schema import NodeView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.options import Shape
 from rota.cli.progress import Progress
 from rota.cli.targets import Target
 from rota.cli.verbs import Listing
@@ -51,67 +52,68 @@ def command() -> None:
 
 @command.command()
 @options.fleet
-@options.output
-def ls(fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(fleet: Target) -> None:
     """List the nodes: what they offer, what of it is taken, how busy they are, and which are cordoned.
 
     STANDING is how the other nodes find it: online, suspect or offline. LOAD is from 0, idle, to 100, busy.
 
     Example: rota nodes --store sqlite:///rota.db
     """
-    found = ask(fleet, operations.list_nodes)
-    if output == "json":
-        tables.show_json(found)
-        return
-    tables.show(HEADINGS, [_row(node) for node in found.nodes], "no nodes; start one with: rota node --store …")
+    found = ask(fleet, operations.list_nodes).nodes
+    tables.answer(found)
+    tables.show(HEADINGS, [_row(node) for node in found], "no nodes; start one with: rota node --store …")
 
 
 @command.command()
 @options.fleet
-@options.output
-def idlest(fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def idlest(fleet: Target) -> None:
     """Name the node that has least to do, of those that may have work and are reached.
 
     Example: rota nodes idlest
     """
     found = ask(fleet, operations.idlest_node)
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     tables.say(f"{found.node} has load {found.score:.2f} and {found.executors_free} free executors")
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def cordon(node: str, why: str, fleet: Target) -> None:
     """Give a node no new tasks; it keeps those it has.
 
     Example: rota nodes cordon n1 --why 'disk is full'
     """
     done = ask(fleet, operations.cordon_node, SYSTEM, node, why)
+    tables.answer(done)
     tables.say(f"node {node} is cordoned since {done.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
+@options.output(Shape.OBJECT)
 def uncordon(node: str, fleet: Target) -> None:
     """Let a node have new tasks again.
 
     Example: rota nodes uncordon n1
     """
     had_one = ask(fleet, operations.uncordon_node, node)
+    tables.answer({"node": node, "was_cordoned": had_one})
     tables.say(f"node {node} is not cordoned any more" if had_one else f"node {node} was not cordoned")
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.option("--deadline", type=options.Duration(), help="Stop what is still there by then; default: never.")
 @click.option("--why", metavar="TEXT", default="", help="The reason, for those who ask.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the last task has gone.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def drain(node: str, deadline: timedelta | None, why: str, no_wait: bool, fleet: Target) -> None:
     """Move all tasks of a node to others, and give it no new ones.
 
@@ -128,11 +130,13 @@ async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, 
     before = _Before() if no_wait else await _Before.of(fleet, node)
     begun = await fleet.do(operations.drain_node, node, why=why, deadline=deadline)
     if no_wait:
+        tables.answer(begun)
         tables.say(f"node {node} is drained; it had {begun.tasks} tasks")
         return
     progress = Progress(f"draining {node}", begun.tasks)
     async with progress.turning() if progress.is_live else nullcontext():
         await _until_it_is_empty(fleet, node, begun, before, progress)
+    tables.answer(begun)
     tables.say(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
@@ -217,22 +221,25 @@ async def _stuck(fleet: Fleet, node: str) -> str:
 
 
 @command.command()
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @options.fleet
+@options.output(Shape.OBJECT)
 def undrain(node: str, fleet: Target) -> None:
     """Let a node keep the tasks it has left, and have new ones.
 
     Example: rota nodes undrain n1
     """
     had_one = ask(fleet, operations.undrain_node, node)
+    tables.answer({"node": node, "was_drained": had_one})
     tables.say(f"node {node} is not drained any more" if had_one else f"node {node} was not drained")
 
 
 @command.command(context_settings={"ignore_unknown_options": True})  # so that -5 is a number, and refused as one
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
 @click.argument("count", metavar="[COUNT]", type=int, required=False)
 @click.option("--reset", is_flag=True, help="As many as its settings say.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
     """Give a node another number of slots, whatever its settings say.
 
@@ -243,6 +250,7 @@ def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
     if (count is None) != reset:
         raise click.UsageError("give COUNT, or --reset for as many as its settings say")
     given = ask(fleet, operations.set_slots, SYSTEM, node, count)
+    tables.answer({"node": node, "slots": given.slots if given else None})
     tables.say(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
 
 

@@ -6,12 +6,13 @@ Which fleet is meant, `targets` finds, after the command line was read: what is 
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from rota.cli import targets
+from rota.cli import names, tables, targets
 from rota.kit import durations
 from rota.model.config import Size as Bytes
 
@@ -90,7 +91,12 @@ def store(command: F) -> F:
 SERVER = (
     click.option("--server", metavar="URL", help="A node's doors instead: http://127.0.0.1:7700.  [env: ROTA_SERVER]"),
     click.option("--token", metavar="FILE|env:NAME", help="Where the token for --server is.  [env: ROTA_TOKEN]"),
-    click.option("--context", metavar="NAME", help="A fleet that rota login knows.  [env: ROTA_CONTEXT]"),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=names.contexts,
+        help="A fleet that rota login knows.  [env: ROTA_CONTEXT]",
+    ),
 )
 """The options that name a fleet by the doors of a node."""
 
@@ -111,11 +117,44 @@ def fleet(command: F) -> F:
     return found
 
 
-output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people or programs.",
-)
+class Shape(StrEnum):
+    """What `-o json` prints; each command has one."""
+
+    OBJECT = "an object"
+    LIST = "a list"
+    PAGE = "an object with items, and next, the token of the next page or null"
+    LINES = "one object per line"
+
+
+class Output(click.Option):
+    """`-o`: what a command prints. It is not given to the command: `tables` knows it."""
+
+    def __init__(self, *args: Any, shape: Shape, lines_with: str = "", **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.shape = shape
+        self.lines_with = lines_with
+        """The option with which JSON is one object per line; empty: there is none."""
+
+
+def output(shape: Shape, *, lines_with: str = "", has_jsonl: bool = False) -> Callable[[F], F]:
+    """`-o` for a command that says with `tables.answer` or `tables.line` what JSON it has, of this shape."""
+    words = [f"json is {shape}", *([f"with {lines_with} {Shape.LINES}"] if lines_with else [])]
+    if has_jsonl:
+        words.append(f"jsonl is always {Shape.LINES}")
+    return click.option(
+        "-o",
+        "--output",
+        cls=Output,
+        shape=shape,
+        lines_with=lines_with,
+        type=click.Choice(["table", "json", *(["jsonl"] if has_jsonl else [])]),
+        default="table",
+        show_default=True,
+        expose_value=False,
+        callback=_remember,
+        help=f"For people or programs; {', '.join(words)}.",
+    )
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    ctx.meta[tables.FORM] = value

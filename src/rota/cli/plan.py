@@ -3,8 +3,9 @@
 import click
 
 from rota.api import planning
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.control.preview import PlannedMove, Preview
 
@@ -14,7 +15,13 @@ SHOWN = 20
 
 @click.command()
 @click.option("--rebalance", is_flag=True, help="Balance the nodes too.")
-@click.option("--without", multiple=True, metavar="NODE", help="As if this node were gone; may be repeated.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=names.nodes,
+    help="As if this node were gone; may be repeated.",
+)
 @click.option(
     "--add",
     type=click.IntRange(0, planning.MOST_ADDED),
@@ -22,10 +29,16 @@ SHOWN = 20
     metavar="COUNT",
     help="As if so many more nodes were there.",
 )
-@click.option("--like", metavar="NODE", default="", help="The node that those of --add are like; default: the first.")
+@click.option(
+    "--like",
+    metavar="NODE",
+    default="",
+    shell_complete=names.nodes,
+    help="The node that those of --add are like; default: the first.",
+)
 @options.fleet
-@options.output
-def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, fleet: Target) -> None:
     """Show what the leader would change now; nothing is changed by asking.
 
     Tasks are moved and started until there is nothing left to do. The exit code is 0 if nothing would change, and 1 if
@@ -36,10 +49,8 @@ def command(rebalance: bool, without: tuple[str, ...], add: int, like: str, flee
     if like and not add:
         raise click.UsageError("--like says what the nodes of --add are like; give --add too")
     found = ask(fleet, planning.plan, rebalance=rebalance, without=without, add=add, like=like)
-    if output == "json":
-        tables.show_json(found)
-    else:
-        _show(found)
+    tables.answer(found)
+    _show(found)
     click.get_current_context().exit(1 if found.moves else 0)
 
 

@@ -18,6 +18,7 @@ from typing import Self, TextIO
 
 import click
 
+from rota.cli import colours
 from rota.kit import durations
 
 PACE = 0.1
@@ -67,7 +68,7 @@ class Progress:
         self.is_live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         """Is it drawn in place?"""
 
-        self._has_colour = self.is_live and not os.environ.get("NO_COLOR")
+        self._has_colour = colours.wanted(self._stream)
         self._began = self._now()
         self._drawn = float("-inf") if self.is_live else self._began
         self._is_there = False

@@ -3,18 +3,18 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
 from itertools import count as counting
 
 import click
-import msgspec
 
 from rota.api import relays
 from rota.api.relays import RelayList, RelayView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, opened
+from rota.cli.options import Shape
 from rota.cli.progress import Progress
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
@@ -30,7 +30,7 @@ PACE = 1.0
 SETTLED = 6.0
 """Seconds for which looks must find nothing left: relays write their figures every 5 s."""
 
-node_option = click.option("--node", metavar="ID", help="Only the relay of this node.")
+node_option = click.option("--node", metavar="ID", shell_complete=names.nodes, help="Only the relay of this node.")
 
 
 @click.group(cls=Verbs)
@@ -49,8 +49,8 @@ def command() -> None:
     help="So many looks, a second apart; without a number, or with 0, until interrupted.  [default: one]",
 )
 @options.fleet
-@options.output
-def stat(node: str | None, loop: int | None, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT, lines_with="--loop")
+def stat(node: str | None, loop: int | None, fleet: Target) -> None:
     """Show the relays and their sinks: what was confirmed, what waits, and what is spooled.
 
     Figures are those since each relay's process began.
@@ -63,10 +63,10 @@ def stat(node: str | None, loop: int | None, fleet: Target, output: str) -> None
         async with opened(fleet) as open:
             for look in counting(1):
                 seen = await open.do(relays.list_relays, node=node)
-                if output == "json":
-                    click.echo(msgspec.json.encode(seen).decode())
-                else:
-                    tables.say("\n".join(([] if look == 1 else [""]) + list(_about(seen))))
+                (tables.answer if loop is None else tables.line)(seen)
+                if look > 1:
+                    tables.say("")
+                _tell(seen)
                 if look == times:
                     return
                 await asyncio.sleep(PACE)
@@ -80,6 +80,7 @@ def stat(node: str | None, loop: int | None, fleet: Target, output: str) -> None
     "--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait for the last message."
 )
 @options.fleet
+@options.output(Shape.OBJECT)
 def drain(node: str | None, timeout: timedelta, fleet: Target) -> None:
     """Wait until relays have nothing left to publish: no message waits, and every spool is empty.
 
@@ -107,8 +108,10 @@ async def _drain(target: Target, node: str | None, timeout: timedelta) -> int:
                     said = left
     except TimeoutError:
         left = _left(seen) if seen else "nobody has answered"
+        tables.answer({"drained": False, "left": left})
         tables.say(f"rota: after {durations.render(timeout)} {left}", err=True)
         return 1
+    tables.answer({"drained": True, "left": ""})
     tables.say("nothing is left to publish")
     return 0
 
@@ -147,20 +150,20 @@ def _left(seen: RelayList) -> str:
     return "; ".join(parts)
 
 
-def _about(seen: RelayList) -> Iterator[str]:
-    """One look, line by line."""
+def _tell(seen: RelayList) -> None:
+    """One look."""
     if not seen.relays:
-        yield "no relays; a node has one once its app declares a kind with a sink"
+        tables.say("no relays; a node has one once its app declares a kind with a sink")
         return
     homes = f"version {seen.map.version}, homes {', '.join(seen.map.nodes) or 'none'}" if seen.map else "none yet"
-    yield f"relay map: {homes}"
-    yield from tables.table(RELAYS, [_relay_row(relay) for relay in seen.relays])
+    tables.say(f"relay map: {homes}")
+    tables.show(RELAYS, [_relay_row(relay) for relay in seen.relays], "")
     for relay in seen.relays:
         for node, why in (relay.status.unreached if relay.status else {}).items():
-            yield f"node {relay.node} does not reach the relay of {node}: {why}"
+            tables.say(f"node {relay.node} does not reach the relay of {node}: {why}")
     rows = [_sink_row(relay, sink) for relay in seen.relays if relay.status for sink in relay.status.sinks]
     if rows:
-        yield from tables.table(SINKS, rows)
+        tables.show(SINKS, rows, "")
 
 
 def _relay_row(relay: RelayView) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ from typing import Any
 import click
 
 from rota.cli import options, steer, tables
+from rota.cli.options import Shape
 from rota.cli.steer import Meant
 
 
 @click.command()
 @steer.meant()
+@options.output(Shape.LIST)
 @click.option(
     "--timeout",
     type=options.Duration(),

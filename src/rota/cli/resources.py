@@ -16,8 +16,9 @@ from rota.api import operations
 from rota.api.schema import CHANGEABLE, ResourceView
 from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
 from rota.decide.declared import ORIGIN as DECLARED
@@ -30,21 +31,25 @@ from rota.model.resource import ResourceStatus
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-kind_argument = click.argument("kind", metavar="KIND")
+kind_argument = click.argument("kind", metavar="KIND", shell_complete=names.kinds)
+some_argument = click.argument("kind", metavar="KIND", shell_complete=names.resources)
 
 
-def name_arguments(command: F) -> F:
+def named(kind_argument: Callable[[F], F]) -> Callable[[F], F]:
     """KIND and ID, or KIND/ID in one word, as `rota why` and the tables write it."""
 
-    @wraps(command)
-    def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
-        if id is None:
-            kind, slash, id = kind.partition("/")
-            if not slash or not id:
-                raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
-        return command(*args, kind=kind, id=id, **given)
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def run(*args: Any, kind: str, id: str | None, **given: Any) -> Any:
+            if id is None:
+                kind, slash, id = kind.partition("/")
+                if not slash or not id:
+                    raise click.UsageError(f"write the kind and the id, like {kind or 'room'}/21452505")
+            return command(*args, kind=kind, id=id, **given)
 
-    return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+        return kind_argument(click.argument("id", metavar="[ID]", required=False)(cast(F, run)))
+
+    return decorate
 
 
 version_option = click.option(
@@ -91,7 +96,7 @@ def fields(command: F) -> F:
                 metavar="NAME=VALUE",
                 help="What its nodes must be labelled with; may be repeated.",
             ),
-            click.option("--pin", metavar="NODE", help="The only node that may hold it."),
+            click.option("--pin", metavar="NODE", shell_complete=names.nodes, help="The only node that may hold it."),
             *(
                 click.option(f"--{name}", name.replace("-", "_"), multiple=True, metavar="NAME=VALUE", help=said)
                 for name, said in TIES.items()
@@ -108,7 +113,7 @@ def command() -> None:
 
 
 @command.command()
-@name_arguments
+@named(kind_argument)
 @fields
 @click.option("--no-wait", is_flag=True, help="Do not wait until the leader has placed it.")
 @click.option(
@@ -116,10 +121,8 @@ def command() -> None:
 )
 @click.option("--key", metavar="TEXT", help="Names this request: repeated with the same key, it is done once.")
 @options.fleet
-@options.output
-def add(
-    kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: Target, output: str, **given: Any
-) -> None:
+@options.output(Shape.OBJECT)
+def add(kind: str, id: str, no_wait: bool, timeout: timedelta, key: str | None, fleet: Target, **given: Any) -> None:
     """Add a resource, and say which nodes hold it.
 
     The exit code is 6 if it was added but nobody placed it in time, and 5 if there is one of that name.
@@ -129,7 +132,7 @@ def add(
     wanted = {"kind": kind, "id": id, **_fields(given)}
     wait = None if no_wait else timeout
     view = ask(fleet, operations.create_resource, SYSTEM, wanted, key=key, wait=wait)
-    _tell(view, "added", output)
+    _tell(view, "added")
     if view.status is None and wait:
         raise Unknown(
             f"{view.name} is added, but nobody has placed it within {durations.render(wait)}; "
@@ -138,7 +141,7 @@ def add(
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @fields
 @click.option(
     "--unset",
@@ -149,10 +152,8 @@ def add(
 )
 @version_option
 @options.fleet
-@options.output
-def update(
-    kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: Target, output: str, **given: Any
-) -> None:
+@options.output(Shape.OBJECT)
+def update(kind: str, id: str, unset: tuple[str, ...], version: int | None, fleet: Target, **given: Any) -> None:
     """Change what is given of a resource; a new spec or new labels replace the old ones.
 
     Example: rota resources update room 21452505 --priority 5 --unset pin
@@ -162,63 +163,58 @@ def update(
         raise click.UsageError(f"{twice} is set and unset; choose one")
     changes |= dict.fromkeys(unset)
     view = ask(fleet, operations.update_resource, kind, id, changes, version=version)
-    _tell(view, "updated", output)
+    _tell(view, "updated")
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @version_option
 @options.fleet
+@options.output(Shape.OBJECT)
 def rm(kind: str, id: str, version: int | None, fleet: Target) -> None:
     """Delete a resource; the leader stops its tasks.
 
     Example: rota resources rm room 21452505
     """
     deleted = ask(fleet, operations.delete_resource, kind, id, version=version)
+    tables.answer(tables.deleted(f"{kind}/{id}") | {"origin": deleted.origin})
     tables.say(f"deleted {kind}/{id}{COMES_BACK.get(deleted.origin, '')}")
 
 
 @command.command()
-@name_arguments
+@named(some_argument)
 @options.fleet
-@options.output
-def get(kind: str, id: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def get(kind: str, id: str, fleet: Target) -> None:
     """Show one resource and how it is covered.
 
     Example: rota resources get room 21452505 -o json
     """
     view = ask(fleet, operations.get_resource, kind, id)
-    if output == "json":
-        tables.show_json(view)
-    else:
-        for name, value in _about(view).items():
-            tables.say(f"{name:<9} {value}")
+    tables.answer(view)
+    tables.facts(_about(view))
 
 
 @command.command()
-@click.option("--kind", metavar="KIND", help="Only of this kind.")
+@click.option("--kind", metavar="KIND", shell_complete=names.kinds, help="Only of this kind.")
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
 @click.option("--pending", is_flag=True, help="Only those that have fewer tasks than they should.")
 @click.option("-w", "--watch", is_flag=True, help="Go on with what changes, a line each, until interrupted.")
 @options.fleet
-@options.output
-def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST, lines_with="--watch")
+def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target) -> None:
     """List the resources, in the order of kind and id.
-
-    With --watch, -o json prints one object per line.
 
     Example: rota resources ls --pending
     """
     if watch:
         if pending:
             raise click.UsageError("--pending is about one moment; leave it out to watch")
-        on_fleet(fleet, lambda open: _watch(open, kind, prefix, output))
+        on_fleet(fleet, lambda open: _watch(open, kind, prefix))
         return
     found, now = on_fleet(fleet, lambda open: _all(open, kind, prefix, pending))
-    if output == "json":
-        tables.show_json(found)
-        return
-    headings = "KIND", "ID", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"
+    tables.answer(found)
+    headings = "RESOURCE", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"
     tables.show(headings, [_row(view, now) for view in found], "no such resources; add one with: rota resources add")
 
 
@@ -230,8 +226,8 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target,
     "--timeout", type=options.Duration(), help="How long to wait; default: as long as the source may take, and 30s."
 )
 @options.fleet
-@options.output
-def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet: Target) -> None:
     """Have the source of a kind asked now, and say what came of it.
 
     The exit code is 2 if the kind has no source, 1 if the source gave no list or the list is held, and 6 if nothing
@@ -242,10 +238,10 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet
 
     listing = ask(fleet, sync_source, kind, force=force, no_wait=no_wait, wait=timeout)
     if listing is None:
+        tables.answer({"kind": kind, "asked": True})
         tables.say(f"asked for the list of {kind}")
         return
-    if output == "json":
-        tables.show_json(listing)
+    tables.answer(listing)
     if listing.error:
         raise RotaError(f"{kind}: its source gave no list on {listing.node}, the old one stays: {listing.error}")
     if listing.held:
@@ -253,9 +249,8 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet
             f"{kind}: the list is held, the old one stays: {listing.why}; "
             "it is applied if the next one is the same, or now with --force"
         )
-    if output != "json":
-        counts = f"{listing.added} added, {listing.changed} changed, {listing.removed} removed"
-        tables.say(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
+    counts = f"{listing.added} added, {listing.changed} changed, {listing.removed} removed"
+    tables.say(f"{kind}: {listing.count} listed; {counts}{f'; {listing.why}' if listing.why else ''}")
 
 
 async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
@@ -274,12 +269,13 @@ async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tu
             return found, await fleet.now()
 
 
-async def _watch(fleet: Fleet, kind: str | None, prefix: str, output: str) -> None:
+async def _watch(fleet: Fleet, kind: str | None, prefix: str) -> None:
     """Print what there is, and then each change."""
     async with aclosing(fleet.each(watch_resources, kind=kind, prefix=prefix)) as batches:
         async for batch in batches:
             for change in batch:
-                click.echo(msgspec.json.encode(change) if output == "json" else _line(change))
+                tables.line(change)
+                tables.say(_line(change))
 
 
 def _line(change: ResourceChange) -> str:
@@ -332,11 +328,9 @@ def _pair(text: str, option: str, *, typed: bool = False) -> tuple[str, Any]:
         ) from None
 
 
-def _tell(view: ResourceView, done: str, output: str) -> None:
-    if output == "json":
-        tables.show_json(view)
-    else:
-        tables.say(f"{done} {view.name}, version {view.version}{_where(view)}")
+def _tell(view: ResourceView, done: str) -> None:
+    tables.answer(view)
+    tables.say(f"{done} {view.name}, version {view.version}{_where(view)}")
 
 
 def _where(view: ResourceView) -> str:
@@ -351,7 +345,7 @@ def _row(view: ResourceView, now: datetime) -> tuple[str, ...]:
     status = view.status
     tasks = f"{status.assigned}/{status.replicas}" if status else "?"
     running = "?" if view.running is None else str(view.running)
-    return view.kind, view.id, view.state, tasks, running, str(view.priority), _nodes(view), _remark(status, now)
+    return view.name, view.state, tasks, running, str(view.priority), _nodes(view), _remark(status, now)
 
 
 def _remark(status: ResourceStatus | None, now: datetime) -> str:
@@ -363,7 +357,7 @@ def _remark(status: ResourceStatus | None, now: datetime) -> str:
 
 def _about(view: ResourceView) -> dict[str, str]:
     status = view.status
-    shown = {
+    return {
         "resource": view.name,
         "uid": view.uid,
         "version": str(view.version),
@@ -386,7 +380,6 @@ def _about(view: ResourceView) -> dict[str, str]:
         "pending": status.pending if status else "",
         "given back": told(status.given_back) if status and status.given_back else "",
     }
-    return {name: value for name, value in shown.items() if value}
 
 
 def _nodes(view: ResourceView) -> str:

@@ -9,8 +9,9 @@ import click
 from rota.api import job_operations as operations
 from rota.api import job_why
 from rota.api.job_schema import RunPage, RunView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
@@ -25,7 +26,7 @@ LOOKED = 20_000
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
 )
-run_argument = click.argument("run", metavar="RUN")
+run_argument = click.argument("run", metavar="RUN", shell_complete=names.runs)
 
 
 @click.group(cls=Verbs)
@@ -34,13 +35,13 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--job", metavar="JOB", help="Only of this job.")
+@click.option("--job", metavar="JOB", shell_complete=names.jobs, help="Only of this job.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--page", "after", metavar="TEXT", help="Go on behind this run, as the last page said.")
 @options.fleet
-@options.output
-def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, fleet: Target, output: str) -> None:
+@options.output(Shape.PAGE)
+def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, fleet: Target) -> None:
     """List runs: those that are not over, then the newest.
 
     With --state it reads up to 20,000 runs for those in the state, and says where to go on.
@@ -48,9 +49,7 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, 
     Example: rota runs ls --job report --state failed
     """
     page = on_fleet(fleet, lambda open: _list(open, job, states, limit, after))
-    if output == "json":
-        tables.show_json(page)
-        return
+    tables.answer({"items": page.runs, "next": page.next, "looked_at": page.looked_at})
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
     if page.next:
@@ -74,8 +73,8 @@ async def _list(fleet: Fleet, job: str | None, states: tuple[str, ...], limit: i
 @command.command()
 @run_argument
 @options.fleet
-@options.output
-def get(run: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def get(run: str, fleet: Target) -> None:
     """Show one run, with its attempts.
 
     Example: rota runs get report/20261116T030000.000Z
@@ -85,12 +84,8 @@ def get(run: str, fleet: Target, output: str) -> None:
         return await open.do(job_why.explained_run, await open.do(operations.get_run, run))
 
     view = on_fleet(fleet, shown)
-    if output == "json":
-        tables.show_json(view)
-        return
-    for name, value in _about(view).items():
-        if value:
-            tables.say(f"{name:<9} {value}")
+    tables.answer(view)
+    tables.facts(_about(view))
 
 
 @command.command()
@@ -98,6 +93,7 @@ def get(run: str, fleet: Target, output: str) -> None:
 @click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
 @click.option("--timeout", type=options.Duration(), default="1m", show_default=True, help="How long to wait.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Do once more what a run that is over did.
 
@@ -110,6 +106,7 @@ def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
         return await open.do(operations.await_run, view.id, wait) if wait else view
 
     view = on_fleet(fleet, again)
+    tables.answer(view)
     tables.say(run_line(view))
     finished(view, wait)
 
@@ -120,6 +117,7 @@ def restart(run: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is stopped.")
 @click.option("--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait.")
 @options.fleet
+@options.output(Shape.OBJECT)
 def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Stop a run with all its processes, and wait until they are gone.
 
@@ -127,6 +125,7 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
     """
     wait = None if no_wait else timeout
     view = ask(fleet, operations.interrupt_run, run, by=me(), why=why, wait=wait)
+    tables.answer(view)
     tables.say(run_line(view))
     if wait and not view.is_over:
         raise Unknown(f"run {run} is not over after {durations.render(wait)}; look again with: rota runs get {run}")
@@ -136,15 +135,17 @@ def interrupt(run: str, why: str, no_wait: bool, timeout: timedelta, fleet: Targ
 @run_argument
 @logs_option
 @options.fleet
+@options.output(Shape.OBJECT)
 def rm(run: str, place: str | None, fleet: Target) -> None:
     """Delete a run that is over, with its output."""
     on_fleet(fleet, lambda open: open.do(operations.delete_run, open.logs, run), logs=place)
+    tables.answer(tables.deleted(run))
     tables.say(f"deleted {run}")
 
 
 @command.command()
-@click.argument("run", metavar="[RUN]", required=False)
-@click.option("--last", metavar="JOB", help="The newest run of this job.")
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=names.runs)
+@click.option("--last", metavar="JOB", shell_complete=names.jobs, help="The newest run of this job.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="NUMBER", help="Of this attempt, not of the newest.")
 @click.option("--raw", is_flag=True, help="On a terminal, too, print every byte as it is.")

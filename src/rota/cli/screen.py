@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TextIO
 
+from rota.cli import colours
+
 MOST = 1 << 20
 """Bytes that may wait to be written."""
 
@@ -33,7 +35,7 @@ class Screen:
         self.dropped = 0
         """Lines that could not be written."""
 
-        self.is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        self.has_colours = sys.stdout is not None and colours.wanted(sys.stdout)
         self._on_reader_gone = on_reader_gone
         self._loop = asyncio.get_running_loop()
         self._lines: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()

@@ -11,7 +11,8 @@ from typing import Any
 import click
 import msgspec
 
-from rota.cli import options, steer, tables
+from rota.cli import names, options, steer, tables
+from rota.cli.options import Shape
 from rota.cli.reload import command as reload
 from rota.cli.rollback import command as rollback
 from rota.cli.service_rates import per_second
@@ -28,7 +29,7 @@ PATIENCE = 15.0
 PACE = 1.0
 """Seconds from one sample to the next."""
 
-name_argument = click.argument("name", metavar="[NAME]", required=False)
+name_argument = click.argument("name", metavar="[NAME]", required=False, shell_complete=names.services)
 
 
 @click.group(cls=Verbs)
@@ -47,8 +48,8 @@ command.add_command(stop, "stop")
 
 @command.command()
 @steer.meant()
-@options.output
-def ls(meant: Meant, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(meant: Meant) -> None:
     """List the services: where they listen, and how busy they are.
 
     Example: rota services ls
@@ -67,9 +68,7 @@ def ls(meant: Meant, output: str) -> None:
                 found.extend({"node": node, **each} for each in services)
 
     asyncio.run(look())
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     headings = "NODE", "SERVICE", "LISTENING", "ADMIN", "CLIENTS", "WORKERS", "BUSY", "PENDING"
     tables.show(headings, [_row(each) for each in found], "no services")
 
@@ -86,14 +85,8 @@ def ls(meant: Meant, output: str) -> None:
 )
 @click.option("--diff", is_flag=True, help="Show what came per second, from one sample to the next.")
 @steer.meant()
-@options.output
-def stat(
-    name: str | None,
-    loop: int | None,
-    diff: bool,
-    meant: Meant,
-    output: str,
-) -> None:
+@options.output(Shape.LIST, lines_with="--loop")
+def stat(name: str | None, loop: int | None, diff: bool, meant: Meant) -> None:
     """Show the figures of a service: its groups, how long requests take, and what failed.
 
     Percentiles are those since the proxy started.
@@ -102,17 +95,21 @@ def stat(
     """
     times = 1 if loop is None else loop
 
+    found: list[dict[str, Any]] = []
+
     async def show() -> None:
-        is_first = True
         async with steer.reached(meant) as nodes, aclosing(_samples(nodes, name, times, diff)) as samples:
             async for node, sample in samples:
-                if output == "json":
-                    click.echo(msgspec.json.encode({"node": node, **msgspec.to_builtins(sample)}).decode())
-                else:
-                    tables.say("\n".join(([] if is_first else [""]) + list(_about(node, sample, diff))))
-                    is_first = False
+                if found:
+                    tables.say("")
+                found.append({"node": node, **msgspec.to_builtins(sample)})
+                if loop is not None:
+                    tables.line(found.pop())
+                _tell(node, sample, diff)
 
     asyncio.run(show())
+    if loop is None:
+        tables.answer(found)
 
 
 @command.command()
@@ -120,6 +117,7 @@ def stat(
 @click.option("--group", "groups", type=int, multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
 @click.option("--all", "is_all", is_flag=True, help="Every group.")
 @steer.meant(("--all-nodes",))
+@options.output(Shape.LIST)
 def clear(name: str | None, groups: tuple[int, ...], is_all: bool, meant: Meant) -> None:
     """Drop the requests that wait for a worker; those that a worker has are finished.
 
@@ -145,10 +143,11 @@ def clear(name: str | None, groups: tuple[int, ...], is_all: bool, meant: Meant)
 
 
 @command.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names.services)
 @click.argument("group", type=int, metavar="GROUP")
 @click.argument("count", type=click.IntRange(min=1), metavar="COUNT")
 @steer.meant()
+@options.output(Shape.LIST)
 def resize(name: str, group: int, count: int, meant: Meant) -> None:
     """Give a group so many workers, until the next reload: then the count in the code holds again.
 
@@ -164,6 +163,7 @@ def resize(name: str, group: int, count: int, meant: Meant) -> None:
 
 @command.command()
 @steer.meant()
+@options.output(Shape.LIST)
 def version(meant: Meant) -> None:
     """Show which Rota the nodes run, and which generation of their app.
 
@@ -209,30 +209,32 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
     return each["node"], stat.service, _where(stat), admin, *map(str, figures)
 
 
-def _about(node: str, stat: ServiceStat, is_rate: bool) -> Iterator[str]:
-    """One sample, line by line."""
+def _tell(node: str, stat: ServiceStat, is_rate: bool) -> None:
+    """One sample."""
     up = durations.render(timedelta(seconds=round(stat.uptime_s)))
     cpu = f"{stat.cpu_s:.0%} CPU" if is_rate else f"{stat.cpu_s:.1f} s CPU"
     proxies = "1 proxy" if stat.proxies == 1 else f"{stat.proxies} proxies"
     unit = " per second" if is_rate else ""
-    yield f"{stat.service} on node {node}: {_where(stat)}; generation {stat.generation}, up {up}, {proxies}, {cpu}"
+    tables.say(
+        f"{stat.service} on node {node}: {_where(stat)}; generation {stat.generation}, up {up}, {proxies}, {cpu}"
+    )
     clients = "1 client" if stat.clients == 1 else f"{stat.clients} clients"
-    yield f"{clients}; {stat.client_req} requests and {stat.client_rsp} answers{unit}"
-    yield from tables.table(GROUPS, _groups(stat))
+    tables.say(f"{clients}; {stat.client_req} requests and {stat.client_rsp} answers{unit}")
+    tables.show(GROUPS, list(_groups(stat)), "")
     if stat.cmds:
         rows = [(cmd, str(latency.count), *_percentiles(latency)) for cmd, latency in _sorted(stat.cmds)]
-        yield from tables.table(("CMD", "DONE", "P50 MS", "P90 MS", "P99 MS"), rows)
+        tables.show(("CMD", "DONE", "P50 MS", "P90 MS", "P99 MS"), rows, "")
     for title, counts in (("failures", stat.failures), ("drops", stat.drops)):
         if any(counts.values()):
             each = ", ".join(f"{reason} {count}" for reason, count in counts.items() if count)
-            yield f"{title}{unit}: {each}"
+            tables.say(f"{title}{unit}: {each}")
     for slow in stat.slow:
         draining = ", which should have ended" if slow.is_draining else ""
         worker = f"worker pid {slow.pid} of generation {slow.generation}{draining}"
-        yield f"slow: a request of group {slow.group} (cmd {slow.cmd}) for {slow.age_s:g} s in {worker}"
+        tables.say(f"slow: a request of group {slow.group} (cmd {slow.cmd}) for {slow.age_s:g} s in {worker}")
     if any(stat.tasks_time.values()):
         each = ", ".join(f"{_bound(bound)} {count}" for bound, count in _sorted(stat.tasks_time) if count)
-        yield f"took{unit}: {each}"
+        tables.say(f"took{unit}: {each}")
 
 
 GROUPS = (

@@ -2,13 +2,14 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
 import click
 
-from rota.cli import tryout
+from rota.cli import options, tables, tryout
+from rota.cli.options import Shape
 from rota.cli.progress import Progress
 from rota.sim import election as election_scenario
 from rota.sim import fleet as fleet_scenario
@@ -69,6 +70,7 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                     type=click.Choice(list(broken)),
                     help="Leave out a safeguard, to see it missed.",
                 ),
+                options.output(Shape.OBJECT),
             )
         ):
             function = option(function)
@@ -191,30 +193,42 @@ def _run(scenario: str, seeds: int, first: int, seed: int | None, jobs: int | No
         verdicts: Iterable[Verdict] = run_seeds(range(first, first + seeds), scenario, broken, processes=jobs)
     else:
         verdicts = [run_seed(seed, scenario, broken)]
-        click.echo("\n".join(verdicts[0].story))
+        tables.say("\n".join(verdicts[0].story))
     with Progress(f"simulating {scenario}", 1 if seed is not None else seeds) as progress:
-        failed = _sum_up(scenario, verdicts, broken, started, progress)
+        failed = _sum_up(scenario, verdicts, broken, started, progress, has_story=seed is not None)
     click.get_current_context().exit(1 if failed else 0)
 
 
-def _sum_up(scenario: str, verdicts: Iterable[Verdict], broken: str | None, started: float, progress: Progress) -> int:
+def _sum_up(
+    scenario: str,
+    verdicts: Iterable[Verdict],
+    broken: str | None,
+    started: float,
+    progress: Progress,
+    *,
+    has_story: bool,
+) -> int:
     """Print what the seeds showed; how many of them failed."""
     seeds = 0
+    story: Sequence[str] = ()
     counts: Counter[str] = Counter()
     failed: list[Verdict] = []
     for verdict in verdicts:
         seeds += 1
         counts.update(verdict.counts)
+        story = verdict.story if has_story else ()
         if verdict.violations:
             failed.append(verdict)
         progress.at(seeds, note=f"{len(failed)} failed" if failed else "")
     progress.clear()
+    flaws = [{"seed": each.seed, "violations": each.violations} for each in failed]
+    tables.answer({"scenario": scenario, "seeds": seeds, "failed": flaws, "counts": counts, "story": story})
     if failed:
         worst, option = failed[0], f" --break {broken}" if broken else ""
-        click.echo(f"seed {worst.seed}: {worst.violations[0]}")
-        click.echo(f"replay: rota simulate {scenario} --seed {worst.seed}{option}")
+        tables.say(f"seed {worst.seed}: {worst.violations[0]}")
+        tables.say(f"replay: rota simulate {scenario} --seed {worst.seed}{option}")
     counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     elapsed = perf_counter() - started
     tried = ", ".join(f"{count} {what}" for what, count in counts.items())
-    click.echo(f"{counted}, {len(failed)} failed; {tried}; {elapsed:.1f} s")
+    tables.say(f"{counted}, {len(failed)} failed; {tried}; {elapsed:.1f} s")
     return len(failed)

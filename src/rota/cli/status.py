@@ -1,7 +1,5 @@
 """`rota status`: who leads, who is there, and what they run."""
 
-import os
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -11,7 +9,7 @@ import click
 from rota.api.fleet_status import fleet_status
 from rota.cli import options, tables
 from rota.cli.fleet import ask
-from rota.cli.logs import wants_colour
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.kit import durations
 from rota.model.node import NodeStatus
@@ -25,8 +23,8 @@ HEADINGS = ("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTT
 
 @click.command()
 @options.fleet
-@options.output
-def command(fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(fleet: Target) -> None:
     """Show who leads, which nodes there are and what they run.
 
     APP is the app, its version if its module has a `__version__`, the generation of its code, counted in each life of
@@ -37,23 +35,23 @@ def command(fleet: Target, output: str) -> None:
     Example: rota status --store sqlite:///rota.db -o json
     """
     seen = ask(fleet, fleet_status)
-    if output == "json":
-        tables.show_json(seen)
-        return
+    tables.answer(seen)
     if fleet.is_implied:
         tables.say(f"fleet: {fleet} ({fleet.origin})")
-    _table(seen)
+    if tables.is_for_people():
+        _table(seen)
 
 
 def _table(seen: dict[str, Any]) -> None:
-    has_colour = wants_colour(sys.stdout, os.environ)
-    tables.say(_leads(seen["leader"]))
+    tables.say(_leads(seen["leader"]), state="" if seen["leader"] else "failing")
     rows = [_row(node) for node in seen["nodes"]]
-    tables.show(HEADINGS, rows, "no nodes; start one with: rota node --store …", is_bold=has_colour)
+    tables.show(HEADINGS, rows, "no nodes; start one with: rota node --store …")
     apart = (f"node {each['node']}: {each['why']}" for each in seen.get("apart", ()))
     failing = (f"resource {name}: {why}" for name, why in seen.get("failing", {}).items())
     for trouble in (*apart, *_troubles(seen["nodes"]), *failing):
-        tables.say(trouble, colour="red" if has_colour else None)
+        tables.say(trouble, state="failing")
+    for change in _under_way(seen["nodes"]):
+        tables.say(change, state="pending")
 
 
 def _row(node: dict[str, Any]) -> tuple[str, ...]:
@@ -104,6 +102,12 @@ def _troubles(nodes: list[dict[str, Any]]) -> Iterator[str]:
             if sink.is_down:
                 kept = f"{sink.spool_messages} messages are spooled"
                 yield f"node {node['id']}: sink {sink.sink} is down: {sink.last_error}; {kept}"
+
+
+def _under_way(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """What will not stay as it is."""
+    for node in nodes:
+        work: NodeStatus | None = node.get("work")
         if work and work.is_rolled_back:
             yield f"node {node['id']}: it was rolled back; the files on its disk are taken in by: rota reload"
         if work and work.reloading:

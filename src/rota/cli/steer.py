@@ -10,7 +10,7 @@ Nodes are asked in the order of their names, and the first that refuses ends it:
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import click
 
-from rota.cli import local, options, targets
+from rota.cli import local, names, options, tables, targets
 from rota.cli.progress import Progress
 from rota.cli.targets import NOWHERE, Server
 from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
@@ -62,14 +62,19 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
         @wraps(command)
         def run(*args: Any, folders: Any, names: Any, nodes: Any, all_nodes: bool, **given: Any) -> Any:
             named = {name: given.pop(name) for name in ("server", "token", "context")}
-            server = _server(named, folders or names, nodes or all_nodes, is_all=all_nodes)
-            return command(*args, meant=Meant(folders, names, nodes, all_nodes, server), **given)
+            which = {"folders": folders, "names": names, "nodes": nodes, "all_nodes": all_nodes}
+            return command(*args, meant=found(named | which), **given)
 
-        found = cast(F, run)
+        decorated = cast(F, run)
         for option in reversed(
             (
                 click.option(
-                    "--node", "nodes", multiple=True, metavar="ID", help="This node of the fleet; may be repeated."
+                    "--node",
+                    "nodes",
+                    multiple=True,
+                    metavar="ID",
+                    shell_complete=names.nodes,
+                    help="This node of the fleet; may be repeated.",
                 ),
                 click.option(
                     *all_names, "all_nodes", is_flag=True, help="All nodes of the fleet, one after the other."
@@ -79,10 +84,18 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
                 local.node_id,
             )
         ):
-            found = option(found)
-        return found
+            decorated = option(decorated)
+        return decorated
 
     return decorate
+
+
+def found(given: Mapping[str, Any]) -> Meant:
+    """The nodes that these options mean, by their names."""
+    folders, names, nodes, is_all = (given[name] for name in ("folders", "names", "nodes", "all_nodes"))
+    named = {name: given[name] for name in ("server", "token", "context")}
+    server = _server(named, folders or names, nodes or is_all, is_all=is_all)
+    return Meant(folders, names, nodes, is_all, server)
 
 
 def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all: bool) -> Server | None:
@@ -213,13 +226,13 @@ def ask(
     changes: bool = False,
     **arguments: Any,
 ) -> None:
-    """Ask one node after the other; the first that refuses ends it.
+    """Ask one node after the other, and answer what each has done; the first that refuses ends it.
 
     `doing`: what is shown meanwhile, like "reloading"; nothing if it does not take long. `changes`: does it do more
     than look?
     """
 
-    async def each() -> None:
+    async def each(done: list[object]) -> None:
         async with reached(meant, changes=changes) as nodes:
             for count, name in enumerate(nodes.names):
                 progress = Progress(f"{doing} {name}", len(nodes.names))
@@ -227,9 +240,11 @@ def ask(
                 async with progress.turning() if doing else nullcontext():
                     with _placed(nodes.names, count):
                         answer = await nodes.call(name, do, timeout, **arguments)
+                done.append({"node": name, **answer})
                 say(name, answer)
 
-    asyncio.run(each())
+    with tables.answering() as done:
+        asyncio.run(each(done))
 
 
 @contextmanager

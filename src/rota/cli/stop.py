@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from rota.cli import local, options
+from rota.cli import local, options, tables
+from rota.cli.options import Shape
 from rota.cli.progress import Progress
 from rota.kit import durations
 from rota.model.errors import Unavailable
@@ -26,15 +27,19 @@ LOOK = 0.05
     show_default=True,
     help="How long to wait until they have ended.",
 )
+@options.output(Shape.LIST)
 def command(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, timeout: timedelta) -> None:
     """Stop nodes on this machine: they finish what runs, leave the fleet and end.
 
     Example: rota stop --id a
     """
-    asyncio.run(_stop(folders, names, now, timeout))
+    with tables.answering() as stopped:
+        asyncio.run(_stop(folders, names, now, timeout, stopped))
 
 
-async def _stop(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, timeout: timedelta) -> None:
+async def _stop(
+    folders: tuple[Path, ...], names: tuple[str, ...], now: bool, timeout: timedelta, stopped: list[object]
+) -> None:
     meant = await local.nodes(folders, names)
     for _, place in meant:
         await control_socket.call(place, "stop", 10, now=now)
@@ -45,7 +50,8 @@ async def _stop(folders: tuple[Path, ...], names: tuple[str, ...], now: bool, ti
                 progress.at(count)
                 async with progress.turning():
                     await _until_it_has_ended(place)
-                click.echo(f"node {name}: stopped")
+                stopped.append({"node": name, "stopped": True})
+                tables.say(f"node {name}: stopped")
     except TimeoutError:
         raise Unavailable(f"node {name} has not ended within {durations.render(timeout)}; try --now") from None
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-import msgspec
 
 from rota.cli import options, tables
 from rota.cli.on_store import note
+from rota.cli.options import Shape
 from rota.cli.verbs import Verbs
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
@@ -40,8 +40,8 @@ def command() -> None:
 
 @command.command()
 @store_url
-@options.output
-def check(url: str, output: str) -> None:
+@options.output(Shape.OBJECT)
+def check(url: str) -> None:
     """Try whether a store keeps its laws, and how fast it is.
 
     It works below /check/ and leaves nothing behind; a fleet may be running meanwhile. Exit code 1 if something failed.
@@ -52,12 +52,10 @@ def check(url: str, output: str) -> None:
 
     def tell(finding: probe.Finding) -> None:
         found.append(finding)
-        if output == "table":
-            tables.say(f"{_verdict(finding):<7} {finding.probe:<12} {finding.said}")
+        tables.say(f"{_verdict(finding):<7} {finding.probe:<12} {finding.said}")
 
     asyncio.run(_check(url, tell))
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(_report(url, found)), indent=2).decode())
+    tables.answer(_report(url, found))
     click.get_current_context().exit(next((finding.code for finding in found if finding.code), 0))
 
 
@@ -85,6 +83,7 @@ def _report(url: str, found: list[probe.Finding]) -> dict[str, Any]:
 @store_url
 @file_name
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@options.output(Shape.OBJECT)
 def dump(url: str, file: str | None, force: bool) -> None:
     """Write what a store has into a file, or to stdout.
 
@@ -93,8 +92,11 @@ def dump(url: str, file: str | None, force: bool) -> None:
     Example: rota store dump sqlite:///rota.db rota.dump
     """
     url, file = _sorted_out(url, file)
+    if file == "-" and not tables.is_for_people():
+        raise click.UsageError("-o json is about a dump into a file, and stdout has the dump itself; name a FILE")
     with _stdout() if file == "-" else dumpfile.fresh_file(Path(file), force=force) as out:
         footer = asyncio.run(_dump(url, out))
+    tables.answer({"store": str(urls.parse(url)), "file": file, "entries": footer.entries})
     tables.say(f"dumped {_count(footer.entries, 'entry', 'entries')} of {urls.parse(url)}", err=True)
 
 
@@ -117,6 +119,7 @@ def _stdout() -> Iterator[BinaryIO]:
 @store_url
 @file_name
 @click.option("--force", is_flag=True, help="Replace the keys that the store has.")
+@options.output(Shape.OBJECT)
 def load(url: str, file: str | None, force: bool) -> None:
     """Fill a store from a file that `rota store dump` wrote, or from stdin.
 
@@ -130,6 +133,7 @@ def load(url: str, file: str | None, force: bool) -> None:
         whole = dumpfile.Dump(source, "stdin" if file == "-" else file)
         done = asyncio.run(_load(url, whole, force=force))
     loaded = _count(done.entries, "entry", "entries")
+    tables.answer(done)
     replaced = f", in place of {_count(done.removed, 'key', 'keys')}" if done.removed else ""
     tables.say(
         f"loaded {loaded} of revision {whole.header.revision} into {urls.parse(url)}{replaced}; "
@@ -165,6 +169,7 @@ def _source(file: str) -> BinaryIO:
     help="Leave this much history. A store does not tell how old it is, so this waits as long.  [default: 10m]",
 )
 @click.option("--before", type=click.IntRange(min=1), metavar="REVISION", help="Forget what is older, at once.")
+@options.output(Shape.OBJECT)
 def compact(url: str, keep: timedelta | None, before: int | None) -> None:
     """Forget old history of a store; the present state stays.
 
@@ -175,6 +180,7 @@ def compact(url: str, keep: timedelta | None, before: int | None) -> None:
     if keep is not None and before is not None:
         raise click.UsageError("--keep and --before exclude each other; give one of them")
     start, end = asyncio.run(_compact(url, timedelta(minutes=10) if keep is None else keep, before))
+    tables.answer({"store": str(urls.parse(url)), "started": start, "starts": end})
     tables.say(f"history of {urls.parse(url)} started at revision {start}, and starts at {end} now")
 
 

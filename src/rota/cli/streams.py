@@ -13,9 +13,10 @@ import click
 from rota.api import stream_operations as operations
 from rota.api.operations import MAX_PAGE
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.on_store import on_store
+from rota.cli.options import Shape
 from rota.cli.progress import Progress
 from rota.cli.rows import CsvPaper, JsonPaper
 from rota.cli.targets import Target
@@ -30,12 +31,12 @@ from rota.model.stream import MoveRecord, SkipRecord
 from rota.store import Store
 from rota.workloads.streams.where import where
 
-stream_argument = click.argument("stream", metavar="STREAM")
+stream_argument = click.argument("stream", metavar="STREAM", shell_complete=names.streams)
 no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait until the leader has done it.")
 timeout_option = click.option(
     "--timeout", type=options.Duration(), default="30s", show_default=True, help="How long to wait."
 )
-some_argument = click.argument("stream", metavar="[STREAM]", required=False)
+some_argument = click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 all_option = click.option("--all", "is_for_all", is_flag=True, help="All streams, instead of one.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -49,16 +50,14 @@ def command() -> None:
 @click.option("--prefix", metavar="TEXT", default="", help="Only those whose name begins so.")
 @click.option("--all", "with_past", is_flag=True, help="Also backfills that are completed.")
 @options.fleet
-@options.output
-def ls(prefix: str, with_past: bool, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(prefix: str, with_past: bool, fleet: Target) -> None:
     """List the streams: how they are, and how far behind.
 
     Example: rota streams ls
     """
     found = on_fleet(fleet, lambda open: _all(open, prefix, with_past=with_past))
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     headings = "STREAM", "STATE", "LAG", "GROUPS", "SOURCE", "SINK", "DETAIL"
     tables.show(headings, [_row(view) for view in found], "no such streams; declare one in an app with @app.stream")
 
@@ -66,8 +65,8 @@ def ls(prefix: str, with_past: bool, fleet: Target, output: str) -> None:
 @command.command()
 @stream_argument
 @options.fleet
-@options.output
-def status(stream: str, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def status(stream: str, fleet: Target) -> None:
     """Show one stream with its groups, its tasks and its last errors.
 
     The exit code is 1 if it is unhealthy.
@@ -75,27 +74,23 @@ def status(stream: str, fleet: Target, output: str) -> None:
     Example: rota streams status clicks -o json
     """
     detail = ask(fleet, operations.stream_status, stream)
-    if output == "json":
-        tables.show_json(detail)
-    else:
-        _tell(detail)
+    tables.answer(detail)
+    _tell(detail)
     sys.exit(0 if detail.stream.healthy else 1)
 
 
 @command.command()
-@click.argument("stream", metavar="[STREAM]", required=False)
+@click.argument("stream", metavar="[STREAM]", required=False, shell_complete=names.streams)
 @options.fleet
-@options.output
-def lag(stream: str | None, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def lag(stream: str | None, fleet: Target) -> None:
     """Show how many records of each partition are in the source and not in the output.
 
     Example: rota streams lag clicks
     """
     views = on_fleet(fleet, lambda open: _one_or_all(open, stream))
     found = [each for view in views for each in lags(view)]
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     rows = [
         (each.stream, str(each.partition), str(each.committed), _or_dash(each.latest), str(each.lag)) for each in found
     ]
@@ -105,16 +100,14 @@ def lag(stream: str | None, fleet: Target, output: str) -> None:
 @command.command()
 @stream_argument
 @options.fleet
-@options.output
-def history(stream: str, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def history(stream: str, fleet: Target) -> None:
     """Show how a stream was declared in the course of time, and what changed; the newest last.
 
     Example: rota streams history clicks
     """
     found = ask(fleet, operations.stream_history, stream)
-    if output == "json":
-        tables.show_json(found)
-        return
+    tables.answer(found)
     rows = [(f"{each.at:%Y-%m-%d %H:%M:%S}", each.app, each.node, _changes(each)) for each in found]
     tables.show(("DECLARED", "APP", "NODE", "CHANGED"), rows, "nothing was kept; it is from the next change on")
 
@@ -125,10 +118,8 @@ def history(stream: str, fleet: Target, output: str) -> None:
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
-def suspend(
-    stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
-) -> None:
+@options.output(Shape.LIST)
+def suspend(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Stop reading: groups publish what they have read, and no new ones start.
 
     The exit code is 6 if not everything was published in time; publishing then goes on.
@@ -136,11 +127,13 @@ def suspend(
     Example: rota streams suspend clicks
     """
     wait = None if no_wait else timeout
-    for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
-        after = ask_and_show(
-            fleet, f"suspending {view.name}", operations.suspend_stream, name=view.name, by=me(), wait=wait
-        )
-        _told(after, output, wait, is_done=after.has_ended)
+    with tables.answering() as done:
+        for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
+            after = ask_and_show(
+                fleet, f"suspending {view.name}", operations.suspend_stream, name=view.name, by=me(), wait=wait
+            )
+            done.append(after)
+            _tell_change(after, wait, is_done=after.has_ended)
 
 
 @command.command()
@@ -149,20 +142,22 @@ def suspend(
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
-def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Let a stream that was suspended or terminated go on where it stopped; --all leaves the terminated alone.
 
     Example: rota streams resume clicks
     """
     wait = None if no_wait else timeout
-    for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
-        if is_for_all and (view.terminated or not view.suspended):
-            continue
-        after = ask_and_show(
-            fleet, f"resuming {view.name}", operations.resume_stream, name=view.name, by=me(), wait=wait
-        )
-        _told(after, output, wait, is_done=after.is_going)
+    with tables.answering() as done:
+        for view in on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all)):
+            if is_for_all and (view.terminated or not view.suspended):
+                continue
+            after = ask_and_show(
+                fleet, f"resuming {view.name}", operations.resume_stream, name=view.name, by=me(), wait=wait
+            )
+            done.append(after)
+            _tell_change(after, wait, is_done=after.is_going)
 
 
 @command.command()
@@ -172,9 +167,9 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
+@options.output(Shape.LIST)
 def terminate(
-    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
+    stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target
 ) -> None:
     """End a stream for good, although an app declares it: what was read is published, and nothing new starts.
 
@@ -185,11 +180,13 @@ def terminate(
     chosen = on_fleet(fleet, lambda open: _chosen(open, stream, is_for_all))
     _ask(yes, f"terminate {', '.join(view.name for view in chosen) or 'nothing'}?")
     wait = None if no_wait else timeout
-    for view in chosen:
-        after = ask_and_show(
-            fleet, f"terminating {view.name}", operations.terminate_stream, name=view.name, by=me(), wait=wait
-        )
-        _told(after, output, wait, is_done=after.has_ended)
+    with tables.answering() as done:
+        for view in chosen:
+            after = ask_and_show(
+                fleet, f"terminating {view.name}", operations.terminate_stream, name=view.name, by=me(), wait=wait
+            )
+            done.append(after)
+            _tell_change(after, wait, is_done=after.has_ended)
 
 
 @command.command()
@@ -197,8 +194,8 @@ def terminate(
 @click.argument("tasks", type=click.IntRange(min=1), required=False)
 @click.option("--as-declared", is_flag=True, help="As many as the app declares.")
 @options.fleet
-@options.output
-def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target) -> None:
     """Have another number of task groups; only groups end whose partitions change.
 
     Example: rota streams scale clicks 4
@@ -206,7 +203,8 @@ def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target, outp
     if (tasks is None) != as_declared:
         raise click.UsageError("say how many task groups, or --as-declared")
     view = ask(fleet, operations.scale_stream, stream, tasks, by=me())
-    _told(view, output, None, is_done=True)
+    tables.answer(view)
+    _tell_change(view, None, is_done=True)
 
 
 @command.command()
@@ -215,17 +213,16 @@ def scale(stream: str, tasks: int | None, as_declared: bool, fleet: Target, outp
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
-def handoff(
-    stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: Target, output: str
-) -> None:
+@options.output(Shape.OBJECT)
+def handoff(stream: str, groups: tuple[int, ...], no_wait: bool, timeout: timedelta, fleet: Target) -> None:
     """Have task groups end and publish now, all unless some are named; others read on from where they end.
 
     Example: rota streams handoff clicks 0
     """
     wait = None if no_wait else timeout
     view = ask_and_show(fleet, f"handing off {stream}", operations.hand_off_groups, stream, groups, by=me(), wait=wait)
-    _told(view, output, wait, is_done=not view.hand_off)
+    tables.answer(view)
+    _tell_change(view, wait, is_done=not view.hand_off)
 
 
 @command.command()
@@ -236,7 +233,7 @@ def handoff(
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
+@options.output(Shape.OBJECT)
 def reset(
     stream: str,
     to: str | None,
@@ -245,7 +242,6 @@ def reset(
     no_wait: bool,
     timeout: timedelta,
     fleet: Target,
-    output: str,
 ) -> None:
     """Have all partitions go on elsewhere.
 
@@ -265,7 +261,8 @@ def reset(
         backfill=backfill,
         wait=wait,
     )
-    _told(view, output, wait, is_done=view.reset is None)
+    tables.answer(view)
+    _tell_change(view, wait, is_done=view.reset is None)
 
 
 @command.command("reset-offsets")
@@ -275,7 +272,7 @@ def reset(
 @no_wait_option
 @timeout_option
 @options.fleet
-@options.output
+@options.output(Shape.OBJECT)
 def reset_offsets(
     stream: str,
     offsets: tuple[str, ...],
@@ -283,7 +280,6 @@ def reset_offsets(
     no_wait: bool,
     timeout: timedelta,
     fleet: Target,
-    output: str,
 ) -> None:
     """Have some partitions go on elsewhere: at an offset, earliest, latest or a time. The others stay.
 
@@ -293,7 +289,8 @@ def reset_offsets(
     _ask(yes, f"set offsets of stream {stream}: {', '.join(offsets)}?")
     wait = None if no_wait else timeout
     view = ask_and_show(fleet, f"resetting {stream}", operations.reset_offsets, stream, wanted, by=me(), wait=wait)
-    _told(view, output, wait, is_done=view.reset is None)
+    tables.answer(view)
+    _tell_change(view, wait, is_done=view.reset is None)
 
 
 @command.command()
@@ -337,7 +334,7 @@ def read(stream: str, limit: int, form: str, columns: str | None, store: str) ->
 )
 @click.option("--by", metavar="FIELD,FIELD", help="Fields of a row that have its record's partition and offset.")
 @options.store
-@options.output
+@options.output(Shape.OBJECT)
 def verify(
     stream: str,
     start: str | None,
@@ -345,7 +342,6 @@ def verify(
     partitions: tuple[int, ...],
     by: str | None,
     store: str,
-    output: str,
 ) -> None:
     """Read the source again, and prove that every record was published once.
 
@@ -368,10 +364,8 @@ def verify(
             )
 
     found = on_store(store, prove)
-    if output == "json":
-        tables.show_json(found)
-    else:
-        _tell_proof(found)
+    tables.answer(found)
+    _tell_proof(found)
     if found.flaws:
         more = f", and {len(found.flaws) - 1} more" if len(found.flaws) > 1 else ""
         raise RotaError(f'stream "{stream}": {found.flaws[0]}{more}')
@@ -453,12 +447,9 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _told(view: StreamView, output: str, wait: timedelta | None, *, is_done: bool) -> None:
-    """Show how a stream is after something was asked of it; Unknown if that is not done in time."""
-    if output == "json":
-        tables.show_json(view)
-    else:
-        tables.say(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
+def _tell_change(view: StreamView, wait: timedelta | None, *, is_done: bool) -> None:
+    """Show people how a stream is after something was asked of it; Unknown if that is not done in time."""
+    tables.say(f"{view.name}: {_state(view)}{f', {_groups(view)}' if view.phases else ''}")
     if wait is not None and not is_done:
         raise Unknown(
             f"stream {view.name}: it is not done after {durations.render(wait)}, and goes on; "
@@ -473,9 +464,7 @@ def _row(view: StreamView) -> tuple[str, ...]:
 
 def _tell(detail: StreamDetail) -> None:
     view = detail.stream
-    for name, value in _about(view).items():
-        if value:
-            tables.say(f"{name:<9} {value}")
+    tables.facts(_about(view))
     for group in detail.groups:
         tables.say(_group_line(group))
         for task in group.tasks:

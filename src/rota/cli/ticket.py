@@ -11,7 +11,7 @@ import click
 
 from rota.cli import options, settings, tables
 from rota.cli.on_store import audited
-from rota.cli.options import Duration
+from rota.cli.options import Duration, Shape
 from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.model import keys
@@ -39,16 +39,14 @@ def command() -> None:
 
 @command.command()
 @options.store
-@options.output
-def ls(store: str, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(store: str) -> None:
     """List the tickets, and what became of them.
 
     Example: rota ticket ls
     """
     found = on_both(store, lambda _, raw: tickets.listed(raw))
-    if output == "json":
-        tables.show_json({"tickets": found})
-        return
+    tables.answer(found)
     rows = []
     for each in found:
         state = "revoked" if each.revoked else f"used by {each.used_by}" if each.used else "not used"
@@ -64,6 +62,7 @@ def ls(store: str, output: str) -> None:
 @click.option("--insecure", is_flag=True, help="The fleet has no TLS: the network is yours alone.")
 @click.option("--expires-in", type=Duration(), default="15m", show_default=True, help="How long it is good.")
 @options.store
+@options.output(Shape.OBJECT)
 def create(
     node: str, reference: str | None, tls: Path | None, insecure: bool, expires_in: timedelta, store: str
 ) -> None:
@@ -93,6 +92,7 @@ def create(
         return made
 
     made = on_both(store, make)
+    tables.answer({"id": made.id, "node": made.node, "ticket": made.line()})
     tables.say(made.line())
     tables.say(f"ticket {made.id} is good once, for node {node}; there: rota join TICKET app.py", err=True)
 
@@ -100,12 +100,14 @@ def create(
 @command.command()
 @click.argument("id", metavar="ID")
 @options.store
+@options.output(Shape.OBJECT)
 def revoke(id: str, store: str) -> None:
     """Take a ticket back that was not used.
 
     Example: rota ticket revoke 5d1f0c2a
     """
     on_both(store, lambda audited, raw: tickets.revoke(audited, raw, id))
+    tables.answer({"id": id, "revoked": True})
     tables.say(f"ticket {id} is revoked")
 
 

@@ -6,6 +6,7 @@ given: `cert.pem`, `key.pem`, `ca.pem`.
 
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import click
 
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
-from rota.cli.options import Duration
+from rota.cli.options import Duration, Shape
 from rota.cli.verbs import Listing
 from rota.cli.who import me
 from rota.kit.clock import SYSTEM
@@ -52,6 +53,7 @@ def command() -> None:
 @command.command()
 @folder_option
 @click.option("--life", type=Duration(), default="3650d", show_default=True, help="How long the authority is good.")
+@options.output(Shape.OBJECT)
 def init(folder: Path, life: timedelta) -> None:
     """Make a certificate authority. Keep its key apart: who has it can make certificates for anybody.
 
@@ -61,7 +63,8 @@ def init(folder: Path, life: timedelta) -> None:
     if (place / KEY).exists():
         raise Conflict(f"there is an authority in {place}; use it, or name another folder with --folder")
     _write(place, authority.found("rota authority", SYSTEM.wall(), life))
-    click.echo(f"the authority is in {place}; next: rota tls issue NODE --host HOST")
+    tables.answer({"folder": str(place)})
+    tables.say(f"the authority is in {place}; next: rota tls issue NODE --host HOST")
 
 
 @command.command()
@@ -72,6 +75,7 @@ def init(folder: Path, life: timedelta) -> None:
 @click.option("--client", is_flag=True, help="For a caller of the gRPC door, not for a node.")
 @click.option("--life", type=Duration(), default="30d", show_default=True, help="How long it is good.")
 @folder_option
+@options.output(Shape.OBJECT)
 def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, folder: Path) -> None:
     """Make a certificate for a node, or for a caller.
 
@@ -82,16 +86,18 @@ def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, fold
         raise Invalid(f'--host "{wrong}" is no name or address; write n1.example.com or 10.0.0.5')
     if not hosts and not client:
         raise Invalid("a node is reached under some name or address; say so with --host, or --client for a caller")
-    _issue(folder, name, hosts, "client" if client else "node", life)
+    issued = _issue(folder, name, hosts, "client" if client else "node", life)
     made = folder / name
-    use = "show it to the gRPC door" if client else f"start the node with --id {name} --tls {made}"
-    click.echo(f"the certificate is in {made}; {use}")
+    use = "show it to the gRPC door" if client else f"start the node with rota node --id {name} --tls {made}"
+    tables.answer({"folder": str(made), **asdict(issued)})
+    tables.say(f"the certificate is in {made}; {use}")
 
 
 @command.command()
 @name_argument
 @click.option("--life", type=Duration(), default="30d", show_default=True, help="How long the new one is good.")
 @folder_option
+@options.output(Shape.OBJECT)
 def renew(name: str, life: timedelta, folder: Path) -> None:
     """Make a new certificate with a new key for the same holder and hosts; a running node takes it by itself.
 
@@ -101,8 +107,9 @@ def renew(name: str, life: timedelta, folder: Path) -> None:
     """
     newest = max(_issued_to(folder, name), key=lambda each: each.begins)
     kind: Kind = "client" if newest.kind == "client" else "node"
-    _issue(folder, name, newest.hosts, kind, life)
-    click.echo(f"the new certificate is in {folder / name}; bring the folder to where the old one is")
+    issued = _issue(folder, name, newest.hosts, kind, life)
+    tables.answer({"folder": str(folder / name), **asdict(issued)})
+    tables.say(f"the new certificate is in {folder / name}; bring the folder to where the old one is")
 
 
 @command.command()
@@ -110,6 +117,7 @@ def renew(name: str, life: timedelta, folder: Path) -> None:
 @click.option("--older", is_flag=True, help="Only those before the newest.")
 @folder_option
 @options.store
+@options.output(Shape.LIST)
 def revoke(name: str, older: bool, folder: Path, store: str) -> None:
     """Take back all certificates of a holder: every node refuses them a moment later.
 
@@ -124,27 +132,26 @@ def revoke(name: str, older: bool, folder: Path, store: str) -> None:
         raise NotFound(f"{name} has no {'older ' if older else ''}certificate that is still good")
     serials = [(each.serial, each.ends) for each in meant]
     revoked = on_store(store, lambda open: revoke_certificates(open, SYSTEM, name, serials, by=me()))
+    tables.answer(revoked)
     for each in revoked:
-        click.echo(f"certificate {each.serial} of {name} is revoked")
+        tables.say(f"certificate {each.serial} of {name} is revoked")
 
 
 @command.command()
 @folder_option
-@options.output
-def ls(folder: Path, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(folder: Path) -> None:
     """List the certificates that the authority has issued.
 
     Example: rota tls ls
     """
     found = sorted(_issued(folder), key=lambda each: (each.name, each.begins))
-    if output == "json":
-        tables.show_json({"certificates": found})
-        return
+    tables.answer(found)
     rows = [(each.name, each.kind, each.serial, f"{each.ends:%Y-%m-%d %H:%M}", ",".join(each.hosts)) for each in found]
     tables.show(HEADINGS, rows, "no certificates; make one with: rota tls issue NODE --host HOST")
 
 
-def _issue(folder: Path, name: str, hosts: tuple[str, ...], kind: Kind, life: timedelta) -> None:
+def _issue(folder: Path, name: str, hosts: tuple[str, ...], kind: Kind, life: timedelta) -> Certificate:
     """Make a certificate, put a copy beside the authority, and the rest into its holder's folder."""
     if life <= timedelta():
         raise Invalid(f"--life is {life}; it must be above zero")
@@ -154,9 +161,11 @@ def _issue(folder: Path, name: str, hosts: tuple[str, ...], kind: Kind, life: ti
     made = authority.issue(signer, name, hosts, kind, SYSTEM.wall(), life)
     copies = folder / "ca" / "issued"
     copies.mkdir(exist_ok=True)
-    (copies / f"{authority.read(made.cert).serial}.pem").write_bytes(made.cert)
+    issued = authority.read(made.cert)
+    (copies / f"{issued.serial}.pem").write_bytes(made.cert)
     _write(folder / name, made)
     (folder / name / AUTHORITY).write_bytes(signer.cert)
+    return issued
 
 
 def _write(folder: Path, pair: Pair) -> None:

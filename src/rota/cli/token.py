@@ -4,12 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import click
+import msgspec
 
 from rota.api import tokens
 from rota.api.tokens import NewToken, TokenView
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
-from rota.cli.options import Duration
+from rota.cli.options import Duration, Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Listing
 from rota.cli.who import me
@@ -18,7 +19,7 @@ from rota.kit.files import write_secret
 from rota.model.token import Access
 
 HEADINGS = "TOKEN", "ROLE", "STATE", "MADE", "BY", "EXPIRES"
-name_argument = click.argument("name", metavar="NAME")
+name_argument = click.argument("name", metavar="NAME", shell_complete=names.tokens)
 expires_option = click.option(
     "--expires-in",
     type=Duration(),
@@ -40,16 +41,14 @@ def command() -> None:
 
 @command.command()
 @options.fleet
-@options.output
-def ls(fleet: Target, output: str) -> None:
+@options.output(Shape.LIST)
+def ls(fleet: Target) -> None:
     """List the tokens that the fleet knows, by name; the tokens themselves cannot be shown again.
 
     Example: rota token ls
     """
     found = ask(fleet, tokens.list_tokens, SYSTEM)
-    if output == "json":
-        tables.show_json({"tokens": found})
-        return
+    tables.answer(found)
     tables.show(HEADINGS, [_row(each) for each in found], "no tokens; make one with: rota token create NAME --role …")
 
 
@@ -59,6 +58,7 @@ def ls(fleet: Target, output: str) -> None:
 @expires_option
 @file_option
 @options.fleet
+@options.output(Shape.OBJECT)
 def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: Target) -> None:
     """Make a token and print it; it cannot be shown again.
 
@@ -76,6 +76,7 @@ def create(name: str, role: str, expires_in: timedelta | None, file: Path | None
 @expires_option
 @file_option
 @options.fleet
+@options.output(Shape.OBJECT)
 def rotate(
     name: str, keep_old: timedelta | None, expires_in: timedelta | None, file: Path | None, fleet: Target
 ) -> None:
@@ -92,25 +93,29 @@ def rotate(
 @command.command()
 @name_argument
 @options.fleet
+@options.output(Shape.OBJECT)
 def revoke(name: str, fleet: Target) -> None:
     """Take a token back: every node refuses it from a moment later on.
 
     Example: rota token revoke grafana
     """
-    ask(fleet, tokens.revoke_token, SYSTEM, name)
-    click.echo(f"token {name} is revoked")
+    tables.answer(ask(fleet, tokens.revoke_token, SYSTEM, name))
+    tables.say(f"token {name} is revoked")
 
 
 def _hand_out(made: NewToken, file: Path | None) -> None:
     """The token alone on stdout, or in a file; what else there is to say, on stderr."""
     until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "until it is revoked"
     if file is None:
-        click.echo(made.token)
+        tables.answer(made)
+        tables.say(made.token)
         where = "printed above, and cannot be shown again"
     else:
         write_secret(file, made.token)
+        shown = {name: value for name, value in msgspec.to_builtins(made).items() if name != "token"}
+        tables.answer({**shown, "file": str(file)})
         where = f"written to {file}"
-    click.echo(f"token {made.name} has the role {made.access} {until}; it is {where}", err=True)
+    tables.say(f"token {made.name} has the role {made.access} {until}; it is {where}", err=True)
 
 
 def _row(view: TokenView) -> tuple[str, ...]:

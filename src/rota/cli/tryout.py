@@ -11,6 +11,7 @@ from statistics import median
 import click
 
 from rota.cli import charts, options, tables
+from rota.cli.options import Shape
 from rota.sim.run import begin_in_pool
 from rota.sim.sketch import Sketch, read
 from rota.sim.tryout import Outcome, tryout
@@ -31,7 +32,7 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Seeds at a time, each in a process; default: one a core.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw the coverage into this file too.")
-@options.output
+@options.output(Shape.LIST)
 def command(
     file: Path,
     kill: tuple[str, ...],
@@ -40,7 +41,6 @@ def command(
     first: int,
     jobs: int | None,
     svg: Path | None,
-    output: str,
 ) -> None:
     """Run a fleet that is drawn in a file, with the leader's own code, in virtual time.
 
@@ -55,10 +55,8 @@ def command(
     points = [(sample.at, sample.coverage) for sample in worst.samples]
     if svg is not None:
         svg.write_text(charts.svg(points, f"Tasks that run, seed {worst.seed} of {file.name}"))
-    if output == "json":
-        tables.show_json({"seeds": outcomes})
-    else:
-        _show(outcomes, worst, points)
+    tables.answer(outcomes)
+    _show(outcomes, worst, points)
     click.get_current_context().exit(1 if worst.pending else 0)
 
 
@@ -74,19 +72,19 @@ def _outcomes(sketch: Sketch, seeds: range, kill: tuple[str, ...], add: int, job
 
 def _show(outcomes: list[Outcome], worst: Outcome, points: charts.Points) -> None:
     for line in charts.blocks(points):
-        click.echo(line)
-    click.echo()
+        tables.say(line)
+    tables.say("")
     headings = "NODE", "SLOTS", "IN USE", "FULL"
     rows = [(node, str(slots), str(used), _bar(used, slots)) for node, (used, slots) in worst.used.items()]
     tables.show(headings, rows, "no node is left")
     for name, why in list(worst.pending.items())[:SHOWN]:
-        click.echo(f"pending {name}: {why}")
+        tables.say(f"pending {name}: {why}")
     if len(worst.pending) > SHOWN:
-        click.echo(f"and {len(worst.pending) - SHOWN} more wait")
-    click.echo()
+        tables.say(f"and {len(worst.pending) - SHOWN} more wait")
+    tables.say("")
     tables.show(("FIGURE", "MEDIAN", "WORST"), _figures(outcomes), "")
     if len(outcomes) > 1:
-        click.echo(f"{len(outcomes)} seeds; chart, nodes and what waits are those of seed {worst.seed}, the worst")
+        tables.say(f"{len(outcomes)} seeds; chart, nodes and what waits are those of seed {worst.seed}, the worst")
 
 
 def _bar(used: int, slots: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from rota.cli import settings, targets
+from rota.cli import colours, settings, targets
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
 from rota.model.errors import Conflict, Denied, RotaError
@@ -219,7 +219,7 @@ async def tell_when_ready(
     count = "1 node" if len(seen) == 1 else f"{len(seen)} nodes"
     took = time.monotonic() - began
     line = f"ready in {took:.1f} s: {count}, {leader} leads, dashboard at http://{http}/; Ctrl-C stops"
-    await screen.show(click.style(line, bold=True) if screen.is_terminal else line)
+    await screen.show(colours.bold(line) if screen.has_colours else line)
 
 
 def _leader(seen: Sequence[dict[str, Any] | None]) -> str | None:
@@ -235,7 +235,7 @@ class NodeProcess:
         self._argv, self._screen, self._lender = argv, screen, lender
         self.name = argv[argv.index("--id") + 1]
         self._data = Path(argv[argv.index("--data") + 1])
-        self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if screen.is_terminal else f"{self.name} | "
+        self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if screen.has_colours else f"{self.name} | "
         self._process: asyncio.subprocess.Process | None = None
         self._was_up = False
 

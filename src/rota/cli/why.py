@@ -6,8 +6,9 @@ import click
 
 from rota.api import job_why, operations, stream_operations
 from rota.api.schema import Why
-from rota.cli import options, tables
+from rota.cli import names, options, tables
 from rota.cli.fleet import ask
+from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.store import Store
 
@@ -24,11 +25,11 @@ HELD = 20
 
 
 @click.command()
-@click.argument("thing", metavar="THING")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("thing", metavar="THING", shell_complete=names.things)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=names.named)
 @options.fleet
-@options.output
-def command(thing: str, name: str | None, fleet: Target, output: str) -> None:
+@options.output(Shape.OBJECT)
+def command(thing: str, name: str | None, fleet: Target) -> None:
     """Say why a resource is where it is, why a node has what it has, or what holds a run, a job or a stream back.
 
     THING is a resource, as kind/id, or a node; or one of `run`, `job`, `stream` and `source`, and NAME the run, the
@@ -42,9 +43,7 @@ def command(thing: str, name: str | None, fleet: Target, output: str) -> None:
         told = ask(fleet, NAMED[thing], name)
     else:
         raise click.UsageError(f"a name comes after {', '.join(NAMED)} only; for a resource write {thing}/{name}")
-    if output == "json":
-        tables.show_json(told)
-        return
+    tables.answer(told)
     for line in _lines(told):
         tables.say(line)
 

@@ -86,12 +86,6 @@ def test_some_of_them(url: str, arguments: list[str], expected: list[str]) -> No
     assert [f"{each['node']} {each['kind']}" for each in found] == expected
 
 
-def test_one_list_cannot_be_followed(url: str) -> None:
-    answer = events(url, "-f", "-o", "json")
-    assert answer.exit_code == 2
-    assert "use -o jsonl" in answer.output
-
-
 def test_before_the_beginning_of_time(url: str) -> None:
     with pytest.raises(Invalid, match="leave it out"):
         events(url, "--since", "999999d")

@@ -1,14 +1,10 @@
 """Log lines for people and for programs."""
 
-import io
 import json
 import logging
-from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from rota.cli.logs import JsonLines, Lines, wants_colour
+from rota.cli.logs import JsonLines, Lines
 
 NOON = 1767268801.25  # 2026-01-01 12:00:01.250 UTC
 
@@ -65,22 +61,3 @@ def test_what_json_cannot_say_is_said_in_words() -> None:
     line = json.loads(JsonLines().format(record(error=ValueError("bad"), event="x", time="y")))
     assert line["error"] == "bad"
     assert (line["event"], line["event_"], line["time_"]) == ("leading", "x", "y")
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("stream", "environ", "expected"),
-    [
-        pytest.param(Screen(), {}, True, id="a screen"),
-        pytest.param(io.StringIO(), {}, False, id="a file"),
-        pytest.param(Screen(), {"NO_COLOR": "1"}, False, id="NO_COLOR"),
-        pytest.param(Screen(), {"NO_COLOR": ""}, True, id="NO_COLOR that is empty"),
-        pytest.param(Screen(), {"TERM": "dumb"}, False, id="a screen that has none"),
-    ],
-)
-def test_when_there_is_colour(stream: io.StringIO, environ: Mapping[str, str], expected: bool) -> None:
-    assert wants_colour(stream, environ) is expected

@@ -13,19 +13,7 @@ from rota.model.errors import Invalid
 
 EVIL = "a\x1b]0;PWN\x07\x1b[31mb\x9b2J\rc\u202ed"
 SHOWN = "a\\x1b]0;PWN\\x07\\x1b[31mb\\x9b2J\\rc\\u202ed"
-LOCAL = {
-    "completion",
-    "config",
-    "log",
-    "main",
-    "simulate",
-    "stop",
-    "tables",
-    "tls",
-    "token",
-    "tryout",
-    "up",
-}
+LOCAL = {"completion", "log", "main", "tables", "up"}
 """Commands that print what was made here, or records byte by byte; `main` has the errors, which it makes plain."""
 
 

@@ -32,7 +32,7 @@ def test_a_list_says_who_gave_a_resource_back_lately(tmp_path: Path) -> None:
     listed = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url])
     assert "node a gave it back at" in listed.stdout.splitlines()[1]
     assert listed.stdout.splitlines()[1].endswith("time 4 in a row: no camera")
-    assert listed.stdout.splitlines()[2].split() == ["room", "2", "covered", "1/1", "1", "0", "b"]
+    assert listed.stdout.splitlines()[2].split() == ["room/2", "covered", "1/1", "1", "0", "b"]
 
 
 def test_a_list_says_which_resources_fail_and_how_many_of_their_tasks_run(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_list_says_which_resources_fail_and_how_many_of_their_tasks_run(tmp_pa
 
     asyncio.run(fill())
     row = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url]).stdout.splitlines()[1]
-    assert row.split()[:7] == ["room", "1", "failing", "2/2", "1", "0", "a,"]
+    assert row.split()[:6] == ["room/1", "failing", "2/2", "1", "0", "a,"]
     assert row.endswith("1 of 2 tasks run; fails on a: no camera")
     got = CliRunner(catch_exceptions=False).invoke(command, ["get", "room", "1", "--store", url]).stdout
     assert "failing   on a: no camera" in got
