@@ -80,6 +80,7 @@ def oldest() -> str:
     return f"click=={found[1]}" if found[1].count(".") == 2 else f"click=={found[1]}.0"
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("click", [oldest(), "click==8.2.0", "click==8.3.0", "click"])
 def test_every_command_works_with_every_click_that_is_allowed(click: str, tmp_path: Path) -> None:
     place, folder = tmp_path / "click", tmp_path / "empty"
