@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from rota.api import idempotency
 from rota.api.calls import content
-from rota.model.errors import Conflict, Invalid, RotaError, Unknown
+from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store.around import StoreAround
 from rota.store.port import Absent, Expect, Put, Store, Write
@@ -55,6 +55,13 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """None: it was too large, or must not be kept."""
 
 
+class Repeated(Exception):  # an outcome of a commit, as Conflict is
+    """The note of this very key is there already: the same request came a moment earlier.
+
+    It is no Conflict. Operations read again and commit again after a Conflict, and that would never end here.
+    """
+
+
 class KeyedStore(StoreAround):
     """A store whose first commit also writes the note of a key, and does not happen if there is one."""
 
@@ -77,8 +84,10 @@ class KeyedStore(StoreAround):
             await self._store.commit(note, expect=[Absent(self._place)])
         except Unknown:
             raise
-        except RotaError:
+        except RotaError as error:
             self.is_noted = False  # certainly not
+            if isinstance(error, Conflict) and self._place in error.keys:
+                raise Repeated from error
             raise
         return await self._store.commit(*writes, expect=expected)
 
@@ -115,18 +124,25 @@ async def once(
     keyed = KeyedStore(store, place, asked)
     try:
         made = await answer(keyed)
-    except Conflict:
+    except (RotaError, Repeated) as error:
         await keyed.give_back()
-        # Perhaps the same request, a moment earlier.
-        if not keyed.is_noted and (before := await _answered(store, place, key, asked, operation)):
+        if before := await _overtaken(keyed, place, key, asked, operation):
             return before
+        if isinstance(error, Repeated):
+            raise Unavailable(
+                f"idempotency key {key}: the note of its first request has just ended; ask again"
+            ) from None
         raise
-    except RotaError:
-        await keyed.give_back()
-        raise
+    if before := await _overtaken(keyed, place, key, asked, operation):
+        return before
     if made.status_code < 300:
         await keyed.keep(_done(made, asked, operation))
     return made
+
+
+async def _overtaken(keyed: KeyedStore, place: Key, key: str, asked: str, operation: str) -> Response | None:
+    """The answer of the same request a moment earlier, if this one changed nothing: it may have met its change."""
+    return None if keyed.is_noted else await _answered(keyed, place, key, asked, operation)
 
 
 async def _answered(store: Store, place: Key, key: str, asked: str, operation: str) -> Response | None:

@@ -41,9 +41,10 @@ def use(name: str) -> None:
 
     Example: rota context use prod
     """
-    found = contexts.read()
-    chosen = contexts.known(found, name)
-    contexts.write(msgspec.structs.replace(found, current=name))
+    with contexts.changing():
+        found = contexts.read()
+        chosen = contexts.known(found, name)
+        contexts.write(msgspec.structs.replace(found, current=name))
     tables.say(f"context {name}: {chosen.server} is used from now on")
 
 
@@ -54,8 +55,9 @@ def rm(name: str) -> None:
 
     Example: rota context rm prod
     """
-    found = contexts.read()
-    contexts.known(found, name)
-    kept = {each: context for each, context in found.contexts.items() if each != name}
-    contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
+    with contexts.changing():
+        found = contexts.read()
+        contexts.known(found, name)
+        kept = {each: context for each, context in found.contexts.items() if each != name}
+        contexts.write(contexts.Contexts(current=None if found.current == name else found.current, contexts=kept))
     tables.say(f"context {name} is forgotten")

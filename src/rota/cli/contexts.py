@@ -1,13 +1,16 @@
 """Contexts: the fleets that this user has logged in to, each a server and its token, under a name.
 
-They are one file for its owner alone, `contexts.json` beside the user's `rota.toml`, written whole or not at all. A
-token is shown by no command.
+They are one file for its owner alone, `contexts.json` beside the user's `rota.toml`, written whole or not at all, by
+one command at a time (`changing`). A token is shown by no command. It is sent to another machine over TLS alone, unless
+the user says that this network may read it.
 """
 
+import fcntl
 import os
 import re
 import stat
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,9 +18,14 @@ import msgspec
 
 from rota.cli.targets import TOKEN, Server
 from rota.kit.files import write_secret
+from rota.model.config import is_loopback
 from rota.model.errors import Denied, Invalid, NotFound
 
 FILE = "contexts.json"
+LOCK = "contexts.lock"
+INSECURE = "ROTA_INSECURE"
+"""The variable of the setting `insecure`: this network may read tokens."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -27,6 +35,8 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
     server: str
     token: str
     ca: str | None = None
+    insecure: bool = False
+    """May the token pass in the clear to another machine?"""
 
 
 class Contexts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,13 +66,29 @@ def read(environ: Mapping[str, str] = os.environ) -> Contexts:
         raise Invalid(f"{path} is not understood: {error}; remove it and log in again with: rota login URL") from None
 
 
-def write(contexts: Contexts, environ: Mapping[str, str] = os.environ) -> None:
-    """Replace the user's file."""
+@contextmanager
+def changing(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Nobody else changes the user's file inside; one who would waits."""
     path = file(environ)
     if path is None:
         raise Invalid("there is no place for contexts; set HOME or XDG_CONFIG_HOME to a folder")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path.with_name(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Denied(f"{path.parent}: {error.strerror}; make it writable for this user") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write(contexts: Contexts, environ: Mapping[str, str] = os.environ) -> None:
+    """Replace the user's file, inside of `changing`."""
+    path = file(environ)
+    assert path is not None, "`changing` has refused this"
+    try:
         write_secret(path, msgspec.json.format(msgspec.json.encode(contexts), indent=2).decode())
     except OSError as error:
         raise Denied(f"{path}: {error.strerror}; make it writable for this user") from error
@@ -77,8 +103,7 @@ def file(environ: Mapping[str, str]) -> Path | None:
 
 def get(name: str, environ: Mapping[str, str] = os.environ) -> Server:
     """The server of a context; NotFound names those there are."""
-    found = read(environ)
-    return _server(known(found, name))
+    return server_of(known(read(environ), name))
 
 
 def known(found: Contexts, name: str) -> Context:
@@ -92,7 +117,7 @@ def known(found: Contexts, name: str) -> Context:
 def current(environ: Mapping[str, str] = os.environ) -> tuple[str, Server] | None:
     """The context that commands use, by name; None if there is none."""
     found = read(environ)
-    return (found.current, _server(found.contexts[found.current])) if found.current in found.contexts else None
+    return (found.current, server_of(found.contexts[found.current])) if found.current in found.contexts else None
 
 
 def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) -> Server:
@@ -100,13 +125,14 @@ def server(url: str, reference: str, environ: Mapping[str, str] = os.environ) ->
     address = normal(url)
     ca = environ.get("ROTA_CA") or None
     if reference or environ.get(TOKEN):
+        check_private(address, is_insecure=environ.get(INSECURE) == "true")
         # A node has a reference there, other tools have the token itself.
         told = environ.get(TOKEN, "")
         is_reference = told.startswith(("file:", "env:"))
         return Server(address, token(reference or (told if is_reference else f"env:{TOKEN}"), environ), ca)
     for context in read(environ).contexts.values():
         if context.server == address:
-            return Server(address, context.token, ca or context.ca)
+            return server_of(context, ca)
     raise Denied(
         f"{address} asks for a token; use --token file:PATH, set {TOKEN}, or log in with: rota login {address}"
     )
@@ -141,5 +167,19 @@ def check_name(name: str) -> str:
     return name
 
 
-def _server(context: Context) -> Server:
-    return Server(context.server, context.token, context.ca)
+def check_private(address: str, *, is_insecure: bool) -> None:
+    """Invalid if a token would pass in the clear to another machine, and nobody said that it may."""
+    parts = urlsplit(address)
+    if parts.scheme == "https" or is_insecure or is_loopback(parts.hostname or ""):
+        return
+    raise Invalid(
+        f"server {address} is another machine, and without TLS the token would pass in the clear; "
+        f"write https://{parts.netloc}, or use http://127.0.0.1:{parts.port or 80} with a tunnel. "
+        f"If you trust everybody on that network: rota login --insecure {address}, or {INSECURE}=true"
+    )
+
+
+def server_of(context: Context, ca: str | None = None) -> Server:
+    """The server of a context."""
+    check_private(context.server, is_insecure=context.insecure)
+    return Server(context.server, context.token, ca or context.ca)

@@ -11,10 +11,11 @@ import click
 from rota.cli import tables
 from rota.cli.ticket import on_both
 from rota.cli.who import me
-from rota.kit.files import make_folder, write_secret
+from rota.kit.files import fsync_folder, make_folder, write_secret
 from rota.model.errors import Conflict, Denied, Invalid
+from rota.model.ticket import Admission
 from rota.node import token
-from rota.store import tickets
+from rota.store import Store, tickets
 
 TLS = "tls"
 
@@ -46,19 +47,43 @@ def command(ticket: str, app: str | None, data: Path | None, store: str | None) 
     except OSError as error:
         raise Denied(f"folder {folder}: {error.strerror}; choose another with --data") from error
     by = f"{me()} on {platform.node()}"
-    admission = on_both(url, lambda audited, raw: tickets.spend(audited, raw, found, by=by))
+
+    async def join(audited: Store, raw: Store) -> Admission:
+        laid = _lay(folder, await tickets.opened(raw, found))
+        try:
+            admission = await tickets.spend(audited, raw, found, by=by)
+        except BaseException:
+            laid.unlink(missing_ok=True)
+            raise
+        laid.replace(folder / token.FILE)  # last: with it the folder is a node's
+        return admission
+
+    admission = on_both(url, join)
     argv = ["node", "--store", url, "--id", found.node, "--data", str(folder)]
     argv += ["--fleet", found.fleet] if found.fleet else []
     if admission.files:
-        make_folder(folder / TLS)
-        for name, text in admission.files.items():
-            write_secret(folder / TLS / Path(name).name, text.rstrip("\n"))
         argv += ["--tls", str(folder / TLS)]
     elif found.insecure:
         argv += ["--insecure"]
-    write_secret(folder / token.FILE, admission.token)  # last: with it the folder is a node's
     shown = shlex.join(["rota", *argv, app or "APP"])
     tables.say(f"this machine is node {found.node}; from now on start it with: {shown}", err=True)
     if app is not None:
         sys.stderr.flush()
         os.execv(sys.executable, [sys.executable, "-P", "-m", "rota", *argv, "--", app])
+
+
+def _lay(folder: Path, admission: Admission) -> Path:
+    """Write what a ticket brings before it is spent, for a disk may be full; where the token is until then."""
+    laid = folder / f"{token.FILE}.{os.getpid()}.joining"
+    try:
+        if admission.files:
+            make_folder(folder / TLS)
+        for name, text in admission.files.items():
+            write_secret(folder / TLS / Path(name).name, text.rstrip("\n"))
+        write_secret(laid, admission.token)
+        fsync_folder(folder)
+    except OSError as error:
+        raise Denied(
+            f"folder {folder}: {error.strerror}; make room, or choose another with --data. The ticket is still good"
+        ) from error
+    return laid

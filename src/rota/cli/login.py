@@ -25,7 +25,8 @@ from rota.model.errors import Invalid
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Certificates of those who may vouch for the server, in PEM form.  [default: those that the system knows]",
 )
-def command(url: str, name: str | None, token: str | None, ca: Path | None) -> None:
+@click.option("--insecure", is_flag=True, help="The token may pass in the clear: the network is yours alone.")
+def command(url: str, name: str | None, token: str | None, ca: Path | None, insecure: bool) -> None:
     """Remember the fleet of the node at URL under a name, and use it where nothing else names one.
 
     The token is tried first. It is kept in a file for this user alone; rota context shows what is kept there.
@@ -33,12 +34,13 @@ def command(url: str, name: str | None, token: str | None, ca: Path | None) -> N
     Example: rota login https://n1.example.com:7700 --name prod
     """
     address = contexts.normal(url)
+    contexts.check_private(address, is_insecure=insecure)
     called = contexts.check_name(name or urlsplit(address).hostname or "fleet")
     server = Server(address, _token(token), str(ca.absolute()) if ca else None)
     who, access = asyncio.run(_who(server))
-    before = contexts.read()
-    made = {**before.contexts, called: Context(server.url, server.token, server.ca)}
-    contexts.write(Contexts(current=called, contexts=made))
+    with contexts.changing():
+        made = {**contexts.read().contexts, called: Context(server.url, server.token, server.ca, insecure)}
+        contexts.write(Contexts(current=called, contexts=made))
     tables.say(
         f"context {called}: {server.url}, as {who or 'the owner of the node'} for {access}; it is used from now on"
     )

@@ -10,8 +10,8 @@ Nodes are asked in the order of their names, and the first that refuses ends it:
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -23,7 +23,7 @@ import click
 from rota.cli import local, options, targets
 from rota.cli.progress import Progress
 from rota.cli.targets import NOWHERE, Server
-from rota.model.errors import Invalid, NotFound, Unavailable
+from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
 from rota.node import control_socket
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -216,7 +216,21 @@ def ask(
                 progress = Progress(f"{doing} {name}", len(nodes.names))
                 progress.at(count)
                 async with progress.turning() if doing else nullcontext():
-                    answer = await nodes.call(name, do, timeout, **arguments)
+                    with _placed(nodes.names, count):
+                        answer = await nodes.call(name, do, timeout, **arguments)
                 say(name, answer)
 
     asyncio.run(each())
+
+
+@contextmanager
+def _placed(names: list[str], count: int) -> Iterator[None]:
+    """An error of one of several nodes names that node, and says which were done before and which were not asked."""
+    try:
+        yield
+    except RotaError as error:
+        if len(names) > 1:
+            done, left = ", ".join(names[:count]) or "none", ", ".join(names[count + 1 :]) or "none"
+            # The same error: its exit code is what a script goes by.
+            error.args = (f"failed at node {names[count]} (done: {done}; not asked: {left}): {error}",)
+        raise

@@ -88,7 +88,7 @@ def create(
     async def make(audited: Store, raw: Store) -> tickets.Ticket:
         fleet = understood(FleetRecord, await raw.get(keys.FLEET))
         name = fleet.name if fleet and fleet.is_named else ""
-        made = tickets.fresh(store=_without_password(store), node=NodeId(node), fleet=name, insecure=insecure)
+        made = tickets.fresh(store=without_password(store), node=NodeId(node), fleet=name, insecure=insecure)
         await tickets.create(audited, raw, made, admission, by=me(), expires_in=expires_in)
         return made
 
@@ -126,8 +126,12 @@ def _files(folder: Path) -> dict[str, str]:
     return {name: (folder / name).read_text() for name in names}
 
 
-def _without_password(url: str) -> str:
-    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", url)
+def without_password(url: str) -> str:
+    """A store's URL as it is told: with its user, and without the password, which goes up to the last @."""
+    scheme, _, rest = url.partition("://")
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    credentials, at, hosts = authority.rpartition("@")
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{hosts}{rest[len(authority) :]}"
 
 
 def _check_shared(url: str) -> None:

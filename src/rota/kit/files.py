@@ -1,6 +1,7 @@
 """Files: what the standard library leaves to each caller."""
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,14 +38,20 @@ def write_synced(file: Path, content: bytes) -> None:
 
 
 def write_secret(file: Path, text: str) -> None:
-    """Write a line that nobody else may read, from the first moment on; it is there whole or not at all."""
-    draft = file.with_name(f"{file.name}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as out:
-        out.write(f"{text}\n")
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
+    """Write a line that nobody else may read, from the first moment on; it is there whole or not at all.
+
+    Of several who write the same file at once, one is last, and its line is there.
+    """
+    draft = file.with_name(f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.new")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as out:
+            out.write(f"{text}\n")
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def make_private(file: Path) -> None:

@@ -10,10 +10,11 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import random
 
 from rota.decide.fleet import Claim
@@ -24,7 +25,7 @@ from rota.kit.backoff import delays
 from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost, Unavailable, Unknown
-from rota.model.ids import LeaseId, NodeId, SessionId
+from rota.model.ids import Instant, LeaseId, NodeId, SessionId
 from rota.model.node import Node, Role
 from rota.node.fleet import check_belonging
 from rota.store import incarnation as incarnations
@@ -85,8 +86,10 @@ async def in_session(
     aside: Aside | None = None,
 ) -> None:
     """Run `body` in one session after the other, until it returns or is cancelled; leases are renewed `aside`."""
+    has_been_in = False
     while True:
-        session = await join(store, identity, clock, jitter, aside)
+        session = await join(store, identity, clock, jitter, aside, has_been_in=has_been_in)
+        has_been_in = True
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
             await aio.apart(_run(store, session, body, jitter))
@@ -103,16 +106,20 @@ async def join(
     clock: Clock,
     jitter: Callable[[], float] = random,
     aside: Aside | None = None,
+    *,
+    has_been_in: bool = False,
 ) -> Session:
     """A new session.
 
-    Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet.
+    Conflict if another node goes on using our name, Invalid if the store is half loaded, holds another fleet, or has
+    nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
+    last reason: that would end the work it goes on with.
     """
     patience, told = Patience(clock), ""
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
-            if session := await _try_to_join(store, identity, clock, jitter, patience, aside):
+            if session := await _try_to_join(store, identity, clock, jitter, patience, aside, has_been_in):
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
@@ -123,12 +130,13 @@ async def join(
 
 
 class Patience:
-    """How long to wait for somebody else's hold on our name."""
+    """How long to wait for nodes that are in the way and may be dead: two of their leases."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._holder: Node | None = None
         self._since = clock.monotonic()
+        self._seen: dict[SessionId, Instant] = {}
 
     def waits_for(self, holder: Node | None) -> None:
         """Start to wait for a holder; a new one gets a wait of its own."""
@@ -141,10 +149,19 @@ class Patience:
         holder = self._holder
         if holder is None or not isinstance(error, Conflict):
             return
-        if self._clock.monotonic() - self._since > 2 * holder.lease_ttl.total_seconds():
+        if self._is_alive(holder, self._since):
             raise Conflict(
                 f'node id "{holder.id}" is in use by pid {holder.pid} on {holder.host}; stop it, or choose another id'
             ) from error
+
+    def alive(self, nodes: Iterable[Node]) -> list[Node]:
+        """Those that were first asked about so long ago that their records would be gone if they were dead."""
+        now = self._clock.monotonic()
+        return [node for node in nodes if self._is_alive(node, self._seen.setdefault(node.session, now))]
+
+    def _is_alive(self, node: Node, since: Instant) -> bool:
+        """Has a node outlived two leases?"""
+        return self._clock.monotonic() - since > 2 * node.lease_ttl.total_seconds()
 
 
 async def _try_to_join(
@@ -154,6 +171,7 @@ async def _try_to_join(
     jitter: Callable[[], float],
     patience: Patience,
     aside: Aside | None,
+    has_been_in: bool,
 ) -> Session | None:
     incarnation = await incarnations.current(store, clock)
     await check_belonging(store, identity.node, identity.claim, clock)
@@ -170,22 +188,31 @@ async def _try_to_join(
             raise Conflict(f'node id "{holder.id}" is held by pid {holder.pid} on {holder.host}', [key])
         case Join():
             patience.waits_for(None)
-    await _check_reach(store, identity, clock)
+    if not has_been_in:
+        await _check_reach(store, identity, clock, patience)
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease.id, lease.ttl, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
     return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
 
 
-async def _check_reach(store: Store, identity: Identity, clock: Clock) -> None:
-    """Invalid if nodes on other machines are there, and could not call this one."""
+async def _check_reach(store: Store, identity: Identity, clock: Clock, patience: Patience) -> None:
+    """Invalid if nodes on other machines are there, and could not call this one.
+
+    Conflict if they may be dead: a restart of this machine gives it another network, and leaves records of nodes that
+    it ran before.
+    """
     if not identity.network:
         return
     others = [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
     node = _record(identity, LeaseId(""), identity.lease_ttl, clock)
-    why = refusal(node, others, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token)
-    if why is not None:
+    is_refused = partial(
+        refusal, node, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token
+    )
+    if (why := is_refused(patience.alive(others))) is not None:
         raise Invalid(why)
+    if (why := is_refused(others)) is not None:
+        raise Conflict(f"{why}; waiting to see if that node is alive")
 
 
 def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) -> Node:

@@ -9,6 +9,7 @@ one gets in.
 import base64
 import binascii
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -17,10 +18,11 @@ import msgspec
 from rota.decide.tickets import refusal
 from rota.kit.sealing import SECRET_BYTES, seal, unseal
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Denied, Invalid, NotFound
+from rota.model.config import check_node_id
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unknown
 from rota.model.ids import NodeId
 from rota.model.ticket import Admission, TicketRecord
-from rota.store.port import Absent, At, Delete, Put, Store
+from rota.store.port import Absent, At, Delete, Entry, Put, Store
 from rota.store.records import understood
 
 PREFIX = "rota-ticket-"
@@ -54,11 +56,13 @@ def read(line: str) -> Ticket:
         if not text.startswith(PREFIX):
             raise ValueError("it does not begin like one")
         packed = text.removeprefix(PREFIX)
-        return msgspec.json.decode(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), type=Ticket)
-    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+        found = msgspec.json.decode(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), type=Ticket)
+        check_node_id(found.node)  # it becomes the name of a folder
+    except (ValueError, binascii.Error, msgspec.MsgspecError, Invalid) as error:
         raise Invalid(
             f"this is no whole ticket ({error}); copy the whole line that rota ticket create printed: {PREFIX}…"
         ) from None
+    return found
 
 
 async def create(
@@ -102,32 +106,48 @@ async def revoke(store: Store, raw: Store, id: str) -> TicketRecord:
     return changed
 
 
+async def opened(raw: Store, ticket: Ticket) -> Admission:
+    """What a ticket is good for; nothing is spent. Denied if it is good for nothing, and says why."""
+    _, _, admission = await _looked_at(raw, ticket)
+    return admission
+
+
 async def spend(store: Store, raw: Store, ticket: Ticket, *, by: str) -> Admission:
     """What the ticket is good for, and nobody gets it again; Denied says why not."""
+    entry, record, admission = await _looked_at(raw, ticket)
+    spent = Put(entry.key, codec.encode(replace(record, used=await raw.now(), used_by=by)))
+    try:
+        await store.commit(spent, expect=[At(entry.key, entry.modified)])
+    except Conflict:
+        raise Denied(
+            f"ticket {ticket.id}: somebody was faster; make another with: rota ticket create {ticket.node}"
+        ) from None
+    except Unknown:
+        found = await raw.get(entry.key)
+        if found is None or found.value != spent.value:
+            raise
+    with suppress(RotaError):  # it is spent all the same; the next ticket that is made clears it away
+        await raw.commit(Delete(keys.sealed(ticket.id)))
+    return admission
+
+
+async def _looked_at(raw: Store, ticket: Ticket) -> tuple[Entry, TicketRecord, Admission]:
     entry, sealed = await raw.get(keys.ticket(ticket.id)), await raw.get(keys.sealed(ticket.id))
     record = understood(TicketRecord, entry)
     if entry is None or record is None:
         raise Denied(
             f"ticket {ticket.id}: this store does not know it; make one with: rota ticket create {ticket.node}"
         )
-    why = refusal(record, now := await raw.now())
+    why = refusal(record, await raw.now())
     if why is None and sealed is None:
         why = "what it opens is gone"
     if why is not None or sealed is None:
         raise Denied(f"ticket {ticket.id}: {why}; make another with: rota ticket create {ticket.node}")
     try:
-        admission = codec.decode(Admission, unseal(base64.urlsafe_b64decode(ticket.secret), sealed.value))
+        found = codec.decode(Admission, unseal(base64.urlsafe_b64decode(ticket.secret), sealed.value))
     except ValueError:
         raise Denied(f"ticket {ticket.id}: its secret is not the right one; copy the whole line") from None
-    spent = replace(record, used=now, used_by=by)
-    try:
-        await store.commit(Put(entry.key, codec.encode(spent)), expect=[At(entry.key, entry.modified)])
-    except Conflict:
-        raise Denied(
-            f"ticket {ticket.id}: somebody was faster; make another with: rota ticket create {ticket.node}"
-        ) from None
-    await raw.commit(Delete(sealed.key))
-    return admission
+    return entry, record, found
 
 
 async def _clear_away(raw: Store) -> None:

@@ -1,14 +1,16 @@
 """Changes that are asked twice with the same key: done once, answered twice; by each caller for itself."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rota.api import once, operations, resources
+from rota.api import idempotency, once, operations, resources
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
@@ -17,13 +19,14 @@ from rota.api.idempotency import KeyBudget
 from rota.api.metrics import Figures, registry
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
-from rota.model import keys
+from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
-from rota.model.ids import Revision
+from rota.model.ids import Key, Revision
+from rota.model.resource import KindRecord
 from rota.store import Store, open_store
 from rota.store.around import StoreAround
 from rota.store.logs.folder import FolderLogs
-from rota.store.port import Expect, Write
+from rota.store.port import Entry, Expect, Put, Write
 from tests.unit.api.test_health import HandClock
 from tests.unit.api.test_http import Answer
 from tests.unit.api.test_jobs import over
@@ -100,6 +103,10 @@ async def prepared(ask: Asking, store: Store) -> str:
     hook = {"name": "there", "events": ["*"], "url": "https://example.com/x"}
     assert (await ask("POST", "/v1/hooks", hook)).status == 201
     assert (await ask("POST", "/v1/tokens", {"name": "ci", "role": "view"})).status == 201
+    entry = await store.get(keys.kind("room"))
+    assert entry is not None
+    listed = replace(codec.decode(KindRecord, entry.value), source_every=timedelta(minutes=1))
+    await store.commit(Put(entry.key, codec.encode(listed)))
     return await over(store, "job", DUE)
 
 
@@ -153,6 +160,87 @@ async def test_a_token_is_made_once_and_told_once(ask: Asking, store: Store) -> 
     before = await store.get(keys.token("grafana"))
     assert (await ask("POST", "/v1/tokens/grafana/rotate", {}, key="r")).status == 409
     assert await store.get(keys.token("grafana")) == before
+
+
+AT_ONCE: list[tuple[str, str, object]] = [
+    *CHANGES,
+    ("POST", "/v1/sources/room/sync", {"no_wait": True}),
+    ("POST", "/v1/tokens", {"name": "new", "role": "view"}),
+    ("POST", "/v1/tokens/ci/rotate", {}),
+    ("DELETE", "/crawler/resource", {"name": "1"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "content"), AT_ONCE)
+async def test_two_who_come_at_once_with_one_key_make_one_change(
+    store: Store, tmp_path: Path, method: str, path: str, content: object
+) -> None:
+    """Both have looked for the note before either wrote one: operations that try again after a Conflict must end."""
+    path = path.replace("RUN", await prepared(Asking(store, tmp_path), store))
+    together = Together(store)
+    ask = Asking(together, tmp_path)
+    answers = await asyncio.gather(*(ask(method, path, content, key="k") for _ in range(2)))
+    first = next(each for each in answers if each.status < 300)
+    for each in answers:
+        assert (each.status, each.body) == (first.status, first.body) or each.status == 409
+    assert together.commits < 10
+
+
+@pytest.mark.parametrize(("method", "path", "content"), AT_ONCE)
+async def test_who_looked_for_the_note_too_early_gets_the_answer_all_the_same(
+    store: Store, tmp_path: Path, method: str, path: str, content: object
+) -> None:
+    """It meets the change of the first: nothing to delete, a name that is taken, nothing left to do."""
+    first = Asking(store, tmp_path)
+    path = path.replace("RUN", await prepared(first, store))
+    early = TooEarly(store)
+    second = asyncio.create_task(Asking(early, tmp_path)(method, path, content, key="k"))
+    await early.has_looked.wait()
+    made = await first(method, path, content, key="k")
+    early.go_on.set()
+    again = await second
+    if "rotate" in path or path == "/v1/tokens":
+        assert (made.status < 300, again.status) == (True, 409)
+    else:
+        assert (again.status, again.body) == (made.status, made.body)
+
+
+class Together(StoreAround):
+    """A store whose first look for a note waits for the second one."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.commits, self._looks, self._both = 0, 0, asyncio.Event()
+
+    async def get(self, key: Key) -> Entry | None:
+        found = await self._store.get(key)
+        if key.startswith(idempotency.PREFIX):
+            self._looks += 1
+            if self._looks > 1:
+                self._both.set()
+            await self._both.wait()
+        return found
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        self.commits += 1
+        if self.commits > 100:
+            raise AssertionError("a commit is tried again and again")
+        return await self._store.commit(*writes, expect=expect)
+
+
+class TooEarly(StoreAround):
+    """A store whose first look for a note takes until `go_on` is set."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.has_looked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def get(self, key: Key) -> Entry | None:
+        found = await self._store.get(key)
+        if key.startswith(idempotency.PREFIX):
+            self.has_looked.set()
+            await self.go_on.wait()
+        return found
 
 
 async def test_callers_do_not_share_keys(ask: Asking, store: Store) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, SessionId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
 from rota.store import Absent, At, Delete, Put, Store, backup, incarnation, open_store
@@ -198,3 +198,58 @@ def test_a_holder_that_waits_longer_than_we_do_is_waited_for() -> None:
             return asyncio.get_running_loop().time()
 
     assert 60 <= virtual.run(main()) < 65
+
+
+def here(name: str = "a", network: str = "this") -> Identity:
+    """A node that only its own machine can call."""
+    return replace(identity(name, home=name), network=network, grpc="127.0.0.1:7701")
+
+
+def test_records_of_nodes_that_died_with_the_machine_only_make_a_node_wait() -> None:
+    async def main() -> float:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            await join(store, here("b", network="before the restart"), CLOCK)  # and then dies
+            await join(store, here("a"), CLOCK)
+            return asyncio.get_running_loop().time()
+
+    assert 10 <= virtual.run(main()) < 13
+
+
+def test_a_node_that_a_living_one_cannot_call_is_refused() -> None:
+    async def main() -> None:
+        async with open_store("memory://s", clock=CLOCK) as store:
+            there = await join(store, here("b", network="another"), CLOCK)
+            keeping = asyncio.create_task(there.keeper.keep())
+            try:
+                await join(store, here("a"), CLOCK)
+            finally:
+                assert await present(store, "a") is None
+                keeping.cancel()
+                with suppress(asyncio.CancelledError):
+                    await keeping
+
+    with pytest.raises(Invalid, match=r"node b on .* cannot reach it there"):
+        virtual.run(main())
+
+
+def test_a_node_that_was_in_the_fleet_is_not_ended_because_of_one_that_came_later() -> None:
+    async def main() -> list[SessionId]:
+        lives: list[SessionId] = []
+        async with open_store("memory://s", clock=CLOCK) as store:
+
+            async def body(session: Session) -> None:
+                lives.append(session.node.session)
+                if len(lives) == 1:
+                    other = replace(here("b", network="another"), grpc="10.0.0.12:7701")
+                    later.append(asyncio.create_task((await join(store, other, CLOCK)).keeper.keep()))
+                    await store.revoke(session.keeper.lease)
+                    await asyncio.sleep(1000)
+
+            later: list[asyncio.Task[None]] = []
+            await in_session(store, here("a"), CLOCK, body)
+            for keeping in later:
+                keeping.cancel()
+        return lives
+
+    first, second = virtual.run(main())
+    assert first != second

@@ -1,7 +1,7 @@
 """Tickets: spent once, in time by the store's clock, and by nobody without the secret."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,12 +10,13 @@ import pytest
 from rota.kit.clock import SYSTEM
 from rota.kit.sealing import seal, unseal
 from rota.model import keys
-from rota.model.errors import Conflict, Denied, Invalid, NotFound
-from rota.model.ids import NodeId
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
+from rota.model.ids import NodeId, Revision
 from rota.model.ticket import Admission
 from rota.store import Store, open_store, tickets
+from rota.store.around import StoreAround
 from rota.store.audit import AuditedStore
-from rota.store.port import Put
+from rota.store.port import Expect, Put, Write
 from rota.store.tickets import Ticket
 
 ADMISSION = Admission(token="rota_the-token-of-the-fleet", files={"key.pem": "the key"})
@@ -114,6 +115,57 @@ async def test_neither_the_store_nor_its_audit_trail_sees_the_token_or_the_secre
     assert len(trail) == 2
     assert all(sealed.value.hex().encode() not in entry.value for entry in trail)
     assert all(keys.SEALED.encode() not in entry.value for entry in trail)
+
+
+class Failing(StoreAround):
+    """A store that says something else of its next commit, which it carries out or does not."""
+
+    def __init__(self, store: Store, error: RotaError, *, takes: bool) -> None:
+        super().__init__(store)
+        self._error, self._takes = error, takes
+
+    async def commit(self, *writes: Write, expect: Iterable[Expect] = ()) -> Revision:
+        if self._takes:
+            await self._store.commit(*writes, expect=expect)
+        raise self._error
+
+
+async def test_what_it_opens_is_handed_out_although_it_cannot_be_cleared_away(store: Store) -> None:
+    ticket = await ticket_in(store)
+    raw = Failing(store, Unavailable("gone"), takes=False)
+    assert await tickets.spend(audited(store), raw, ticket, by="bob") == ADMISSION
+    with pytest.raises(Denied, match="used by bob"):
+        await spend(store, ticket)
+    await ticket_in(store)
+    assert await store.get(keys.sealed(ticket.id)) is None
+
+
+@pytest.mark.parametrize("takes", [True, False])
+async def test_whether_it_was_spent_is_looked_up_if_the_store_does_not_say(store: Store, takes: bool) -> None:
+    ticket = await ticket_in(store)
+    silent = audited(Failing(store, Unknown("no answer"), takes=takes))
+    if takes:
+        assert await tickets.spend(silent, store, ticket, by="bob") == ADMISSION
+        with pytest.raises(Denied, match="used by bob"):
+            await spend(store, ticket)
+    else:
+        with pytest.raises(Unknown):
+            await tickets.spend(silent, store, ticket, by="bob")
+        assert await spend(store, ticket) == ADMISSION
+
+
+async def test_a_look_at_what_it_opens_spends_nothing(store: Store) -> None:
+    ticket = await ticket_in(store)
+    assert await tickets.opened(store, ticket) == ADMISSION
+    assert await spend(store, ticket) == ADMISSION
+    with pytest.raises(Denied, match="used by bob"):
+        await tickets.opened(store, ticket)
+
+
+@pytest.mark.parametrize("node", ["../../.ssh", "/etc/cron.d", ".", ""])
+def test_a_node_that_would_be_a_path_is_refused(node: str) -> None:
+    with pytest.raises(Invalid, match="no whole ticket"):
+        tickets.read(tickets.fresh(store="etcd://10.0.0.5", node=NodeId(node)).line())
 
 
 @pytest.mark.parametrize("line", ["", "rota-ticket-", "rota-ticket-!!!", "eyJ", "rota-ticket-e30"])
