@@ -206,9 +206,7 @@ async def _check_reach(store: Store, identity: Identity, clock: Clock, patience:
         return
     others = [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
     node = _record(identity, LeaseId(""), identity.lease_ttl, clock)
-    is_refused = partial(
-        refusal, node, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token
-    )
+    is_refused = partial(refusal, node, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token)
     if (why := is_refused(patience.alive(others))) is not None:
         raise Invalid(why)
     if (why := is_refused(others)) is not None:

@@ -2,8 +2,9 @@
 
 The table is the user's: its rows come from the stream's transform, field by column. The offsets stand beside it, in
 `rota_stream_offsets`, the ranges of all publishes, in `rota_stream_publishes`, and offsets that were set by hand, in
-`rota_stream_moves`. Dead letters are in `rota_stream_letters`. A publish locks the offsets of its partitions and no others, judges them, inserts the rows, moves
-the offsets and notes its ranges. What differs between databases is behind `Database`.
+`rota_stream_moves`. Dead letters are in `rota_stream_letters`. A publish locks the offsets of its partitions and no
+others, judges them, inserts the rows, moves the offsets and notes its ranges. What differs between databases is behind
+`Database`.
 """
 
 import logging
