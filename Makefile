@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 
-.PHONY: help setup demo quick test test-all check format bench simulate chaos lock docs proto clean
+.PHONY: help setup demo quick test test-all check format bench simulate chaos lock pythons lowest wheel docs proto clean
 
 help:            ## show this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,10 +24,12 @@ test: setup      ## lint, types, imports, then everything once on real servers
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m pytest -n 3 -q --durations=30
 
-test-all: setup  ## the matrix: every test in every way, 200 seeds of each scenario, the fuzzers, chaos for three minutes
+test-all: setup  ## the matrix: every test in every way, other Pythons, 200 seeds of each scenario, fuzzers, chaos
 	@$(MAKE) --no-print-directory check
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m pytest -n 3 -q --durations=30 --matrix
+	@$(MAKE) --no-print-directory pythons
+	@$(MAKE) --no-print-directory lowest
 	@$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),200)
 	@$(MAKE) --no-print-directory show-safety
 	@$(MAKE) --no-print-directory chaos MINUTES=3
@@ -68,6 +70,16 @@ lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt an
 	  --no-header --upgrade requirements/peers.in -o requirements/peers.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate requirements/proto.in -o requirements/proto.txt
+
+pythons: setup   ## unit tests on every Python from 3.11 to 3.14 that is installed; says which ones were not tried
+	@scripts/pythons.sh
+
+lowest: setup    ## unit tests with the lowest version of each package that pyproject.toml allows
+	@scripts/lowest.sh
+
+wheel: setup     ## build dist/rota-*.whl
+	@rm -f dist/rota-*.whl
+	@$(PY) -m hatchling build --target wheel
 
 docs: setup      ## write the tables of the reference that follow from the code
 	@$(PY) scripts/reference.py

@@ -1122,4 +1122,14 @@ FINDINGS = (
         ("tests/contract/test_committer.py::test_who_may_not_make_the_table_of_letters_publishes_without_it",),
         "",
     ),
+    Finding(
+        "reading 3 W8 (what waits at a shared port is lost when the only node is killed)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_shared_sockets.py::test_what_waits_at_a_socket_outlives_the_death_of_its_only_user",
+            "tests/unit/node/test_shared_sockets.py::test_what_a_dead_node_had_is_closed_when_it_comes_back_without_services_or_not_at_all",
+            "tests/system/test_up_services.py::test_what_waits_at_the_port_outlives_the_only_node",
+        ),
+        "",
+    ),
 )

@@ -48,6 +48,7 @@ def test_systemd_runs_commands_that_there_are_and_waits_long_enough() -> None:
     assert is_command(found["ExecReload"])
     assert (found["Type"], found["KillMode"]) == ("notify", "mixed")
     assert float(found["WatchdogSec"]) > PROGRESS.total_seconds() + 5
+    assert float(found["TimeoutStartSec"]) > RuntimeConfig().load_timeout.total_seconds()
     assert float(found["TimeoutStopSec"]) > RuntimeConfig().drain.total_seconds() + 5
     assert set(map(int, found["RestartPreventExitStatus"].split())) == HOPELESS
 

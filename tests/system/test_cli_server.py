@@ -257,6 +257,19 @@ async def test_the_first_node_that_fails_ends_it_and_the_message_says_which_were
     assert await generations() == [3, 3, 2]
 
 
+@pytest.mark.parametrize("verb", ["reload", "rollback"])
+def test_all_nodes_of_a_store_that_machines_share_are_not_taken_for_those_of_this_machine(
+    tmp_path: Path, verb: str
+) -> None:
+    environ = {"ROTA_STORE": "etcd://somewhere:2379", "XDG_CONFIG_HOME": str(tmp_path)}
+    answer = here(verb, "--all", cwd=tmp_path, environ=environ)
+    assert (answer.code, answer.out) == (2, "")
+    assert "all nodes of the fleet on etcd://somewhere:2379 (env ROTA_STORE)" in answer.err
+    assert "use --server URL" in answer.err
+    one = here(verb, "--all", cwd=tmp_path, environ={**environ, "ROTA_STORE": "sqlite:///rota.db"})
+    assert (one.code, "no node is running below .rota" in one.err) == (7, True)
+
+
 def test_a_context_is_used_where_nothing_else_names_a_fleet(fleet: Fleet) -> None:
     home = {"XDG_CONFIG_HOME": str(fleet.folder / "config"), "ROTA_SERVER": "", "ROTA_TOKEN": ""}
     nothing = fleet.ask("status", **home)

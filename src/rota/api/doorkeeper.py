@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from random import random
 
-from rota.decide.access import Access, Admitted, Gate, TurnedAway, known_of
+from rota.decide.access import Access, Admitted, Gate, Known, TurnedAway, by_digest, known_of
 from rota.decide.attempts import Failures, source_of
 from rota.kit.backoff import delays
 from rota.kit.clock import SYSTEM, Clock
@@ -49,6 +49,9 @@ class Doorkeeper:
         self._clock, self._note, self._failures = clock, note, failures or Failures()
         self._asks_first = asks_first
         self._records: dict[Key, TokenRecord] = {}
+        self._recorded: dict[bytes, Known] = {}
+        """What these open, by digest. A change of one costs no more where there are thousands."""
+
         self._once: dict[bytes, str] = {}
         """The node's own digests that a record of the store has or had, and under which name."""
 
@@ -57,6 +60,9 @@ class Doorkeeper:
 
         self._noted: set[bytes] = set()
         """Digests of records that are noted in the store."""
+
+        self._to_note: dict[bytes, str] = {}
+        """Digests of records that may not be, and under which name; also of those whose record has gone again."""
 
         self._to_ask = asyncio.Event()
         self.has_asked = asyncio.Event()
@@ -119,13 +125,24 @@ class Doorkeeper:
             async for news in coming:
                 if news.is_whole:
                     self._records.clear()
+                    self._recorded.clear()
                 for change in news.changes:
-                    self._records.pop(change.key, None)
-                    if (record := understood(TokenRecord, change.entry)) is not None:
-                        self._records[change.key] = record
+                    self._take(change.key, understood(TokenRecord, change.entry))
                 self._to_ask.set()
                 self._change()
                 heard()
+
+    def _take(self, key: Key, record: TokenRecord | None) -> None:
+        """Go by a record from now on, and by the one before no more."""
+        if (before := self._records.pop(key, None)) is not None:
+            for each in known_of(before):
+                if (held := self._recorded.get(each.digest)) is not None and held.name == each.name:
+                    del self._recorded[each.digest]
+        if record is not None:
+            self._records[key] = record
+            learned = by_digest([record])
+            self._recorded |= learned
+            self._to_note |= {digest: each.name for digest, each in learned.items() if digest not in self._noted}
 
     async def _ask(self, store: Store, heard: Callable[[], None]) -> None:
         """Ask whether records ever named our own tokens, and note the digests of records that nobody noted."""
@@ -152,23 +169,22 @@ class Doorkeeper:
         self._asked.add(digest)
 
     async def _note_digests(self, store: Store) -> None:
-        named = {each.digest: each.name for record in list(self._records.values()) for each in known_of(record)}
-        self._noted &= named.keys()
-        for digest, name in named.items():
+        self._noted &= self._recorded.keys()
+        for digest, name in list(self._to_note.items()):
             key = keys.token_digest(digest.hex())
-            if digest not in self._noted and await store.get(key) is None:
+            if await store.get(key) is None:
                 note = Put(key, codec.encode(DigestRecord(name=name, at=self._clock.wall())))
                 with suppress(Conflict):  # another node was first
                     await store.commit(note, expect=[Absent(key)])
             self._noted.add(digest)
+            self._to_note.pop(digest, None)
 
     def _change(self) -> None:
         """Go by what is known now."""
         own = {each.digest for each in self._own.known}
-        named = {each.digest: each.name for record in self._records.values() for each in known_of(record)}
-        self._once |= {digest: name for digest, name in named.items() if digest in own}
+        self._once |= {digest: self._recorded[digest].name for digest in own & self._recorded.keys()}
         unsure = own - self._asked if self._asks_first else set[bytes]()
-        self._gate = self._own.with_records(self._records.values(), self._once, unsure)
+        self._gate = self._own.with_records(self._recorded, self._once, unsure)
 
     async def follow_revoked(self, store: Store, heard: Callable[[], None] = lambda: None) -> None:
         """Learn which certificates were taken back, for ever; `heard` is called after each change."""

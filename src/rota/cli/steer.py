@@ -26,6 +26,9 @@ from rota.cli.targets import NOWHERE, Server
 from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
 from rota.node import control_socket
 
+ONE_MACHINE = ("sqlite:", "memory:")
+"""Stores whose fleets are on one machine."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -59,7 +62,7 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
         @wraps(command)
         def run(*args: Any, folders: Any, names: Any, nodes: Any, all_nodes: bool, **given: Any) -> Any:
             named = {name: given.pop(name) for name in ("server", "token", "context")}
-            server = _server(named, folders or names, nodes or all_nodes)
+            server = _server(named, folders or names, nodes or all_nodes, is_all=all_nodes)
             return command(*args, meant=Meant(folders, names, nodes, all_nodes, server), **given)
 
         found = cast(F, run)
@@ -82,7 +85,7 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
     return decorate
 
 
-def _server(named: dict[str, Any], is_local: object, is_named: object) -> Server | None:
+def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all: bool) -> Server | None:
     """The doors that are meant; None for this machine."""
     if is_local:
         if any(named.values()) or is_named:
@@ -93,11 +96,17 @@ def _server(named: dict[str, Any], is_local: object, is_named: object) -> Server
     if not is_named:
         return None
     try:
-        return targets.find({}).server
+        found = targets.find({})
     except Invalid as error:
         if str(error) == NOWHERE:
             return None
         raise
+    if is_all and found.store is not None and not found.store.startswith(ONE_MACHINE):
+        raise Invalid(
+            f"all nodes of the fleet on {found} ({found.origin}) are also those of other machines, which are reached "
+            "through the doors of a node: use --server URL; or leave out --all, for those of this folder"
+        )
+    return found.server
 
 
 @asynccontextmanager

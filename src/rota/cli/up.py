@@ -246,6 +246,7 @@ class NodeProcess:
             if asked.is_set():
                 break
             if code == 0:
+                self._lender.forget(self.name)
                 await self._screen.show(f"{self._prefix}was stopped")
                 break
             if not self._was_up:
@@ -275,7 +276,7 @@ class NodeProcess:
     async def _run_once(self, asked: asyncio.Event) -> int:
         """Run the node's process to its end; its exit code."""
         lifeline, ours = os.pipe()
-        sockets = self._lender.connect()
+        sockets = self._lender.connect(self.name)
         lines, theirs = os.pipe()  # not asyncio's, whose `wait` waits for all who hold the pipe
         try:
             self._process = await asyncio.create_subprocess_exec(

@@ -4,8 +4,8 @@ A caller shows a token; the gate knows some, and what each of them opens. `Gate.
 it may do, or why it is turned away, in a sentence that tells where a token is found. Each door asks it and answers in
 its own way.
 
-Tokens are compared by their digests, in a time that does not depend on where they differ: who measures how long a
-refusal takes learns nothing. So the gate does not hold a single token, and none can be read from it.
+Tokens are looked up by their digests: who measures how long a refusal takes learns nothing of a token, and it takes no
+longer where there are thousands. So the gate does not hold a single token, and none can be read from it.
 
 What the store knows of a token counts more than what a node found in its folder: who takes a token back takes it from
 every node. That holds after its record has gone, too: a digest that a record ever named opens something only while a
@@ -13,14 +13,26 @@ record names it. A token of a node's folder opens nothing until the store was as
 """
 
 import hashlib
-import hmac
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from rota.model.token import Access, TokenRecord
 
-__all__ = ["Access", "Admitted", "Gate", "Known", "TurnedAway", "digest", "known", "known_of", "mark", "refusal"]
+__all__ = [
+    "Access",
+    "Admitted",
+    "Gate",
+    "Known",
+    "TurnedAway",
+    "by_digest",
+    "digest",
+    "known",
+    "known_of",
+    "mark",
+    "refusal",
+]
 
 SCHEME = "bearer"
 OPERATOR = "operator"
@@ -48,7 +60,7 @@ class Known:
 
     def opens(self, needed: Access, now: datetime) -> bool:
         """Does it open that now?"""
-        return isinstance(_judged(self, needed, now), Admitted)
+        return self.access.covers(needed) and isinstance(_judged(self, needed, now), Admitted)
 
 
 @dataclass(frozen=True)
@@ -85,8 +97,13 @@ class Gate:
     """The tokens that are known here."""
 
     known: tuple[Known, ...]
+    """The node's own."""
+
     where: str = WHERE
     """Where a caller finds one, as the end of a sentence. It is said to strangers, so it names no path."""
+
+    recorded: Mapping[bytes, Known] = field(default_factory=dict)
+    """Those of the store by their digests; they count more. Who gives them keeps them up to date."""
 
     def judge(self, authorization: str | None, needed: Access, now: datetime) -> Admitted | TurnedAway:
         """Who the caller with this header is, if what it may do is enough; otherwise why it is turned away."""
@@ -97,40 +114,44 @@ class Gate:
 
     def judge_digest(self, found: bytes, needed: Access, now: datetime) -> Admitted | TurnedAway:
         """The same, of a token with this digest."""
-        # All of them, also behind one that fits: how long it takes tells nothing.
-        held = [known for known in self.known if hmac.compare_digest(known.digest, found)]
-        if not held:
+        held = self.recorded.get(found) or next((each for each in self.known if each.digest == found), None)
+        if held is None:
             return TurnedAway(f"this token is not known here; send the fleet's own, {self.where}", True)
-        return _judged(held[0], needed, now)
+        return _judged(held, needed, now)
 
     def with_records(
-        self, records: Iterable[TokenRecord], once: Mapping[bytes, str] | None = None, unsure: Collection[bytes] = ()
+        self,
+        recorded: Mapping[bytes, Known],
+        once: Mapping[bytes, str] = MappingProxyType({}),
+        unsure: Collection[bytes] = (),
     ) -> "Gate":
         """A gate that also knows these; where it knew one of their tokens already, the record counts.
 
         `once` has the digests that records ever named, and under which name; `unsure` those that the store was not
         asked about yet.
         """
-        first = tuple(each for record in records for each in known_of(record))
         own = tuple(
             replace(each, name=once[each.digest], is_replaced=True)
-            if once and each.digest in once
+            if each.digest in once
             else replace(each, is_unsure=each.digest in unsure)
             for each in self.known
         )
-        return replace(self, known=(*first, *own))
+        return replace(self, known=own, recorded=recorded)
 
     def opening(self, needed: Access, now: datetime) -> list[bytes]:
         """The digests of the tokens that open that now, sorted."""
-        best: dict[bytes, Known] = {}
-        for each in self.known:
-            best.setdefault(each.digest, each)
+        best = {**{each.digest: each for each in reversed(self.known)}, **self.recorded}
         return sorted(digest for digest, each in best.items() if each.opens(needed, now))
 
 
 def known(token: str, access: Access, name: str = OPERATOR) -> Known:
     """A token as a gate knows it."""
     return Known(digest(token), access, name)
+
+
+def by_digest(records: Iterable[TokenRecord]) -> dict[bytes, Known]:
+    """Tokens of the store as a gate looks them up."""
+    return {each.digest: each for record in records for each in known_of(record)}
 
 
 def known_of(record: TokenRecord) -> tuple[Known, ...]:

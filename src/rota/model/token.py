@@ -22,8 +22,10 @@ class Access(StrEnum):
 
     def covers(self, needed: "Access") -> bool:
         """Is it enough for that?"""
-        order = list(Access)
-        return order.index(self) >= order.index(needed)
+        return _PLACES[self] >= _PLACES[needed]
+
+
+_PLACES = {access: place for place, access in enumerate(Access)}
 
 
 @dataclass(frozen=True, kw_only=True)

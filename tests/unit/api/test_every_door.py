@@ -23,7 +23,7 @@ from rota.api.http import door
 from rota.api.metrics import Figures, registry
 from rota.api.openapi import describe
 from rota.api.watches import Watches
-from rota.decide.access import Access, Gate, TurnedAway, digest
+from rota.decide.access import Access, Gate, TurnedAway, by_digest, digest
 from rota.decide.attempts import Failures
 from rota.model.token import TokenRecord
 from rota.rpc import serve_link
@@ -74,7 +74,7 @@ class Guarded:
 
     def __init__(self) -> None:
         self.notes: list[Noted] = []
-        gate = Gate((), "see: cat data/token").with_records(RECORDS)
+        gate = Gate(tuple(by_digest(RECORDS).values()), "see: cat data/token")
         self.keeper = Doorkeeper(gate, CLOCK, note=self._note, failures=Failures(100_000))
         self.behind = Behind(lambda: None, CLOCK, Watches(), count)
         more = [*resources.routes(self.behind), *pages()]
@@ -235,7 +235,7 @@ async def test_every_method_refuses_who_may_not_and_lets_in_who_may() -> None:
 async def test_who_is_refused_again_and_again_is_told_to_wait_and_others_are_not_held_up() -> None:
     guarded = Guarded()
     guarded.keeper = keeper = Doorkeeper(
-        Gate((), "see: cat data/token").with_records(RECORDS), CLOCK, failures=Failures(at_once=3)
+        Gate(tuple(by_digest(RECORDS).values()), "see: cat data/token"), CLOCK, failures=Failures(at_once=3)
     )
     app = door(Health(CLOCK), registry(Figures), dict, gate=keeper, clock=CLOCK)
     statuses = [(await Caller(app, "rota_guess")("GET", "/v1/node")).status for _ in range(5)]

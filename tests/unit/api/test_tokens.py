@@ -24,10 +24,13 @@ from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_toke
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Denied, Invalid, NotFound
+from rota.model.errors import Conflict, Denied, Invalid, NotFound, Unavailable
+from rota.model.ids import Key
 from rota.model.token import TokenRecord
 from rota.rpc import serve_link
 from rota.store import Delete, Put, Store, open_store
+from rota.store.around import StoreAround
+from rota.store.port import Entry
 from tests.kit.link_server import Desk
 from tests.unit.api.test_grpc import Code, refused
 from tests.unit.api.test_health import HandClock
@@ -355,3 +358,39 @@ async def test_tokens_over_grpc_and_the_trail_of_it(store: Store, clock: Time) -
             assert {line.origin for line in lines} == {"grpc 127.0.0.1"}
             verdict = await ask("Audit/Verify", pb.VerifyAuditRequest(), pb.AuditVerdict)
             assert (verdict.is_whole, verdict.waiting) == (True, 3)
+
+
+async def test_a_record_that_an_older_rota_replaces_before_its_digest_is_noted_is_noted_all_the_same(
+    store: Store, clock: Time
+) -> None:
+    """The store does not answer while the record is there; afterwards another one is."""
+    first = await create_token(store, clock, "fleet", "node", by="ada")
+    note = keys.token_digest(digest(first.token).hex())
+    await store.commit(Delete(note))
+    entry = await store.get(keys.token("fleet"))
+    assert entry is not None
+    away = Away(store)
+    keeper = Doorkeeper(GATE, clock)
+    following = asyncio.create_task(keeper.follow(away))
+    try:
+        await asyncio.wait_for(away.was_asked.wait(), 60)
+        await store.commit(Delete(entry.key))
+        away.is_back.set()
+        await noted(store, note)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+class Away(StoreAround):
+    """A store that shows what there is, and does not answer what it is asked about notes before it is back."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.was_asked, self.is_back = asyncio.Event(), asyncio.Event()
+
+    async def get(self, key: Key) -> Entry | None:
+        if key.startswith(keys.TOKEN_DIGESTS) and not self.is_back.is_set():
+            self.was_asked.set()
+            raise Unavailable("the store is away")
+        return await self._store.get(key)

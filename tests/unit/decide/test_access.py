@@ -1,11 +1,12 @@
 """Who may do what, given what a caller shows and what the gate knows."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known, refusal
+from rota.decide.access import Access, Admitted, Gate, TurnedAway, by_digest, digest, known, refusal
 from rota.model.token import TokenRecord
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
@@ -79,7 +80,7 @@ def judged(gate: Gate, token: str, needed: Access = Access.VIEW, now: datetime =
 
 
 def test_a_token_of_the_store_opens_what_its_record_says() -> None:
-    gate = GATE.with_records([record("rota_graph")])
+    gate = GATE.with_records(by_digest([record("rota_graph")]))
     assert judged(gate, "rota_graph") == Admitted("grafana", Access.VIEW)
     refused = judged(gate, "rota_graph", Access.ADMIN)
     assert isinstance(refused, TurnedAway)
@@ -88,7 +89,7 @@ def test_a_token_of_the_store_opens_what_its_record_says() -> None:
 
 
 def test_an_expired_token_opens_nothing_from_that_moment_on() -> None:
-    gate = GATE.with_records([record("rota_graph", expires=NOW + HOUR)])
+    gate = GATE.with_records(by_digest([record("rota_graph", expires=NOW + HOUR)]))
     assert isinstance(judged(gate, "rota_graph", now=NOW + HOUR - SECOND), Admitted)
     refused = judged(gate, "rota_graph", now=NOW + HOUR)
     assert isinstance(refused, TurnedAway)
@@ -97,7 +98,7 @@ def test_an_expired_token_opens_nothing_from_that_moment_on() -> None:
 
 
 def test_a_revoked_token_opens_nothing_even_where_the_node_has_it_in_its_folder() -> None:
-    gate = GATE.with_records([record("rota_boss", Access.NODE, revoked=NOW)])
+    gate = GATE.with_records(by_digest([record("rota_boss", Access.NODE, revoked=NOW)]))
     refused = judged(gate, "rota_boss")
     assert isinstance(refused, TurnedAway)
     assert refused.is_stranger
@@ -106,9 +107,33 @@ def test_a_revoked_token_opens_nothing_even_where_the_node_has_it_in_its_folder(
 
 def test_the_token_before_a_rotation_is_taken_for_a_while() -> None:
     older = digest("rota_old").hex()
-    gate = GATE.with_records([record("rota_new", older=older, older_until=NOW + HOUR)])
+    gate = GATE.with_records(by_digest([record("rota_new", older=older, older_until=NOW + HOUR)]))
     assert isinstance(judged(gate, "rota_new"), Admitted)
     assert isinstance(judged(gate, "rota_old"), Admitted)
     assert isinstance(judged(gate, "rota_old", now=NOW + HOUR), TurnedAway)
-    short = GATE.with_records([record("rota_new", older=older, older_until=NOW + HOUR, expires=NOW + SECOND)])
+    short = GATE.with_records(
+        by_digest([record("rota_new", older=older, older_until=NOW + HOUR, expires=NOW + SECOND)])
+    )
     assert isinstance(judged(short, "rota_old", now=NOW + SECOND), TurnedAway)
+
+
+def test_who_comes_costs_no_more_where_there_are_thousands_of_tokens() -> None:
+    """Strangers are judged, too: each of their calls would take a part of the event loop that grows with the fleet."""
+
+    def calls(many: int) -> int:
+        records = (record(f"rota_{number}", name=f"t{number}") for number in range(many))
+        gate, count = GATE.with_records(by_digest(records)), 0
+
+        def note(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(note)
+        try:
+            for token in ("rota_stranger", "rota_1", "rota_looker"):
+                judged(gate, token)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(5000) == calls(5)
