@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 
-.PHONY: help setup demo test check format bench simulate chaos lock pythons lowest wheel docs proto clean
+.PHONY: help setup demo quick test test-all check format bench simulate chaos lock pythons lowest wheel docs proto clean
 
 help:            ## show this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,10 +15,24 @@ setup:           ## make .venv with a working .venv/bin/rota
 demo: setup      ## all four kinds of work on three nodes; the leader is killed, and nothing is lost (SQLite, about 40 s)
 	@$(PY) examples/demo.py
 
-test: setup      ## lint, types, imports, then every test on real servers
+quick: setup     ## lint, types, imports, unit tests, and the laws on memory and SQLite: no server, no seeds
+	@$(MAKE) --no-print-directory check
+	@$(PY) -m pytest -n 2 -q tests/unit tests/contract -m "not needs"
+
+test: setup      ## lint, types, imports, then everything once on real servers
 	@$(MAKE) --no-print-directory check
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m pytest -n 3 -q --durations=30
+
+test-all: setup  ## the matrix: every test in every way, other Pythons, 200 seeds of each scenario, fuzzers, chaos
+	@$(MAKE) --no-print-directory check
+	@$(PY) -m tests.kit.obtain
+	@$(PY) -m pytest -n 3 -q --durations=30 --matrix
+	@$(MAKE) --no-print-directory pythons
+	@$(MAKE) --no-print-directory lowest
+	@$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),200)
+	@$(MAKE) --no-print-directory show-safety
+	@$(MAKE) --no-print-directory chaos MINUTES=3
 
 check: setup     ## format, lint, types, import contract
 	@.venv/bin/ruff format --check --quiet . || (echo "run: make format"; exit 1)

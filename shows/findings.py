@@ -463,7 +463,7 @@ FINDINGS = (
             "tests/unit/decide/test_coverage.py::test_an_exclusive_task_stays_exclusive_while_no_node_declares_its_kind",
             "tests/unit/control/test_plan.py::test_an_exclusive_resource_removed_and_added_again_begins_only_when_its_node_has_confirmed",
             "tests/unit/control/test_plan.py::test_what_an_exclusive_task_saved_goes_with_its_resource_also_while_it_stops",
-            "tests/unit/sim/test_resources.py::test_resources_stay_covered_whatever_happens",
+            "tests/sim/test_resources.py::test_resources_stay_covered_whatever_happens",
             "tests/process/test_exclusive_churn.py::test_exclusive_work_never_overlaps_when_its_resource_is_removed_and_added_again",
         ),
         "",

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rota.store import Store, open_store
-from tests.kit import obtain
+from tests.kit import obtain, tiers
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.harness import HARNESSES, StoreHarness, params
 from tests.kit.servers import Server
@@ -102,12 +102,27 @@ OF_OTHERS = ("ResourceWarning", "PytestUnraisableExceptionWarning", "crashed whi
 """Words of failures that say nothing of the test that has them: something else was left open, or a process ended."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--matrix", action="store_true", help="run every test in every way (tests/kit/tiers.py)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(backend): skip, by name, where the backend cannot be had")
+    for mark in ("needs(backend): skip, by name, where the backend cannot be had", *tiers.MARKS):
+        config.addinivalue_line("markers", mark)
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as in a shell's background, and what tests start would be deaf
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)  # -k and -m have chosen by then
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is the matrix's to the matrix, unless tests are asked for by name."""
+    if config.getoption("matrix") or any("::" in asked for asked in config.args):
+        return
+    left = tiers.left_to_the_matrix(items)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist

@@ -10,4 +10,4 @@ def test_whatever_needs_a_server_that_is_slow_to_start_stays_with_the_others_tha
 ) -> None:
     for item in request.session.items:
         needed = {mark.args[0] for mark in item.iter_markers("needs")} & GROUPS.keys()
-        assert needed == {group(item.nodeid)} - {"browser", None}, item.nodeid
+        assert needed == {group(item.nodeid)} - {"browser", "parsed", None}, item.nodeid

@@ -1,4 +1,5 @@
-"""Which tests share a worker of xdist: those that need a server that is slow to start, or a browser with its fleet.
+"""Which tests share a worker of xdist: those that need a server that is slow to start, a browser with its fleet, or
+everything parsed.
 
 Tests go to whichever worker is free, so every worker would start a Kafka, a RabbitMQ and a Chromium of its own. Those
 of one group stay together, and the largest groups go first: none of them is left over for the end. The group follows
@@ -11,6 +12,7 @@ import re
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {
+    "parsed": re.compile(r"tests/architecture/test_imports\.py"),
     "browser": re.compile(r"tests/browser/"),
     "kafka": re.compile(
         r"tests/contract/test_kafka_(source|sink)_only\.py|.*/test_(source|streams)\.py::.*\[kafka( to .*)?\]$"
@@ -19,7 +21,7 @@ GROUPS = {
         r".*/test_(rabbitmq_only|relay_fleet)\.py|tests/process/test_live_rooms\.py|.*\[rabbitmq\]$"
     ),
 }
-"""The names of tests that need a backend, or that share the fleet at whose dashboard the browser looks."""
+"""The names of tests that need a backend, or that share what takes long to make: a fleet, a tree of all modules."""
 
 
 def group(test: str) -> str | None:

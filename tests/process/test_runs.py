@@ -506,6 +506,7 @@ async def _pids(folder: Path, count: int) -> list[int]:
     return [int(pid) for pid in found]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("portable", ["", "1"])
 async def test_a_program_that_closes_what_it_does_not_know_ends_before_the_lease_does(
     tmp_path: Path, portable: str

@@ -63,6 +63,7 @@ async def _knows_all(node: NodeUnderTest) -> bool:
     return found <= children(await node.status())
 
 
+@pytest.mark.variants
 @WAYS
 async def test_reloads_hand_every_task_over_and_leave_nothing_behind(tmp_path: Path, portable: str) -> None:
     async with running(tmp_path, "--executors", EXECUTORS, portable=portable) as node:
@@ -125,6 +126,7 @@ async def test_hup_reloads(tmp_path: Path) -> None:
         await node.until(lambda now: now["work"]["generation"] == 2 and now["is_ready"])
 
 
+@pytest.mark.variants
 @WAYS
 async def test_exclusive_work_stops_by_its_deadline_when_the_agent_is_frozen(tmp_path: Path, portable: str) -> None:
     async with running(tmp_path, portable=portable, ttl="3s") as node:

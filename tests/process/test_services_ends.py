@@ -23,6 +23,7 @@ def proxies(status: dict[str, Any]) -> list[int]:
     return [each["pid"] for each in status["processes"]["proxies"]]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("portable", ["", "1"], ids=["linux", "portable"])
 async def test_a_node_that_is_told_to_stop_answers_what_it_has(tmp_path: Path, portable: str) -> None:
     async with serving(tmp_path, "--drain", "60s", options="groups={1: 1}, udp=True", portable=portable) as node:
@@ -69,6 +70,7 @@ async def test_stopping_under_load_loses_nothing(tmp_path: Path) -> None:
         assert set(tcp.rets) == set(udp.rets) == {0, -10006}
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("portable", ["", "1"], ids=["linux", "portable"])
 async def test_a_proxy_that_dies_is_replaced_with_its_workers_and_leaks_nothing(tmp_path: Path, portable: str) -> None:
     async with serving(tmp_path, options="groups={1: 2}, udp=True", portable=portable) as node:
@@ -120,6 +122,7 @@ async def test_a_frozen_agent_keeps_nobody_from_an_answer(tmp_path: Path) -> Non
             assert client.ask(ECHO, b"x").ret == 0
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("portable", ["", "1"], ids=["linux", "portable"])
 async def test_with_the_agent_goes_everything_and_the_port_is_free(tmp_path: Path, portable: str) -> None:
     async with serving(tmp_path, options="groups={1: 2}, udp=True", portable=portable) as node:

@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("kind", KINDS)
 async def test_reloads_under_load_lose_nothing_and_answer_nothing_twice(tmp_path: Path, kind: str) -> None:
     async with serving(tmp_path, **KINDS[kind]) as node:

@@ -19,6 +19,7 @@ from tests.kit.waiting import eventually
 TWO_BY_TWO = 'tasks=2, replicas=2, duration="4s", checkpoint_every="1s"'
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("source", "output", "store"),
     [

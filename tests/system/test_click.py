@@ -10,6 +10,7 @@ from tests.kit.clicks import PYTHONS, check_every_command, installed, oldest
 from tests.kit.process import ROOT
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("click", [oldest(), "click==8.2.0", "click==8.3.0", "click"])
 def test_every_command_works_with_every_click_that_is_allowed(click: str, tmp_path: Path) -> None:
     check_every_command(click, tmp_path)

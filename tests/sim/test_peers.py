@@ -12,6 +12,7 @@ def test_seeds_break_no_rule() -> None:
     assert sum(verdict.counts["transitions"] for verdict in verdicts) > 20
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

@@ -17,6 +17,7 @@ def test_every_record_is_published_once_whatever_happens() -> None:
     assert counts["workers killed"] > 10
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

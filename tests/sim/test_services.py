@@ -30,6 +30,7 @@ def test_a_seed_tells_the_same_story() -> None:
     assert run_seed(3, "services").digest == run_seed(3, "services").digest
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_missing_safeguard_is_found(broken: str) -> None:
     assert first_violation(broken)
@@ -76,6 +77,7 @@ def lets_the_late_wait(self, ticket):
     self._fail(ticket, Ret.DEADLINE)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [
@@ -93,6 +95,7 @@ def test_a_mistake_in_the_dispatch_is_found(monkeypatch: pytest.MonkeyPatch, nam
     assert first_violation()
 
 
+@pytest.mark.matrix
 def test_a_mistake_in_the_tables_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_node, "merged", routes_by_ready_groups_only)
     assert "was refused: UNKNOWN_CMD" in first_violation()

@@ -16,6 +16,7 @@ def test_seeds_break_no_rule() -> None:
     assert sum(verdict.counts["leader writes accepted"] for verdict in verdicts) > 800
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

@@ -25,6 +25,7 @@ def test_every_due_time_runs_once_whatever_happens() -> None:
     assert counts["with late outcomes"] > 1, "nothing came late"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("broken", "words"), [("cursor", "was made twice"), ("owner", "was executed twice")])
 def test_a_writer_that_expects_nothing_is_found(broken: str, words: str) -> None:
     found = [violation for seed in range(3) for violation in run_seed(seed, "jobs", broken).violations]

@@ -19,6 +19,7 @@ def test_resources_stay_covered_whatever_happens() -> None:
     assert sum(verdict.counts["commits of assignments"] for verdict in verdicts) > 300, "nothing was tried"
 
 
+@pytest.mark.matrix
 def test_exclusive_work_that_trusts_its_lease_for_ever_is_found() -> None:
     found = [violation for seed in range(6) for violation in run_seed(seed, "resources", "deadline").violations]
     assert any("acts on" in violation for violation in found)

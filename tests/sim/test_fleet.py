@@ -44,6 +44,7 @@ def test_the_same_seed_tells_the_same_story() -> None:
     assert run_seed(3, "fleet").digest == run_seed(3, "fleet").digest
 
 
+@pytest.mark.matrix
 def test_a_story_is_the_same_whatever_order_sets_have() -> None:
     """Sets of text have another order in each process: a seed that was found in one must replay in another."""
     assert len({_digest_with(hash_seed) for hash_seed in ("0", "1", "2")}) == 1
@@ -72,6 +73,7 @@ def test_seed_89_works_on_though_the_store_was_away_when_nodes_were_to_be_uncord
     assert run_seed(89, "fleet").violations == ()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_planted_mistake_is_found(mistake: str) -> None:
     found = (violation for seed in range(20) for violation in run_seed(seed, "fleet", mistake).violations)

@@ -1,5 +1,7 @@
 """The scenario of placement: clean seeds, and a broken safeguard found."""
 
+import pytest
+
 from rota.sim.run import run_seed, run_seeds
 
 
@@ -9,6 +11,7 @@ def test_tasks_are_placed_and_moved_without_uncovering_anything() -> None:
     assert sum(verdict.counts["moves"] for verdict in verdicts) > 200, "nothing was tried"
 
 
+@pytest.mark.matrix
 def test_a_node_that_says_too_early_that_a_task_runs_is_found() -> None:
     found = [violation for seed in range(3) for violation in run_seed(seed, "placement", "haste").violations]
     assert any("running tasks by a move" in violation for violation in found)

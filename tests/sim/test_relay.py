@@ -33,6 +33,7 @@ def test_nothing_acked_is_lost_whatever_happens() -> None:
         assert any(fault in line for line in stories), f"no seed had: {fault}"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_missing_safeguard_is_found(broken: str) -> None:
     seeds = range(RARE.get(broken, 0), 200)
