@@ -24,7 +24,7 @@ import grpc
 
 from benchmarks import measure
 from benchmarks.measure import Row, Samples, Side, Turn
-from rota.decide.access import Access, Admitted, Gate, digest
+from rota.decide.access import Access, Admitted, Gate, digest, known_of
 from rota.model.token import TokenRecord
 from rota.node.relay.tls import Tls
 from rota.node.relay.wire import Ack, Any_, Batch, Socket, Wire
