@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 
-.PHONY: help setup demo test check format bench simulate chaos lock docs proto clean
+.PHONY: help setup demo test check format bench simulate chaos lock pythons lowest wheel docs proto clean
 
 help:            ## show this list
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ show-%: setup    ## run what an issue must show, e.g. make show-ground, or some 
 	@$(PY) -m tests.kit.obtain
 	@$(PY) -m shows.$*
 
-lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt and build.txt for the image, and peers.txt for the bench
+lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt and build.txt for the image, peers.txt for the bench, proto.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade --group dev --all-extras pyproject.toml -o requirements/dev.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -54,6 +54,18 @@ lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt an
 	  --no-header --no-annotate --upgrade --constraint requirements/dev.txt requirements/build.in -o requirements/build.txt
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade requirements/peers.in -o requirements/peers.txt
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate requirements/proto.in -o requirements/proto.txt
+
+pythons: setup   ## unit tests on every Python from 3.11 to 3.14 that is installed; says which ones were not tried
+	@scripts/pythons.sh
+
+lowest: setup    ## unit tests with the lowest version of each package that pyproject.toml allows
+	@scripts/lowest.sh
+
+wheel: setup     ## build dist/rota-*.whl
+	@rm -f dist/rota-*.whl
+	@$(PY) -m hatchling build --target wheel
 
 docs: setup      ## write the tables of the reference that follow from the code
 	@$(PY) scripts/reference.py
@@ -62,4 +74,4 @@ proto: setup     ## regenerate the checked-in protobuf code
 	@scripts/proto.sh
 
 clean:           ## remove what make made
-	@rm -rf .venv .venv-peers .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota
+	@rm -rf .venv .venv-peers .venv-proto .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .rota

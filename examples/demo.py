@@ -39,6 +39,12 @@ WARM = 5
 """Seconds of work before the kill, and after the fleet is whole again."""
 
 PATIENCE = 90.0
+FIRST_START = 600.0
+"""Seconds until all work runs for the first time: on a cold and busy machine imports alone take long."""
+
+FIRST_WORD, NEXT_WORD = 5.0, 10.0
+"""Seconds of waiting until a line says for what, and from one such line to the next."""
+
 STOP = 5.0
 PRICE = 1
 STARTED = time.monotonic()
@@ -84,8 +90,9 @@ class Fleet:
 
     def kill(self, name: str) -> None:
         """End a node as a power cut would."""
-        self.alive[name].kill()
-        self.alive.pop(name).wait()
+        victim = self.alive.pop(name)  # before it ends: nobody takes that for an accident
+        victim.kill()
+        victim.wait()
 
     def stop(self) -> None:
         """End every node."""
@@ -124,16 +131,31 @@ class Fleet:
             raise SystemExit(f"demo: rota {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def until(self, look: Callable[[], T | None], what: str) -> T:
-        """Wait for something that comes true; say so if it never does."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
+    def until(self, look: Callable[[], T | None], what: str, within: float = PATIENCE) -> T:
+        """Wait for something that comes true; say what is waited for if it takes long, and fail if a node ends."""
+        began = time.monotonic()
+        next_word = FIRST_WORD
+        while (waited := time.monotonic() - began) < within:
             with suppress(Unavailable):
                 if found := look():
                     return found
+            if ended := [name for name, node in tuple(self.alive.items()) if node.poll() is not None]:
+                raise SystemExit(f"demo: {', '.join(ended)} ended while waiting until {what}; {self._last_words()}")
+            if waited > next_word:
+                next_word = waited + NEXT_WORD
+                tell(f"waiting until {what}, for {waited:.0f} s; {self._doing()}")
             time.sleep(0.1)
-        said = "\n".join(self.output(name).read_text()[-1000:] for name in NAMES)
-        raise SystemExit(f"demo: waited in vain until {what}; the nodes said:\n{said}")
+        raise SystemExit(f"demo: waited in vain for {within:g} s until {what}; {self._last_words()}")
+
+    def _doing(self) -> str:
+        """The last line of each node's log, without its time; the messages of sinks are not part of it."""
+        logs = {name: self.output(name).read_text().splitlines() for name in tuple(self.alive)}
+        lasts = {name: [line for line in lines if not line.startswith("{")][-1:] for name, lines in logs.items()}
+        return "; ".join(f"{name}: {last[0].partition(' ')[2] if last else 'starting'}" for name, last in lasts.items())
+
+    def _last_words(self) -> str:
+        """The end of what each node has said."""
+        return "the nodes said:\n" + "\n".join(self.output(name).read_text()[-1000:] for name in NAMES)
 
 
 def _free_port() -> int:
@@ -233,7 +255,7 @@ class Customers:
                 at for node in nodes for each in node["services"] if each["stat"] for at in each["stat"]["listening"]
             ]
 
-        return [each.partition("://")[2] or each for each in self._fleet.until(look, "a till was open")]
+        return [each.partition("://")[2] or each for each in self._fleet.until(look, "a till is open")]
 
 
 def messages(fleet: Fleet, rooms: set[str], last: int) -> Counter[tuple[str, int]] | None:
@@ -281,8 +303,8 @@ def story(fleet: Fleet, customers: Customers) -> bool:
     for name in NAMES:
         fleet.start(name)
     tell(f"three nodes start on one SQLite file; one that is silent for {TTL} counts as lost")
-    before = fleet.until(lambda: homes(fleet), "all tasks ran")
-    leads = fleet.until(lambda: leader(fleet), "somebody led")
+    before = fleet.until(lambda: homes(fleet), "all tasks run", FIRST_START)
+    leads = fleet.until(lambda: leader(fleet), "a node leads")
     victim = leads["node"]
     tell(f"{victim} leads in term {leads['term']}; all four kinds of work run on the nodes:")
     for name, nodes in sorted(before.items()):
@@ -291,25 +313,25 @@ def story(fleet: Fleet, customers: Customers) -> bool:
     tell(f"the dashboard is at {fleet.dashboard(survivor)} and asks for this token: {fleet.token}", "bold")
     customers.start()
     rooms = {name.partition("/")[2] for name in before if name.startswith("room/")}
-    fleet.until(lambda: messages(fleet, rooms, int(time.time()) - 1), "every room was heard")
+    fleet.until(lambda: messages(fleet, rooms, int(time.time()) - 1), "every room is heard")
     time.sleep(WARM)
 
     fleet.kill(victim)
     killed, wall = time.monotonic(), time.time()
     held = sum(victim in nodes for nodes in before.values())
     tell(f"kill -9 {victim}: the leader is gone, with {held} tasks, its till and its runs", "bold red")
-    new = fleet.until(lambda: leader(fleet, victim), "another node led")
+    new = fleet.until(lambda: leader(fleet, victim), "another node leads")
     tell(f"{new['node']} leads in term {new['term']}, {time.monotonic() - killed:.1f} s after the kill")
-    left = fleet.until(lambda: departure(fleet, victim), "somebody noticed")
+    left = fleet.until(lambda: departure(fleet, victim), "the others notice it")
     noticed = datetime.fromisoformat(left["at"]).timestamp() - wall
     tell(f"{left['node']} noticed that {victim} is gone, {noticed:.1f} s after the kill")
-    after = fleet.until(lambda: homes(fleet, victim), "every task ran elsewhere")
+    after = fleet.until(lambda: homes(fleet, victim), "every task runs elsewhere")
     tell(f"every task runs again, {time.monotonic() - killed:.1f} s after the kill; moved were:", "bold green")
     for name, nodes in sorted(after.items()):
         if victim in before.get(name, ()):  # groups of a stream come and go
             tell(f"  {shown(name)}: {victim} → {', '.join(sorted(nodes - before[name]))}")
     fleet.start(victim)
-    fleet.until(lambda: fleet.ask("overview")["nodes_up"] == len(NAMES), f"{victim} was back")
+    fleet.until(lambda: fleet.ask("overview")["nodes_up"] == len(NAMES), f"{victim} is back")
     tell(f"{victim} is started again, and is back in the fleet")
     time.sleep(WARM)
     return count(fleet, customers, rooms)
@@ -319,10 +341,10 @@ def count(fleet: Fleet, customers: Customers, rooms: set[str]) -> bool:
     """Tell what came of everything that was asked, said, clicked and due; was nothing lost?"""
     customers.stop()
     last = int(time.time())
-    said = fleet.until(lambda: messages(fleet, rooms, last), "all messages had come")
-    due = fleet.until(lambda: runs(fleet, last), "all runs were over")
+    said = fleet.until(lambda: messages(fleet, rooms, last), "all messages have come")
+    due = fleet.until(lambda: runs(fleet, last), "all runs are over")
     fleet.rota("streams", "suspend", "clicks", "--no-wait")
-    fleet.until(lambda: is_published(fleet), "all that was read was published")
+    fleet.until(lambda: is_published(fleet), "all that was read is published")
     proof = fleet.rota("streams", "verify", "clicks", "--by", "part,number").splitlines()[-1]
     lost = {
         "requests": customers.asked - customers.answered,

@@ -70,7 +70,8 @@ def price(request: Request) -> dict[str, object]:
 # A job: each second is due once, on whichever node is free, also when nobody led in that second.
 @app.job(every="1s", misfire="all", concurrency=None)
 def look_around(run: Run) -> None:
-    print(f"due at {run.due:%H:%M:%S}, attempt {run.attempt}")
+    due = f"due at {run.due:%H:%M:%S}" if run.due else "started by hand"
+    print(f"{due}, attempt {run.attempt}")
     time.sleep(0.3)
 
 

@@ -31,14 +31,7 @@ fi
 
 with_pip() { .venv/bin/pip install --quiet --disable-pip-version-check "$@"; }
 
-with_uv() {
-    # uv does not read pip's configuration.
-    local index
-    if [ -z "${UV_DEFAULT_INDEX:-}" ] && index=$(.venv/bin/pip config get global.index-url 2>/dev/null); then
-        export UV_DEFAULT_INDEX=$index
-    fi
-    .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode "$@"
-}
+with_uv() { scripts/uv.sh pip install --quiet --python .venv/bin/python --compile-bytecode "$@"; }
 
 echo "setup: installing the locked packages into .venv"
 only_uv=$(mktemp)

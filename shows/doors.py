@@ -15,6 +15,7 @@ from rota.decide.access import Access
 from shows.door_findings import BEFORE, FINDINGS
 from shows.finding import report
 from shows.report import Line, show
+from tests.kit import clicks
 from tests.kit.crowd import crowd as ask_everything
 from tests.kit.crowd import render
 from tests.kit.generated_client import ten_calls
@@ -65,11 +66,34 @@ def generated_client() -> Iterator[Line]:
     yield Line(len(calls) >= 10, "a generated client makes ten calls", f"{len(calls)} calls")
 
 
+def pythons() -> Iterator[Line]:
+    """Every verb on the oldest and the newest click, on the oldest and the newest Python that this machine has."""
+    found = clicks.installed()
+    missing = ", ".join(version for version in clicks.PYTHONS if version not in found)
+    with tempfile.TemporaryDirectory(prefix="rota-pythons-") as folder:
+        for version in dict.fromkeys((min(found, key=_number), max(found, key=_number))):
+            python = clicks.environment(found[version], Path(folder) / version)
+            for click in (clicks.oldest(), "click"):
+                place = Path(folder) / f"{version}-{click}"
+                place.mkdir()
+                try:
+                    clicks.check_every_command(click, place, python)
+                    is_ok, said = True, "every command"
+                except AssertionError as error:
+                    is_ok, said = False, str(error).strip().splitlines()[-1]
+                newest = f"; not on this machine: {missing}" if missing else ""
+                yield Line(is_ok, f"every verb on Python {version} with {click}", f"{said}{newest}")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def verbs() -> Iterator[Line]:
     """Every verb in an empty folder, beside `rota up`, against a server, on every click."""
     for item, tests in {
         "every verb in an empty folder": ["tests/unit/cli/test_leaves.py"],
-        "on the oldest and newest click": ["tests/system/test_click.py"],
+        "on every click that is allowed": ["tests/system/test_click.py"],
         "beside rota up": ["tests/system/test_up.py", "-k", "beside"],
         "against a server, each role": ["tests/system/test_cli_server.py"],
         "several machines, following the page": ["tests/system/test_several_machines.py"],
@@ -80,4 +104,4 @@ def verbs() -> Iterator[Line]:
 
 
 if __name__ == "__main__":
-    show([findings, crowd, taken_back, generated_client, verbs])
+    show([findings, crowd, taken_back, generated_client, verbs, pythons])

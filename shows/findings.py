@@ -1067,4 +1067,69 @@ FINDINGS = (
             "docs/howto/plan-balance-drain.md says that services stay"
         ),
     ),
+    Finding(
+        "reading 3 W1 (a machine that was restarted refuses its own nodes)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_session.py::test_records_of_nodes_that_died_with_the_machine_only_make_a_node_wait",
+            "tests/unit/node/test_session.py::test_a_node_that_a_living_one_cannot_call_is_refused",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W2 (a node that lost its session ends because of one that came later)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_session.py::test_a_node_that_was_in_the_fleet_is_not_ended_because_of_one_that_came_later",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W3 (rollback of a release behind a link is lost at a restart)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_code.py::test_a_release_that_was_gone_back_to_is_kept_while_the_link_leads_to_another",
+            "tests/unit/node/test_code.py::test_an_app_is_loaded_from_what_is_kept_and_not_from_where_its_link_leads",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W4 (kept code with a compiled module cannot be loaded)",
+        State.FIXED,
+        ("tests/unit/node/test_code.py::test_a_compiled_module_is_told_apart_and_not_kept",),
+        "compiled modules come from the disk, as they are now",
+    ),
+    Finding(
+        "reading 3 W5 (a node that reaches the store for renewals alone keeps its lease)",
+        State.FIXED,
+        (
+            "tests/unit/store/test_keeper.py::test_a_holder_whose_own_store_is_silent_loses_its_lease_however_well_renewals_go",
+            "tests/unit/store/test_keeper.py::test_a_holder_whose_own_store_was_silent_for_a_while_keeps_its_lease",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W6 (runs behind their job's own limit are reported as without a node)",
+        State.FIXED,
+        (
+            "tests/unit/control/test_episodes.py::test_a_run_that_waits_for_its_jobs_own_limit_is_not_told_until_it_waits_for_a_node",
+        ),
+        "",
+    ),
+    Finding(
+        "reading 3 W7 (a stream stops at its first dead letter where its user may make no tables)",
+        State.FIXED,
+        ("tests/contract/test_committer.py::test_who_may_not_make_the_table_of_letters_publishes_without_it",),
+        "",
+    ),
+    Finding(
+        "reading 3 W8 (what waits at a shared port is lost when the only node is killed)",
+        State.FIXED,
+        (
+            "tests/unit/node/test_shared_sockets.py::test_what_waits_at_a_socket_outlives_the_death_of_its_only_user",
+            "tests/unit/node/test_shared_sockets.py::test_what_a_dead_node_had_is_closed_when_it_comes_back_without_services_or_not_at_all",
+            "tests/system/test_up_services.py::test_what_waits_at_the_port_outlives_the_only_node",
+        ),
+        "",
+    ),
 )

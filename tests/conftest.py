@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -48,10 +49,14 @@ class ServerPool:
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPool]:
-    """The servers of this run."""
-    with ExitStack() as stack:
-        yield ServerPool(tmp_path_factory.mktemp("servers"), stack)
+def servers() -> Iterator[ServerPool]:
+    """The servers of this run, in a folder of its own.
+
+    Each run of pytest closes the folder that all runs share to other users. A PostgreSQL in there, which has a user of
+    its own, would lose its files while it works, whenever a run begins elsewhere on the machine.
+    """
+    with TemporaryDirectory(prefix="rota-servers-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
+        yield ServerPool(Path(folder), stack)
 
 
 @pytest.fixture(params=params(HARNESSES))

@@ -13,6 +13,7 @@ from rota.cli.main import cli
 from rota.compose.node import PROGRESS
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Denied, Invalid
+from tests.kit import obtain
 from tests.kit.process import ROOT
 
 SYSTEMD = ROOT / "deploy/systemd/rota.service"
@@ -47,31 +48,40 @@ def test_systemd_runs_commands_that_there_are_and_waits_long_enough() -> None:
     assert is_command(found["ExecReload"])
     assert (found["Type"], found["KillMode"]) == ("notify", "mixed")
     assert float(found["WatchdogSec"]) > PROGRESS.total_seconds() + 5
+    assert float(found["TimeoutStartSec"]) > RuntimeConfig().load_timeout.total_seconds()
     assert float(found["TimeoutStopSec"]) > RuntimeConfig().drain.total_seconds() + 5
     assert set(map(int, found["RestartPreventExitStatus"].split())) == HOPELESS
 
 
-def test_systemd_itself_has_nothing_against_the_file(tmp_path: Path) -> None:
-    """Where there is no systemd to ask, the keys that it must have are compared above."""
+def analysed(*words: object) -> subprocess.CompletedProcess[str]:
+    """What systemd says of files; no service is run."""
+    program = obtain.BACKENDS["systemd"].find()
+    assert program is not None
+    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.needs("systemd")
+@pytest.mark.parametrize("drop_in", [False, True])
+def test_systemd_itself_has_nothing_against_the_files(tmp_path: Path, drop_in: bool) -> None:
+    """The user and the program of the example are not there, so others stand for them."""
     unit = tmp_path / "rota.service"
-    text = (
-        SYSTEMD.read_text().replace("User=shop\n", "").replace("/srv/shop/.venv/bin/rota", shutil.which("true") or "")
-    )
-    unit.write_text(text)
-    if (analyze := shutil.which("systemd-analyze")) is not None:
-        done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-    assert "ExecStart=/" in text
+    true = shutil.which("true") or ""
+    unit.write_text(SYSTEMD.read_text().replace("User=shop", "User=root").replace("/srv/shop/.venv/bin/rota", true))
+    if drop_in:
+        (tmp_path / "rota.service.d").mkdir()
+        shutil.copy(USER, tmp_path / "rota.service.d")
+    done = analysed("verify", "--man=no", unit)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def analysed(*words: object) -> str | None:
-    """What systemd says; None where there is none."""
-    if (analyze := shutil.which("systemd-analyze")) is None:
-        return None
-    done = subprocess.run([analyze, *map(str, words)], capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+@pytest.mark.needs("systemd")
+def test_systemd_would_find_a_mistake_in_the_file(tmp_path: Path) -> None:
+    unit = tmp_path / "rota.service"
+    unit.write_text(SYSTEMD.read_text().replace("ProtectSystem=", "ProtectSistem="))
+    assert "ProtectSistem" in analysed("verify", "--man=no", unit).stderr
 
 
+@pytest.mark.needs("systemd")
 @pytest.mark.parametrize("drop_in", [False, True])
 def test_the_unit_keeps_the_node_from_the_rest_of_the_machine(tmp_path: Path, drop_in: bool) -> None:
     found = settings(SYSTEMD) | (settings(USER) if drop_in else {})
@@ -91,10 +101,9 @@ def test_the_unit_keeps_the_node_from_the_rest_of_the_machine(tmp_path: Path, dr
     own = [f"User={found['User']}", f"CapabilityBoundingSet={found['CapabilityBoundingSet']}"]
     unit = tmp_path / "rota.service"
     unit.write_text("\n".join(lines).replace("[Install]", "\n".join([*own, "[Install]"])))
-    said = analysed("security", "--offline=yes", unit)
-    if said is not None:
-        (level,) = re.findall(r"exposure level for rota.service: ([0-9.]+)", said)
-        assert float(level) < (5.0 if drop_in else 4.0), said
+    said = analysed("security", "--offline=yes", unit).stdout
+    (level,) = re.findall(r"exposure level for rota.service: ([0-9.]+)", said)
+    assert float(level) < (5.0 if drop_in else 4.0), said
 
 
 def test_supervisord_does_the_same() -> None:

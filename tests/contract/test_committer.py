@@ -587,3 +587,30 @@ async def test_law_11_after_a_reset_the_same_letter_may_come_again(shared: Commi
             assert (await committer.publish(draft, ranges((0, 0, 1)))).turn is Turn.PUBLISHED
             await committer.move(move(id, {0: 1}, {0: 0}))
     assert await shared.letters() == [(0, 0), (0, 0)]
+
+
+@pytest.mark.needs("postgresql")
+async def test_who_may_not_make_the_table_of_letters_publishes_without_it(
+    servers: ServerPool, tmp_path: Path, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await _prepared(PostgresOutput, servers, tmp_path)
+    place = output.place
+    assert isinstance(place, PostgresHarness)
+    async with open_committer(output.url(), STREAM, store) as committer:
+        await committer.begin({0: 0})
+    user = f"u{place.space}"
+    for query in (
+        "DROP TABLE rota_stream_letters",  # an older Rota made the others
+        f"CREATE ROLE {user} LOGIN",
+        f'GRANT USAGE ON SCHEMA "{place.space}" TO {user}',
+        f'GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA "{place.space}" TO {user}',
+    ):
+        await place.rows(query)
+    async with open_committer(place.url(login=user, table="clicks"), STREAM, store) as committer:
+        assert not isinstance(committer, KeepsLetters), "then the task writes them into the node's file"
+        assert "no table for them" in caplog.text
+        draft = committer.draft("t", {0: 0})
+        draft.append(rows(0, 0, 9))
+        assert (await committer.publish(draft, ranges((0, 0, 10)))).turn is Turn.PUBLISHED
+    async with open_committer(output.url(), STREAM, store) as committer:
+        assert isinstance(committer, KeepsLetters)

@@ -123,7 +123,7 @@ class FakeNode:
             generations, "Loader", lambda _, number, ear, __: FakeLoader(number, ear, self.imports, app, fate)
         )
         self.generations = Generations(
-            Target("app.py", "a"), timedelta(seconds=60), policy, SYSTEM, self._tell, self._code_changed
+            Target("app.py", "a"), config.load_timeout, policy, SYSTEM, self._tell, self._code_changed
         )
         self.crew = Crew(self.generations, config, policy, SYSTEM, self._tell, Stacks(folder, SYSTEM))
         self.reloads = Reloads(self.crew, config, self._tell, self.post, self._canaries)

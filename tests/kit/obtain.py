@@ -96,6 +96,7 @@ BACKENDS: Mapping[str, Backend] = {
     # The server lies beside it. Neither is asked for its version: Erlang would leave a name server running.
     "rabbitmq": Backend("rabbitmqctl", ("rabbitmq-server",), (), "/usr/lib/rabbitmq/bin"),
     "chromium": Backend("chromium", ("chromium",)),
+    "systemd": Backend("systemd-analyze", ("systemd",)),
     "namespaces": Namespaces("ip", ("iproute2",), ("-V",), "/usr/sbin"),
     "kafka": JavaBackend("java", ("openjdk-17-jre-headless", "maven"), archives=jars.KAFKA),
 }

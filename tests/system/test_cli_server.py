@@ -1,5 +1,6 @@
 """The command line through the doors of a real node: with each role, by flags, variables and contexts."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -19,9 +20,11 @@ from rota.cli.remote import DoorFleet
 from rota.cli.targets import Server
 from rota.kit.clock import SYSTEM
 from rota.model.errors import Invalid
+from rota.store import open_store
 from tests.kit.cli import Answer, rota
 from tests.kit.doors import Door
-from tests.kit.node import NodeUnderTest
+from tests.kit.fleet import Fleet as Nodes
+from tests.kit.node import APP, NodeUnderTest
 
 ROLES = ("view", "operate", "admin")
 
@@ -62,6 +65,16 @@ def here(*words: object, cwd: Path, environ: Mapping[str, str]) -> Answer:
         stream.flush()
         texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
     return Answer(code if isinstance(code, int) else 0, *texts)
+
+
+@dataclass(frozen=True)
+class Three:
+    """Three nodes, each with a file of its own for the app, and how commands reach them."""
+
+    nodes: Nodes
+    environ: dict[str, str]
+    folder: Path
+    """An empty one."""
 
 
 @pytest.fixture
@@ -194,6 +207,67 @@ def test_services_and_code_through_the_doors(fleet: Fleet) -> None:
     assert broken.code == 5
     assert "nosuch_module" in broken.err
     assert broken.err.count("\n") >= 1
+
+
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[Three]:
+    url = f"sqlite:///{tmp_path}/rota.db"
+    token = {"ROTA_TOKEN": "env:THREE_TOKEN", "THREE_TOKEN": "rota_a-token-of-three-nodes"}
+    async with open_store(url) as store:
+        with Nodes(tmp_path, url, store, "abc", app=APP, environ=token) as nodes:
+            await nodes.ready()
+            folder = tmp_path / "elsewhere"
+            folder.mkdir()
+            door = (await nodes.nodes["a"].status())["doors"]["http"]
+            yield Three(nodes, {"ROTA_SERVER": f"http://{door}", "ROTA_TOKEN": token["THREE_TOKEN"]}, folder)
+
+
+@pytest.mark.parametrize("way", ["doors", "folders"])
+async def test_the_first_node_that_fails_ends_it_and_the_message_says_which_were_done_and_which_were_not(
+    three: Three, way: str
+) -> None:
+    """The app of the second of three nodes is broken; later that node has nothing to go back to."""
+    a, b, c = (three.nodes.nodes[short] for short in "abc")
+    meant = ["--all"] if way == "doors" else [word for node in (a, b, c) for word in ("--data", str(node.data))]
+
+    async def ask(verb: str) -> Answer:
+        return await asyncio.to_thread(
+            here, verb, *meant, cwd=three.folder, environ=three.environ if way == "doors" else {}
+        )
+
+    async def generations() -> list[int]:
+        return [(await node.status())["work"]["generation"] for node in (a, b, c)]
+
+    good = b.app.read_text()
+    b.app.write_text("import nosuch_module\n")
+    stopped = f"rota: failed at node {b.name} (done: {a.name}; not asked: {c.name}): "
+    broken = await ask("reload")
+    assert broken.code == (5 if way == "doors" else 1)
+    assert broken.out == f"node {a.name}: generation 2 took over from 1\n"
+    assert f"{stopped}generation 1 serves on: " in broken.err
+    assert "nosuch_module" in broken.err
+    assert await generations() == [2, 1, 1]
+    back = await ask("rollback")
+    assert back.code == 5
+    assert back.out.startswith(f"node {a.name}: back at generation 1, from 2\n")
+    assert f"{stopped}there is no previous generation to go back to" in back.err
+    assert await generations() == [1, 1, 1]
+    b.app.write_text(good)
+    assert (await ask("reload")).code == 0
+    assert await generations() == [3, 3, 2]
+
+
+@pytest.mark.parametrize("verb", ["reload", "rollback"])
+def test_all_nodes_of_a_store_that_machines_share_are_not_taken_for_those_of_this_machine(
+    tmp_path: Path, verb: str
+) -> None:
+    environ = {"ROTA_STORE": "etcd://somewhere:2379", "XDG_CONFIG_HOME": str(tmp_path)}
+    answer = here(verb, "--all", cwd=tmp_path, environ=environ)
+    assert (answer.code, answer.out) == (2, "")
+    assert "all nodes of the fleet on etcd://somewhere:2379 (env ROTA_STORE)" in answer.err
+    assert "use --server URL" in answer.err
+    one = here(verb, "--all", cwd=tmp_path, environ={**environ, "ROTA_STORE": "sqlite:///rota.db"})
+    assert (one.code, "no node is running below .rota" in one.err) == (7, True)
 
 
 def test_a_context_is_used_where_nothing_else_names_a_fleet(fleet: Fleet) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from tests.kit.cli import ROTA, rota
-from tests.kit.node import APP, is_alive
+from tests.kit.node import APP, is_alive, when_open
 from tests.kit.process import Process
 from tests.kit.waiting import eventually
 
@@ -95,6 +96,27 @@ async def test_a_broken_app_is_shown_and_ends_it(tmp_path: Path) -> None:
         assert any("ZeroDivisionError: division by zero" in line for line in up.lines())
 
 
+async def test_a_first_import_may_take_longer_than_a_reload_and_is_reported_while_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_RELOAD_TIMEOUT", "1s")  # over long before the first report
+    gate = tmp_path / "gate"
+    async with fleet(tmp_path, app=when_open(gate) + APP) as up:
+        await eventually(lambda: any("still importing the app app=app.py" in line for line in up.lines()))
+        gate.touch()
+        await ready(up)
+
+
+async def test_a_first_import_that_takes_too_long_ends_it_and_names_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_LOAD_TIMEOUT", "1s")
+    async with fleet(tmp_path, app=when_open(tmp_path / "never") + APP) as up:
+        await eventually(lambda: not up.is_running, within=60)
+        said = "its import did not end within 1s; load_timeout in [runtime] sets how long it may take"
+        assert any(said in line for line in up.lines()), up.lines()
+
+
 async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
     answer = await asyncio.to_thread(rota, "up", "ap.py", cwd=tmp_path)
     assert answer.code != 0
@@ -102,14 +124,39 @@ async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
     assert "Traceback" not in answer.out + answer.err
 
 
-async def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for(tmp_path: Path) -> None:
-    import socket
-
+@pytest.mark.parametrize(("before", "named"), [(0, "--port"), (1, "--port, as gRPC takes the one after it")])
+def test_a_port_that_is_taken_is_an_error_that_names_the_option(tmp_path: Path, before: int, named: str) -> None:
+    (tmp_path / "app.py").write_text(APP)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with fleet(tmp_path, "--port", port) as up:
-            await eventually(lambda: not up.is_running, within=30)
-            assert any(f"127.0.0.1:{port} is taken" in line for line in up.lines()), up.lines()
+        answer = rota("up", "app.py", "--port", port - before, cwd=tmp_path)
+    why = f"address 127.0.0.1:{port} is taken; stop what listens there, or choose another with {named}"
+    assert (answer.code, answer.out, answer.err) == (5, "", f"rota: {why}\n")
+
+
+@pytest.mark.parametrize("way", ["env", "file"])
+def test_an_address_of_the_settings_that_is_taken_names_the_setting(tmp_path: Path, way: str) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        if way == "file":
+            (tmp_path / "rota.toml").write_text(f'[node]\nhttp = "{address}"\n')
+        environ = {"ROTA_HTTP": address} if way == "env" else {}
+        answer = rota("up", "app.py", cwd=tmp_path, environ=environ)
+    named = "ROTA_HTTP" if way == "env" else "rota.toml:2"
+    assert (answer.code, answer.out) == (5, "")
+    assert answer.err == f"rota: address {address} is taken; stop what listens there, or choose another with {named}\n"
+
+
+def test_a_folder_that_cannot_be_written_is_refused_without_options_that_there_are_not(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / ".rota").write_text("a file")
+    answer = rota("up", "app.py", cwd=tmp_path)
+    assert answer.code == 4
+    assert answer.err.startswith(
+        "rota: rota up keeps its fleet in .rota/up of this folder, and that cannot be written ("
+    )
+    assert "--data" not in answer.err
 
 
 async def test_a_second_one_in_the_same_folder_refuses(tmp_path: Path) -> None:

@@ -98,6 +98,21 @@ async def test_what_waits_at_the_port_outlives_the_node_that_is_killed(tmp_path:
         await eventually(lambda: [line for line in up.lines() if "joined node=n1" in line][1:], within=60)
 
 
+async def test_what_waits_at_the_port_outlives_the_only_node(tmp_path: Path) -> None:
+    port = free_port()
+    async with fleet(tmp_path, "--nodes", 1, app=app(port)) as up:
+        await ready(up)
+        (standing,) = (await eventually(lambda: proxies(up))).values()
+        standing.send_signal(signal.SIGSTOP)
+        await eventually(lambda: standing.status() == psutil.STATUS_STOPPED)
+        with ExitStack() as open_ones:
+            askers = [open_ones.enter_context(Asker(port, within=200)) for _ in range(20)]
+            for asker in askers:
+                asker.send(1)
+            next(each for each in psutil.Process(up.pid).children() if "n1" in each.cmdline()).kill()
+            assert [asker.receive().ret for asker in askers] == [0] * 20
+
+
 async def test_a_reload_that_moves_the_port_gives_the_old_one_back(tmp_path: Path) -> None:
     before, after = free_port(), free_port()
     async with fleet(tmp_path, "--nodes", 2, app=app(before)) as up:

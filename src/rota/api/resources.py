@@ -58,10 +58,12 @@ def routes(behind: Behind) -> list[Route]:
         found.setdefault(endpoint.path, {})[endpoint.method] = endpoint
 
     made: list[bytes] = []
+    making = asyncio.Lock()
 
     async def description(request: Request) -> Response:
-        if not made:
-            made.append(await asyncio.to_thread(_described))
+        async with making:  # it takes a second, and callers share it
+            if not made:
+                made.append(await asyncio.to_thread(_described))
         return Response(made[0], media_type="application/json")
 
     return [

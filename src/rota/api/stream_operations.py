@@ -161,7 +161,7 @@ async def list_published(store: Store, name: str, *, limit: int = PAGE, token: s
 
 @needs(Access.OPERATE)
 async def suspend_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
-    """Let what reads end and publish, and nothing new begin."""
+    """Stop reading: groups publish what they have read, and no new ones start."""
     check_wait(wait)
     await _declared(store, name)
     await verbs.suspend(store, name, by)
@@ -179,7 +179,7 @@ async def resume_stream(store: Store, name: str, *, by: str, wait: timedelta | N
 
 @needs(Access.OPERATE)
 async def terminate_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
-    """Let what reads end and publish, and nothing new begin, whoever declares the stream."""
+    """Stop reading, even if an app declares the stream: groups publish what they have read, and no new ones start."""
     check_wait(wait)
     await _declared(store, name)
     await verbs.terminate(store, name, by)

@@ -279,11 +279,16 @@ def stream_view(
         since=status.since,
         phases=status.phases,
         committed=status.committed,
-        latest=status.latest,
+        latest=_ends(status),
         lag=status.lag,
         dropped=status.dropped,
         errors=status.errors,
     )
+
+
+def _ends(status: StreamStatus) -> dict[int, int]:
+    """Where each partition ends: at least where its output does, which may have been published after the last look."""
+    return {partition: max(end, status.committed.get(partition, end)) for partition, end in status.latest.items()}
 
 
 def _shown(spec: Mapping[str, Any]) -> dict[str, Any]:

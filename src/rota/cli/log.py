@@ -51,7 +51,7 @@ def create(url: str, partitions: int, segment: int, keep: int | None, keep_for: 
     """
     place = log_place(url)
     place.create(partitions, segment_bytes=segment, keep_bytes=keep, keep_age=keep_for)
-    click.echo(f"made {place.shown} with {_count(partitions, 'partition')}")
+    click.echo(f"made {place.shown} with {tables.count(partitions, 'partition')}")
 
 
 @command.command()
@@ -66,7 +66,7 @@ def grow(url: str, partitions: int) -> None:
     """
     place = log_place(url)
     place.grow(partitions)
-    click.echo(f"{place.shown} has {_count(partitions, 'partition')} now")
+    click.echo(f"{place.shown} has {tables.count(partitions, 'partition')} now")
 
 
 @command.command()
@@ -91,7 +91,7 @@ def append(url: str, partition: int | None, key: str | None, is_json: bool) -> N
         for number, size in log.torn.items():
             click.echo(f"partition {number}: cut {size} bytes off its end that were half written", err=True)
     where = ", ".join(f"{count} to partition {number}" for number, count in sorted(counts.items()))
-    click.echo(f"appended {_count(counts.total(), 'record')}" + (f": {where}" if where else ""), err=True)
+    click.echo(f"appended {tables.count(counts.total(), 'record')}" + (f": {where}" if where else ""), err=True)
 
 
 def _lines(source: BinaryIO) -> Iterator[list[bytes]]:
@@ -243,8 +243,4 @@ def truncate(url: str, partition: int | None, before: int | None, retain: bool) 
         if partition is not None and before is not None:
             click.echo(f"partition {partition} starts at {log.truncate(partition, before)} now")
         else:
-            click.echo(f"deleted {_count(log.retain(), 'segment')}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+            click.echo(f"deleted {tables.count(log.retain(), 'segment')}")

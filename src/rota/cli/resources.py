@@ -60,7 +60,7 @@ COMES_BACK = {
 
 TIES = {
     "tag": "What others can name it by; may be repeated.",
-    "prefer": "A label that its nodes had better have; may be repeated.",
+    "prefer": "A label that its nodes should have if possible; may be repeated.",
     "near": "Only on nodes that hold a resource with this tag; may be repeated.",
     "apart": "Never beside a resource with this tag; may be repeated.",
     "prefer-near": "Rather on nodes that hold a resource with this tag; may be repeated.",

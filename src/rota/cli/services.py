@@ -181,7 +181,7 @@ def version(meant: Meant) -> None:
 async def _samples(
     nodes: Reached, service: str | None, times: int, diff: bool
 ) -> AsyncGenerator[tuple[str, ServiceStat], None]:
-    """What to show, node by node and time after time; 0 times is for ever. Differences need one look more."""
+    """What to show, node by node and time after time; 0 times: until stopped. Differences need one look more."""
     before: dict[str, tuple[float, ServiceStat]] = {}
     for look in counting():
         began = time.monotonic()

@@ -14,12 +14,13 @@ from rota.cli.fleet import ask
 from rota.cli.logs import wants_colour
 from rota.cli.targets import Target
 from rota.kit import durations
-from rota.kit.plain import plain
 from rota.model.node import NodeStatus
 from rota.model.relay import RelayStatus
 
 CODE = 8
 """Characters of a digest that are shown."""
+
+HEADINGS = ("NODE", "ROLE", "HOST", "PID", "UP", "APP", "WORKERS", "TASKS", "HTTP")
 
 
 @click.command()
@@ -45,35 +46,20 @@ def command(fleet: Target, output: str) -> None:
 
 
 def _table(seen: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415  # only people need it, and it is slow to import
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    # Where nobody looks, nothing is cut to fit a screen.
-    console = Console() if sys.stdout.isatty() else Console(width=1000)
-    heading = "table.header" if wants_colour(sys.stdout, os.environ) else ""  # bold is an escape too
-    console.print(plain(_leads(seen["leader"])), highlight=False, markup=False)
-    table = Table(
-        "NODE",
-        "ROLE",
-        "HOST",
-        "PID",
-        "UP",
-        "APP",
-        "WORKERS",
-        "TASKS",
-        "HTTP",
-        box=None,
-        pad_edge=False,
-        header_style=heading,
-    )
-    for node in seen["nodes"]:
-        table.add_row(*(Text(plain(cell)) for cell in _cells(node)))
-    console.print(table if seen["nodes"] else "no nodes; start one with: rota node --store …")
+    has_colour = wants_colour(sys.stdout, os.environ)
+    tables.say(_leads(seen["leader"]))
+    rows = [_row(node) for node in seen["nodes"]]
+    tables.show(HEADINGS, rows, "no nodes; start one with: rota node --store …", is_bold=has_colour)
     apart = (f"node {each['node']}: {each['why']}" for each in seen.get("apart", ()))
     failing = (f"resource {name}: {why}" for name, why in seen.get("failing", {}).items())
     for trouble in (*apart, *_troubles(seen["nodes"]), *failing):
-        console.print(plain(trouble), highlight=False, markup=False, style="red" if heading else "")
+        tables.say(trouble, colour="red" if has_colour else None)
+
+
+def _row(node: dict[str, Any]) -> tuple[str, ...]:
+    """As many cells as there are headings."""
+    cells = _cells(node)
+    return *cells, *[""] * (len(HEADINGS) - len(cells))
 
 
 def _leads(leader: dict[str, Any] | None) -> str:

@@ -10,8 +10,8 @@ Nodes are asked in the order of their names, and the first that refuses ends it:
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -23,8 +23,11 @@ import click
 from rota.cli import local, options, targets
 from rota.cli.progress import Progress
 from rota.cli.targets import NOWHERE, Server
-from rota.model.errors import Invalid, NotFound, Unavailable
+from rota.model.errors import Invalid, NotFound, RotaError, Unavailable
 from rota.node import control_socket
+
+ONE_MACHINE = ("sqlite:", "memory:")
+"""Stores whose fleets are on one machine."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,7 +62,7 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
         @wraps(command)
         def run(*args: Any, folders: Any, names: Any, nodes: Any, all_nodes: bool, **given: Any) -> Any:
             named = {name: given.pop(name) for name in ("server", "token", "context")}
-            server = _server(named, folders or names, nodes or all_nodes)
+            server = _server(named, folders or names, nodes or all_nodes, is_all=all_nodes)
             return command(*args, meant=Meant(folders, names, nodes, all_nodes, server), **given)
 
         found = cast(F, run)
@@ -82,7 +85,7 @@ def meant(all_names: Iterable[str] = ("--all", "--all-nodes")) -> Callable[[F], 
     return decorate
 
 
-def _server(named: dict[str, Any], is_local: object, is_named: object) -> Server | None:
+def _server(named: dict[str, Any], is_local: object, is_named: object, *, is_all: bool) -> Server | None:
     """The doors that are meant; None for this machine."""
     if is_local:
         if any(named.values()) or is_named:
@@ -93,11 +96,17 @@ def _server(named: dict[str, Any], is_local: object, is_named: object) -> Server
     if not is_named:
         return None
     try:
-        return targets.find({}).server
+        found = targets.find({})
     except Invalid as error:
         if str(error) == NOWHERE:
             return None
         raise
+    if is_all and found.store is not None and not found.store.startswith(ONE_MACHINE):
+        raise Invalid(
+            f"all nodes of the fleet on {found} ({found.origin}) are also those of other machines, which are reached "
+            "through the doors of a node: use --server URL; or leave out --all, for those of this folder"
+        )
+    return found.server
 
 
 @asynccontextmanager
@@ -216,7 +225,21 @@ def ask(
                 progress = Progress(f"{doing} {name}", len(nodes.names))
                 progress.at(count)
                 async with progress.turning() if doing else nullcontext():
-                    answer = await nodes.call(name, do, timeout, **arguments)
+                    with _placed(nodes.names, count):
+                        answer = await nodes.call(name, do, timeout, **arguments)
                 say(name, answer)
 
     asyncio.run(each())
+
+
+@contextmanager
+def _placed(names: list[str], count: int) -> Iterator[None]:
+    """An error of one of several nodes names that node, and says which were done before and which were not asked."""
+    try:
+        yield
+    except RotaError as error:
+        if len(names) > 1:
+            done, left = ", ".join(names[:count]) or "none", ", ".join(names[count + 1 :]) or "none"
+            # The same error: its exit code is what a script goes by.
+            error.args = (f"failed at node {names[count]} (done: {done}; not asked: {left}): {error}",)
+        raise

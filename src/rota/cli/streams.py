@@ -129,9 +129,9 @@ def history(stream: str, fleet: Target, output: str) -> None:
 def suspend(
     stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
 ) -> None:
-    """Let what reads end and publish, and nothing new begin.
+    """Stop reading: groups publish what they have read, and no new ones start.
 
-    The exit code is 6 if not everything was published in time; it goes on then.
+    The exit code is 6 if not everything was published in time; publishing then goes on.
 
     Example: rota streams suspend clicks
     """
@@ -176,7 +176,7 @@ def resume(stream: str | None, is_for_all: bool, no_wait: bool, timeout: timedel
 def terminate(
     stream: str | None, is_for_all: bool, yes: bool, no_wait: bool, timeout: timedelta, fleet: Target, output: str
 ) -> None:
-    """End a stream for good, although an app declares it: what was read is published, nothing new begins.
+    """End a stream for good, although an app declares it: what was read is published, and nothing new starts.
 
     Its output and its offsets stay; rota streams resume takes it up again.
 
@@ -498,7 +498,7 @@ def _about(view: StreamView) -> dict[str, str]:
         "sink": view.sink,
         "state": f"{_state(view)}{since}",
         "detail": view.detail,
-        "tasks": f"{view.tasks} groups of {view.replicas}",
+        "tasks": f"{tables.count(view.tasks, 'group')} of {tables.count(view.replicas, 'task')}",
         "groups": _groups(view),
         "committed": _offsets(view.committed),
         "latest": _offsets(view.latest),

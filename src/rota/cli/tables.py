@@ -25,15 +25,18 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
-def show(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
-    """Print a table, or what to say if it has no rows."""
-    for line in table(headings, rows) if rows else [empty]:
+def show(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str, *, is_bold: bool = False) -> None:
+    """Print a table, its headings bold if they are to be, or what to say if it has no rows."""
+    heading, *lines = table(headings, rows) if rows else [empty]
+    click.echo(click.style(heading, bold=True) if is_bold and rows else heading)
+    for line in lines:
         click.echo(line)
 
 
-def say(text: str, *, err: bool = False) -> None:
+def say(text: str, *, err: bool = False, colour: str | None = None) -> None:
     """Print lines with something in them that others wrote."""
-    click.echo(plain(text, keep="\n"), err=err)
+    shown = plain(text, keep="\n")
+    click.echo(click.style(shown, fg=colour) if colour else shown, err=err)
 
 
 def show_json(content: object) -> None:
@@ -49,3 +52,8 @@ def pairs(fields: dict[str, str]) -> str:
 def _width(text: str) -> int:
     """The columns a text takes; Chinese characters take two."""
     return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def count(number: int, what: str) -> str:
+    """A number of things, like "1 record" and "2 records"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -20,7 +20,10 @@ from rota.model.token import Access
 HEADINGS = "TOKEN", "ROLE", "STATE", "MADE", "BY", "EXPIRES"
 name_argument = click.argument("name", metavar="NAME")
 expires_option = click.option(
-    "--expires-in", type=Duration(), metavar="DURATION", help="How long it opens something.  [default: for ever]"
+    "--expires-in",
+    type=Duration(),
+    metavar="DURATION",
+    help="How long the token is valid.  [default: it does not expire]",
 )
 file_option = click.option(
     "--file", type=click.Path(path_type=Path, dir_okay=False), help="Write the token there, for its owner alone."
@@ -39,7 +42,7 @@ def command() -> None:
 @options.fleet
 @options.output
 def ls(fleet: Target, output: str) -> None:
-    """List the tokens that the fleet knows; nobody can be told the tokens themselves.
+    """List the tokens that the fleet knows, by name; the tokens themselves cannot be shown again.
 
     Example: rota token ls
     """
@@ -57,7 +60,7 @@ def ls(fleet: Target, output: str) -> None:
 @file_option
 @options.fleet
 def create(name: str, role: str, expires_in: timedelta | None, file: Path | None, fleet: Target) -> None:
-    """Make a token, and show it: nobody can be told it again.
+    """Make a token and print it; it cannot be shown again.
 
     `view` may look, `operate` may change what the fleet does, `admin` may change who may do what, `node` is for nodes.
 
@@ -100,14 +103,14 @@ def revoke(name: str, fleet: Target) -> None:
 
 def _hand_out(made: NewToken, file: Path | None) -> None:
     """The token alone on stdout, or in a file; what else there is to say, on stderr."""
-    until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "for ever"
+    until = f"until {made.expires:%Y-%m-%d %H:%M} UTC" if made.expires else "until it is revoked"
     if file is None:
         click.echo(made.token)
-        where = "above; it is not shown again"
+        where = "printed above, and cannot be shown again"
     else:
         write_secret(file, made.token)
-        where = f"in {file}"
-    click.echo(f"token {made.name} opens {made.access} {until}; it is {where}", err=True)
+        where = f"written to {file}"
+    click.echo(f"token {made.name} has the role {made.access} {until}; it is {where}", err=True)
 
 
 def _row(view: TokenView) -> tuple[str, ...]:

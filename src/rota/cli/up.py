@@ -15,7 +15,7 @@ import click
 from rota.cli import settings, targets
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
-from rota.model.errors import Conflict, RotaError
+from rota.model.errors import Conflict, Denied, RotaError
 from rota.node import data_folder, kernel, shared_sockets, token
 from rota.node.shared_sockets import SocketLender
 
@@ -62,6 +62,7 @@ def command(
     used: str = store or settings.look_up(NodeConfig, {})["store"].value or f"sqlite:///{FOLDER}/rota.db"
     common += ["--store", used]
     with _alone():
+        _check_addresses(port)
         targets.leave(FOLDER, used)
         common += _token()
         code = asyncio.run(_run([_argv(app, number, port, common) for number in range(1, nodes + 1)]))
@@ -71,7 +72,7 @@ def command(
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """The folder of this fleet, and nobody else's; Conflict if `rota up` runs here already."""
+    """The folder of this fleet alone; Conflict if `rota up` runs here already, Denied if it cannot be written."""
     try:
         with contextlib.ExitStack() as held:
             held.enter_context(data_folder.hold(FOLDER))
@@ -81,8 +82,31 @@ def _alone() -> Iterator[None]:
         raise Conflict(
             f"rota up runs in this folder already ({holder}); stop it, or start this one in another folder"
         ) from None
+    except Denied as error:
+        why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else str(error)
+        raise Denied(
+            f"rota up keeps its fleet in {FOLDER} of this folder, and that cannot be written ({why}); "
+            "start it in a folder where you may write"
+        ) from None
     with began:
         yield
+
+
+def _check_addresses(port: int | None) -> None:
+    """Conflict if an address that was asked for is taken, with the option or setting of `rota up` that names it.
+
+    The first node would say the same with options of `rota node`.
+    """
+    from rota.api.listen import bind  # noqa: PLC0415
+
+    if port is not None:
+        wanted = {f"127.0.0.1:{port}": "--port", f"127.0.0.1:{port + 1}": "--port, as gRPC takes the one after it"}
+    else:
+        found = settings.look_up(NodeConfig, {})
+        asked = [found[name] for name in ("http", "grpc") if found[name].origin not in ("default", "not given")]
+        wanted = {setting.value: setting.origin.removeprefix("env ") for setting in asked}
+    for address, option in wanted.items():
+        bind(address, option).close()
 
 
 async def _run(argvs: Sequence[Sequence[str]]) -> int:
@@ -222,6 +246,7 @@ class NodeProcess:
             if asked.is_set():
                 break
             if code == 0:
+                self._lender.forget(self.name)
                 await self._screen.show(f"{self._prefix}was stopped")
                 break
             if not self._was_up:
@@ -251,7 +276,7 @@ class NodeProcess:
     async def _run_once(self, asked: asyncio.Event) -> int:
         """Run the node's process to its end; its exit code."""
         lifeline, ours = os.pipe()
-        sockets = self._lender.connect()
+        sockets = self._lender.connect(self.name)
         lines, theirs = os.pipe()  # not asyncio's, whose `wait` waits for all who hold the pipe
         try:
             self._process = await asyncio.create_subprocess_exec(

@@ -3,14 +3,16 @@
 Three things: resources that lack tasks, streams that are far behind their source, and runs that get no node. What lacks
 tasks is followed; streams and runs are looked at every `LOOK` seconds, of the runs at most `LOOKED`. An event and the
 record of its episode are one commit, fenced by the term: a new leader finds what is told already, and tells its end.
-How long a resource or a stream has waited is counted by each leader anew, for the store does not say since when.
+How long a resource or a stream has waited is counted by each leader anew, for the store does not say since when. A run
+that waits because its job has as many runs at a time as it may have needs no node, and is not reported.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from rota.control.placing import Placing
@@ -22,7 +24,7 @@ from rota.model.episode import Episode, Wait
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.event import Value
 from rota.model.ids import Key, NodeId
-from rota.model.job import RunRecord, RunState
+from rota.model.job import JobRecord, RunRecord, RunState
 from rota.model.resource import ResourceStatus
 from rota.model.stream import KIND as STREAM
 from rota.model.stream import StreamStatus
@@ -44,6 +46,8 @@ OVER = {Wait.RESOURCE: "resource.wait_over", Wait.STREAM: "stream.lag_over", Wai
 
 PAGE = 1000
 
+EVER = datetime.min.replace(tzinfo=UTC)
+
 FIRST = 700_000
 """Numbers of our events; a node counts its other ones from 1."""
 
@@ -62,6 +66,9 @@ class _Waits:
         self._is_read = asyncio.Event()
         self._since: dict[tuple[Wait, str], datetime] = {}
         """Since when this leader has seen each of them wait."""
+
+        self._full: dict[str, datetime] = {}
+        """When this leader last saw a job with as many runs at a time as it may have, of those whose runs wait."""
 
         self._numbers = count(FIRST)
 
@@ -130,9 +137,24 @@ class _Waits:
             known = {entry.key for entry in found}
             missing = [keys.live_run(run) for run in told if keys.live_run(run) not in known]
             found += [entry for key in missing if (entry := await self._term.store.get(key)) is not None]
-        runs = (understood(RunRecord, entry) for entry in found)
-        waiting = (run for run in runs if run is not None and run.state is RunState.PENDING and is_ready(run, now))
-        return {run.id: Waiting(ready_since(run), f"ask: rota why run {run.id}") for run in waiting}
+        runs = [run for entry in found if (run := understood(RunRecord, entry)) is not None]
+        waiting = [run for run in runs if run.state is RunState.PENDING and is_ready(run, now)]
+        bound = Counter(run.job for run in runs if run.state is not RunState.PENDING)
+        await self._look_at_limits({run.job for run in waiting}, bound, now)
+        return {
+            run.id: Waiting(max(ready_since(run), self._full.get(run.job, EVER)), f"ask: rota why run {run.id}")
+            for run in waiting
+            if self._full.get(run.job) != now
+        }
+
+    async def _look_at_limits(self, jobs: Collection[str], bound: Mapping[str, int], now: datetime) -> None:
+        """Note which of these jobs have as many runs at a time as they may have."""
+        self._full = {job: at for job, at in self._full.items() if job in jobs}
+        for job in sorted(bound.keys() & set(jobs)):
+            record = understood(JobRecord, await self._term.store.get(keys.job(job)))
+            limit = record.spec.concurrency if record is not None else None
+            if limit is not None and bound[job] >= limit:
+                self._full[job] = now
 
     async def _living(self) -> list[Entry]:
         """Runs that are not over, `LOOKED` at most."""

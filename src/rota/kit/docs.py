@@ -6,12 +6,17 @@
 
 `field_docs(Node)` is `{"slots": "How many tasks it may hold."}`. A text belongs to the one field above it. A module is
 read once per process, and only when the texts are asked for.
+
+One module is parsed at a time: on Python 3.11 two threads in `ast.parse` disturb each other, and it raises SystemError.
 """
 
 import ast
 import inspect
 import sys
 from functools import cache
+from threading import Lock
+
+_PARSING = Lock()
 
 
 def field_docs(kind: type) -> dict[str, str]:
@@ -30,7 +35,9 @@ def class_doc(kind: type) -> str:
 @cache
 def _of_module(name: str) -> dict[str, dict[str, str]]:
     try:
-        tree = ast.parse(inspect.getsource(sys.modules[name]))
+        source = inspect.getsource(sys.modules[name])
+        with _PARSING:
+            tree = ast.parse(source)
     except (OSError, TypeError):  # built in, or installed without its source
         return {}
     return {node.name: _of_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}

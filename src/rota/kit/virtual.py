@@ -10,7 +10,7 @@ not even its time-outs, until it thaws; a crashed one never runs again, and its 
 
 import asyncio
 import contextvars
-from asyncio.format_helpers import _format_callback_source
+import reprlib
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -152,8 +152,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
 
     def _tell(self, handle: "Handle", error: BaseException) -> None:
-        """Tell the loop's handler what nobody caught, in asyncio's words."""
-        message = f"Exception in callback {_format_callback_source(handle.callback, handle.args)}"
+        """Report an exception that no callback caught to the loop's handler."""
+        name = getattr(handle.callback, "__qualname__", None) or repr(handle.callback)
+        message = f"Exception in callback {name}({', '.join(map(reprlib.repr, handle.args))})"
         self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
 

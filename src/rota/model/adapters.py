@@ -5,7 +5,8 @@ Rota's own there may be such as another package offers, as an entry point whose 
 `rota.sinks`, sources in `rota.sources`. Rota's own come first, and cannot be taken over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -14,6 +15,16 @@ from rota.model.errors import Invalid
 
 SINKS, SOURCES = "rota.sinks", "rota.sources"
 """The groups of entry points in which packages offer adapters."""
+
+OTHERWISE = {
+    "postgres": ("postgresql",),
+    "pg": ("postgresql",),
+    "mariadb": ("mysql",),
+    "sqlite3": ("sqlite",),
+    "rabbitmq": ("amqp",),
+    "rabbit": ("amqp",),
+}
+"""What other programs call a scheme."""
 
 
 def adapter(
@@ -42,11 +53,18 @@ def offered(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
+def _meant(scheme: str, known: Sequence[str]) -> str:
+    """A question that names the scheme that was probably meant; empty if there is none."""
+    near = [other for other in OTHERWISE.get(scheme, ()) if other in known] or get_close_matches(scheme, known, 1)
+    return f" (did you mean {near[0]}://?)" if near else ""
+
+
 def _offered(shown: str, scheme: str, adapters: Mapping[str, str], group: str | None) -> Any:
     others = offered(group) if group else {}
     if scheme not in others:
-        known = ", ".join(f"{each}://" for each in (*adapters, *sorted(others)))
-        raise Invalid(f"{shown}: unknown scheme {scheme}; Rota speaks {known}")
+        known = (*adapters, *sorted(others))
+        all_known = ", ".join(f"{each}://" for each in known)
+        raise Invalid(f"{shown}: unknown scheme {scheme}{_meant(scheme, known)}; Rota speaks {all_known}")
     who = f"{others[scheme].value}, which offers {scheme}://,"
     try:
         found = others[scheme].load()

@@ -164,8 +164,11 @@ class RuntimeConfig(Section):
     reload_timeout: timedelta = timedelta(seconds=30)
     """How long a reload may take before the old generation stays."""
 
+    load_timeout: timedelta = timedelta(minutes=10)
+    """How long the app's import may take outside a reload: at the first start, or when its loader is started again."""
+
     start_timeout: timedelta = timedelta(seconds=30)
-    """How long a new worker may take to register."""
+    """How long a new worker may take to register; if it imports the app itself, at least load_timeout."""
 
     stall_after: timedelta = timedelta(seconds=30)
     """How long a worker's event loop may be blocked before the worker is killed and replaced."""
@@ -216,7 +219,7 @@ class RuntimeConfig(Section):
     """Variables that the app gets although they hold a secret of the node's, such as one that both use."""
 
     def __post_init__(self) -> None:
-        for name in ("reload_timeout", "start_timeout", "stall_after", "grace"):
+        for name in ("reload_timeout", "load_timeout", "start_timeout", "stall_after", "grace"):
             _check_positive(name, getattr(self, name))
         if self.recycle_age is not None:
             _check_positive("recycle_age", self.recycle_age)

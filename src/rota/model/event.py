@@ -377,8 +377,8 @@ KINDS: Mapping[str, Kind] = {
     "hook.test": Kind(Severity.INFO, "hook {subject} is tried", "Somebody tries a hook; only that hook is told.", {}),
     "job.missed": Kind(
         Severity.WARNING,
-        "due times of job {subject} did not become runs of their own",
-        "Nobody was there when a job was due, or its runs waited too long; its `misfire` says what becomes of that.",
+        "due times of job {subject} were missed",
+        "No node was available when a job was due, or its runs waited too long; its `misfire` says what is done then.",
         {"count": "how many due times", "first": "the first of them", "last": "the last of them"},
     ),
     "job.refused": Kind(

@@ -28,7 +28,7 @@ class Affinity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     prefer: dict[str, str] = msgspec.field(default_factory=dict)
-    """Labels that its nodes had better have."""
+    """Labels that its nodes should have if possible."""
 
     near: dict[str, str] = msgspec.field(default_factory=dict)
     """Only on nodes that hold a task of a resource with each of these tags."""

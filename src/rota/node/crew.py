@@ -153,9 +153,14 @@ class Crew:
             loaders=frozenset(self.generations.able()),
             safe_until=Instant(self._deadline.stop_at) if self._deadline else None,
             falls=self.falls,
-            start_timeout=self._config.start_timeout,
+            start_timeout=self._start_timeout(),
             restart=self.policy,
         )
+
+    def _start_timeout(self) -> timedelta:
+        """How long a worker may take to register; one that imports the app itself has the time of an import, too."""
+        config, imports = self._config, any(loader.spawns for loader in self.generations.able().values())
+        return max(config.start_timeout, config.load_timeout) if imports else config.start_timeout
 
     def is_settled(self) -> bool:
         """Is everything but tasks manned by the current generation?"""

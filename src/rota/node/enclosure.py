@@ -28,6 +28,7 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from rota.kit.files import private
 from rota.node import keeper, kernel
 from rota.node.confine import Confinement
 
@@ -121,7 +122,8 @@ class Enclosure:
         root = base / f"{prefix(home)}{self._life}"
         root.mkdir()
         try:
-            (folder / NOTE).write_text(f"{root}\n")
+            with open(folder / NOTE, "w", opener=private) as note:
+                note.write(f"{root}\n")
             self._pipe, self.keeper = _started(root)
         except BaseException:
             keeper.remove(str(root), LAST)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
+from rota.node.import_report import report_import
 from rota.node.journal import Tell
 from rota.node.loaders import Listener, Loader, LoadError, Target
 from rota.node.pipes import Loaded
@@ -75,11 +76,14 @@ class Generations:
         """Import the app for a new generation; LoadError if it cannot be, and nothing of it stays."""
         loader = self._loaders[number] = Loader(self.target, number, listener, self._clock.monotonic())
         self._by_pid[loader.pid] = loader
+        reporting = asyncio.create_task(report_import(self.target.app, number, loader.pid), name="import")
         try:
             loaded = await loader.loaded(self._timeout)
         except BaseException:
             self.drop(number)
             raise
+        finally:
+            reporting.cancel()
         self._apps.setdefault(number, loaded)
         self.target.enclosure.loaded(number)
         for warning in loaded.warnings:

@@ -5,7 +5,10 @@ own modules as it imported them; at a rollback the agent writes them into the da
 succeeds, loaders of that generation and of the node's next lives take these modules from there and not from the files.
 A life that finds the files changed since then tries them first, and takes what was kept only if they cannot be loaded.
 Their `__file__` is what it was, so other files beside them are found, as they are now. Modules that are imported later,
-inside functions, are not among them.
+inside functions, are not among them, and neither are compiled ones.
+
+The app may be named by way of a link that each release moves (`/srv/app/current/app.py`). Then the files on disk are
+those to which the link leads now, and not those that were imported.
 """
 
 import contextlib
@@ -16,11 +19,12 @@ import importlib.util
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
+from msgspec.structs import replace
 
 from rota.model.errors import Invalid
 from rota.sdk import load
@@ -46,17 +50,24 @@ class Sources(msgspec.Struct, frozen=True):
 
     target: str
     modules: tuple[Module, ...]
+    entry: str = ""
+    """The path by which the app is found, links and all; a relative one begins at the node's working folder."""
+
+    file: str = ""
+    """The file that this path led to."""
+
     left: str = ""
     """A digest of what their files said when they were kept: if that changes, somebody put other code there."""
 
 
-def collect(target: str) -> Sources:
-    """The app's own modules: those that are imported from its folder or below."""
+def collect(target: str, used: Sources | None = None) -> Sources:
+    """The app's own modules: those that are imported from its folder or below; `used` are those it was loaded from."""
     name = target.partition(":")[0]
     path = Path(name)
     if not path.exists():
-        path = Path(getattr(sys.modules.get(name), "__file__", None) or ".")
-    folder = path.resolve().parent
+        path = _from_here(Path(getattr(sys.modules.get(name), "__file__", None) or "."))
+    entry = path.resolve()
+    folder = entry.parent
     found = {}
     for module_name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -70,7 +81,13 @@ def collect(target: str) -> Sources:
         except OSError:
             continue
         found[str(file)] = Module(module_name, str(file), hasattr(module, "__path__"), source)
-    return Sources(target, tuple(found[file] for file in sorted(found)))
+    sources = Sources(target, tuple(found[file] for file in sorted(found)), str(path), str(entry))
+    return sources if used is None else replace(sources, target=used.target, entry=used.entry)
+
+
+def _from_here(path: Path) -> Path:
+    """A path as it is found from the working folder, which the node's next life may have elsewhere."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def digest(sources: Sources) -> str:
@@ -86,7 +103,8 @@ def digest(sources: Sources) -> str:
 def packed(sources: Sources) -> bytes:
     """The sources as they are kept; empty if they are too large, or if a name cannot be written."""
     with contextlib.suppress(UnicodeEncodeError):
-        data = zlib.compress(msgspec.msgpack.encode(sources), 1)
+        modules = tuple(each for each in sources.modules if each.file.endswith(".py"))
+        data = zlib.compress(msgspec.msgpack.encode(replace(sources, modules=modules)), 1)
         return data if len(data) <= LARGEST else b""
     return b""
 
@@ -99,10 +117,12 @@ def unpacked(data: bytes) -> Sources:
         raise Invalid(f"it cannot be read ({error})") from None
 
 
-def use(sources: Sources) -> None:
-    """Import these modules from here on, whatever their files say."""
+def use(sources: Sources) -> str:
+    """Import these modules from here on, whatever their files say; what to load in place of the target."""
     load.kept.update({each.file: each.source for each in sources.modules})
     sys.meta_path.insert(0, _Finder(sources.modules))
+    name, colon, app = sources.target.partition(":")
+    return f"{sources.file}{colon}{app}" if sources.file and load.is_path(name) else sources.target
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -160,7 +180,7 @@ class Kept:
             if _is_on_disk(sources):
                 self.drop()
                 return True
-            data = packed(msgspec.structs.replace(sources, left=_on_disk(sources)))
+            data = packed(replace(sources, left=_on_disk(sources)))
             draft = self._file.with_suffix(".new")
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(data)
@@ -188,9 +208,9 @@ class Kept:
 def _on_disk(sources: Sources) -> str:
     """A digest of what the files of these modules say now."""
     total = hashlib.blake2b(digest_size=16)
-    for each in sources.modules:
+    for _, file in _files_now(sources):
         try:
-            total.update(hashlib.blake2b(Path(each.file).read_bytes()).digest())
+            total.update(hashlib.blake2b(file.read_bytes()).digest())
         except OSError:
             total.update(b"gone")
     return total.hexdigest()
@@ -199,6 +219,13 @@ def _on_disk(sources: Sources) -> str:
 def _is_on_disk(sources: Sources) -> bool:
     """Do the files say the same?"""
     try:
-        return all(Path(each.file).read_bytes() == each.source for each in sources.modules)
+        return all(file.read_bytes() == each.source for each, file in _files_now(sources))
     except OSError:
         return False
+
+
+def _files_now(sources: Sources) -> Iterator[tuple[Module, Path]]:
+    """The modules, each with the file that an import of the app would find for it now."""
+    before, now = os.path.dirname(sources.file), Path(sources.entry).resolve().parent
+    for each in sources.modules:
+        yield each, now / os.path.relpath(each.file, before) if sources.file else Path(each.file)

@@ -88,16 +88,18 @@ def main(argv: list[str] | None = None) -> None:
     brief = None if options.brief is None else _brief(options.brief)
     enclosure.enter(options.cgroup, enclosure.LOADER if brief is None else _leaf(brief))
     confine(confinement)
+    target, used = options.app, None
     if options.sources is not None:
         with open(options.sources, "rb") as file:
-            kept.use(kept.unpacked(file.read()))
-    app = _imported(options.app, pipe)
+            used = kept.unpacked(file.read())
+            target = kept.use(used)
+    app = _imported(target, pipe)
     if brief is not None:
         _become(app, pipe, brief, options, bounds, letters)
     warnings = _warnings()
     streaming.preload(app)
-    sources = kept.collect(options.app)
-    pipe.send(Loaded(app.summary(), kept.digest(sources), warnings, _version(options.app)))
+    sources = kept.collect(target, used)
+    pipe.send(Loaded(app.summary(), kept.digest(sources), warnings, _version(target)))
     packed = kept.packed(sources)
     del sources
     gc.collect()

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 import msgspec
 
+from rota.kit import durations
 from rota.model.config import LogConfig
 from rota.model.ids import Instant
 from rota.node import kernel
@@ -128,7 +130,10 @@ class Loader:
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(self._loaded)
         except TimeoutError:
-            raise LoadError(f"its import did not end within {timeout:g} s") from None
+            limit = durations.render(timedelta(seconds=timeout))
+            raise LoadError(
+                f"its import did not end within {limit}; load_timeout in [runtime] sets how long it may take"
+            ) from None
 
     async def sources(self, timeout: float) -> bytes:
         """The app's modules as it imported them (`node.kept`); empty if it does not say so in time."""

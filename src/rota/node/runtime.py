@@ -82,7 +82,7 @@ class Runtime:
     ) -> None:
         policy, jobs = policy or RestartPolicy(), jobs or JobsConfig()
         self.is_draining = False
-        self.generations = Generations(target, config.reload_timeout, policy, clock, tell, self.reload_soon)
+        self.generations = Generations(target, config.load_timeout, policy, clock, tell, self.reload_soon)
         self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
         self.saves = Saves()
         self.crew.witnesses.append(self.saves)

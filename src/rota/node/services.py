@@ -181,6 +181,7 @@ class Services:
         if self._sizes and not self.sizes:
             self._forget_sizes()
         declared = {service.name: service for service in app.app.services}
+        self._give_back(declared)
         for name, service in declared.items():
             self._tables[name] = self._table(service)
             self._listen(name, service)
@@ -255,7 +256,7 @@ class Services:
         return self._borrower.bind if self._borrower is not None and wanted.port else None
 
     def _give_back(self, declared: Mapping[str, ServiceSummary]) -> None:
-        """Keep only the shared sockets that are used, or wanted."""
+        """Keep only the shared sockets that are used, or wanted; all that are wanted are named in one message."""
         if self._borrower is None:
             return
         wanted = [(name, Wanted.of(service)) for name, service in declared.items()]

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from random import random
 
 from rota.decide.fleet import Claim
@@ -85,10 +86,10 @@ async def in_session(
     aside: Aside | None = None,
 ) -> None:
     """Run `body` in one session after the other, until it returns or is cancelled; leases are renewed `aside`."""
-    is_member = False
+    has_been_in = False
     while True:
-        session = await join(store, identity, clock, jitter, aside, is_member=is_member)
-        is_member = True
+        session = await join(store, identity, clock, jitter, aside, has_been_in=has_been_in)
+        has_been_in = True
         log.info("joined", extra={"node": session.node.id, "session": session.node.session})
         try:
             await aio.apart(_run(store, session, body, jitter))
@@ -106,19 +107,19 @@ async def join(
     jitter: Callable[[], float] = random,
     aside: Aside | None = None,
     *,
-    is_member: bool = False,
+    has_been_in: bool = False,
 ) -> Session:
     """A new session.
 
-    Conflict if another node goes on using our name, Invalid if the store is half loaded or holds another fleet, or if
-    nodes on other machines could not call this one. Who `is_member` already is not refused for that: it has work.
+    Conflict if another node goes on using our name, Invalid if the store is half loaded, holds another fleet, or has
+    nodes on other machines that could not call this one. A node that `has_been_in` the fleet is not refused for the
+    last reason: that would end the work it goes on with.
     """
     patience, told = Patience(clock), ""
-    reach = None if is_member else Reach(clock)
     waits = delays(timedelta(milliseconds=100), identity.lease_ttl / 5, jitter)
     while True:
         try:
-            if session := await _try_to_join(store, identity, clock, jitter, patience, reach, aside):
+            if session := await _try_to_join(store, identity, clock, jitter, patience, aside, has_been_in):
                 return session
         except (Conflict, Unavailable, Unknown, LeaseLost) as error:
             patience.check(error)
@@ -129,12 +130,13 @@ async def join(
 
 
 class Patience:
-    """How long to wait for somebody else's hold on our name."""
+    """How long to wait for nodes that are in the way and may be dead: two of their leases."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._holder: Node | None = None
         self._since = clock.monotonic()
+        self._seen: dict[SessionId, Instant] = {}
 
     def waits_for(self, holder: Node | None) -> None:
         """Start to wait for a holder; a new one gets a wait of its own."""
@@ -147,10 +149,19 @@ class Patience:
         holder = self._holder
         if holder is None or not isinstance(error, Conflict):
             return
-        if self._clock.monotonic() - self._since > 2 * holder.lease_ttl.total_seconds():
+        if self._is_alive(holder, self._since):
             raise Conflict(
                 f'node id "{holder.id}" is in use by pid {holder.pid} on {holder.host}; stop it, or choose another id'
             ) from error
+
+    def alive(self, nodes: Iterable[Node]) -> list[Node]:
+        """Those that were first asked about so long ago that their records would be gone if they were dead."""
+        now = self._clock.monotonic()
+        return [node for node in nodes if self._is_alive(node, self._seen.setdefault(node.session, now))]
+
+    def _is_alive(self, node: Node, since: Instant) -> bool:
+        """Has a node outlived two leases?"""
+        return self._clock.monotonic() - since > 2 * node.lease_ttl.total_seconds()
 
 
 async def _try_to_join(
@@ -159,8 +170,8 @@ async def _try_to_join(
     clock: Clock,
     jitter: Callable[[], float],
     patience: Patience,
-    reach: "Reach | None",
     aside: Aside | None,
+    has_been_in: bool,
 ) -> Session | None:
     incarnation = await incarnations.current(store, clock)
     await check_belonging(store, identity.node, identity.claim, clock)
@@ -177,41 +188,29 @@ async def _try_to_join(
             raise Conflict(f'node id "{holder.id}" is held by pid {holder.pid} on {holder.host}', [key])
         case Join():
             patience.waits_for(None)
-    if reach is not None and identity.network:
-        await reach.check(store, _record(identity, LeaseId(""), identity.lease_ttl, clock), identity)
+    if not has_been_in:
+        await _check_reach(store, identity, clock, patience)
     lease = await store.grant(identity.lease_ttl)
     node = _record(identity, lease.id, lease.ttl, clock)
     await store.commit(Put(key, codec.encode(node), lease.id), expect=[Absent(key), incarnation])
     return Session(node, Keeper(store, lease, clock, jitter, aside), incarnation)
 
 
-class Reach:
-    """Whether the nodes on other machines could call a node that joins.
+async def _check_reach(store: Store, identity: Identity, clock: Clock, patience: Patience) -> None:
+    """Invalid if nodes on other machines are there, and could not call this one.
 
-    A record with our host's name and another loopback may be of an earlier life of this machine, as after a restart of
-    it or of its container: it counts when it has outlived its lease.
+    Conflict if they may be dead: a restart of this machine gives it another network, and leaves records of nodes that
+    it ran before.
     """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._seen: dict[SessionId, Instant] = {}
-
-    async def check(self, store: Store, node: Node, identity: Identity) -> None:
-        """Invalid if the others could not call this node; Unavailable if they may be gone in a moment."""
-        others = [found for entry in (await store.scan(keys.NODES)).entries if (found := understood(Node, entry))]
-
-        def why(which: Iterable[Node]) -> str | None:
-            by_hand, own_token = identity.is_advertised_by_hand, identity.has_own_token
-            return refusal(node, which, is_by_hand=by_hand, has_own_token=own_token)
-
-        if said := why(other for other in others if self._is_there(node, other)):
-            raise Invalid(said)
-        if said := why(others):
-            raise Unavailable(f"{said}; unless that is an earlier life of this machine, whose lease ends soon")
-
-    def _is_there(self, node: Node, other: Node) -> bool:
-        since = self._seen.setdefault(other.session, self._clock.monotonic())
-        return other.host != node.host or self._clock.monotonic() - since > 2 * other.lease_ttl.total_seconds()
+    if not identity.network:
+        return
+    others = [node for entry in (await store.scan(keys.NODES)).entries if (node := understood(Node, entry))]
+    node = _record(identity, LeaseId(""), identity.lease_ttl, clock)
+    is_refused = partial(refusal, node, is_by_hand=identity.is_advertised_by_hand, has_own_token=identity.has_own_token)
+    if (why := is_refused(patience.alive(others))) is not None:
+        raise Invalid(why)
+    if (why := is_refused(others)) is not None:
+        raise Conflict(f"{why}; waiting to see if that node is alive")
 
 
 def _record(identity: Identity, lease: LeaseId, ttl: timedelta, clock: Clock) -> Node:

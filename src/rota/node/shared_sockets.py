@@ -12,7 +12,7 @@ not asked for: there each node has its own.
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from rota.node.listening import CannotListen, bound
 from rota.node.pipes import Borrow, Channel, Lent, Place, pair
@@ -33,19 +33,27 @@ class SocketLender:
     def __init__(self) -> None:
         self._sockets: dict[Place, socket.socket] = {}
         self._users: dict[Channel, set[Place]] = {}
+        self._left: dict[str, set[Place]] = {}
+        """What nodes had that died, by their names."""
 
-    def connect(self) -> socket.socket:
-        """The node's end of a new channel; what the node borrows is given back when it closes."""
+    def connect(self, node: str) -> socket.socket:
+        """A node's end of a new channel; what it has when it dies is kept for the next channel of its name."""
         mine, theirs = pair()
-        channel = Channel(mine, lambda message: self._heard(channel, message), lambda: self._ended(channel))
+        channel = Channel(mine, lambda message: self._heard(channel, node, message), lambda: self._ended(channel, node))
         self._users[channel] = set()
         return theirs
+
+    def forget(self, node: str) -> None:
+        """A node that has ended does not come back."""
+        self._left.pop(node, None)
+        self._close_unused()
 
     def close(self) -> None:
         """Let go of everything."""
         for channel in list(self._users):
             channel.close()
         self._users.clear()
+        self._left.clear()
         self._close_unused()
 
     @property
@@ -53,12 +61,13 @@ class SocketLender:
         """What is bound."""
         return set(self._sockets)
 
-    def _heard(self, channel: Channel, message: object) -> None:
+    def _heard(self, channel: Channel, node: str, message: object) -> None:
         if not isinstance(message, Borrow) or channel not in self._users:
             return
+        left = self._left.pop(node, set())
         lent = self._users[channel]
         lent &= set(message.places)
-        self._close_unused()  # before the next is bound: it may be the one in the way
+        self._close_unused(but=left & set(message.places))  # before the next is bound: it may be the one in the way
         for place in message.places:
             if place not in lent:
                 self._lend(channel, lent, place, message.number)
@@ -76,13 +85,14 @@ class SocketLender:
             lent.add(place)
             channel.send(Lent(number, place), [copy])
 
-    def _ended(self, channel: Channel) -> None:
-        self._users.pop(channel, None)
+    def _ended(self, channel: Channel, node: str) -> None:
+        had = self._users.pop(channel, set())
+        self._left[node] = self._left.get(node, set()) | had
         self._close_unused()
 
-    def _close_unused(self) -> None:
-        used = {place for places in self._users.values() for place in places}
-        for place in self._sockets.keys() - used:
+    def _close_unused(self, but: Collection[Place] = ()) -> None:
+        used = {place for places in (*self._users.values(), *self._left.values()) for place in places}
+        for place in self._sockets.keys() - used - set(but):
             self._sockets.pop(place).close()
 
 
@@ -112,8 +122,8 @@ class SocketBorrower:
     def want(self, places: Iterable[Place], *, again: bool = False) -> None:
         """Give back all but these; `again` asks for what was refused once more."""
         wanted = set(places)
-        if wanted == self._wanted.keys() and not again:
-            return
+        if self._number and wanted == self._wanted.keys() and not again:
+            return  # the first message is sent in any case: it ends what an earlier life of this node has left
         self._number += 1
         self._wanted = {place: self._wanted.get(place, self._number) for place in sorted(wanted)}
         for place in self._lent.keys() - wanted:
@@ -122,6 +132,7 @@ class SocketBorrower:
 
     def close(self) -> None:
         """Give everything back."""
+        self.want(())
         self._channel.close()
         for sock in self._lent.values():
             sock.close()

@@ -29,13 +29,14 @@ def load(target: str) -> App:
     where, colon, name = target.partition(":")
     if not where or (colon and not name):
         raise Invalid(f'"{target}" names no app; write app.py, app.py:name, or package.module:name')
-    module = _import_file(where) if _is_path(where) else _import_module(where)
+    module = _import_file(where) if is_path(where) else _import_module(where)
     app = _named(module, where, name) if name else _only(module, where)
     app.check()
     return app
 
 
-def _is_path(where: str) -> bool:
+def is_path(where: str) -> bool:
+    """Does this name a file, and not a module?"""
     is_plain_folder = Path(where).is_dir() and not Path(where, "__init__.py").is_file()
     return where.endswith(".py") or os.sep in where or is_plain_folder
 

@@ -58,7 +58,7 @@ def log_place(text: str) -> "Place":
 
 
 def _log_url(text: str) -> urls.SourceUrl:
-    url = urls.parse(text)
+    url = urls.parse(text, "log:///var/lib/rota/clicks")
     if url.scheme != "log":
         raise Invalid(f"source {url}: only a log is made and appended to from here; write log:///path/to/log")
     return url

@@ -12,9 +12,9 @@ from rota.model.url import Url as SourceUrl
 __all__ = ["Options", "Password", "SourceUrl", "parse"]
 
 
-def parse(text: str) -> SourceUrl:
-    """The parts of `text`; Invalid says how to write a URL."""
-    return urls.parse(text, "source", "kafka://host:9092/topic or log:///var/lib/rota/clicks")
+def parse(text: str, like: str = "kafka://host:9092/topic or log:///var/lib/rota/clicks") -> SourceUrl:
+    """The parts of `text`; Invalid says how to write a URL: as in `like`."""
+    return urls.parse(text, "source", like)
 
 
 class Options(urls.Options):

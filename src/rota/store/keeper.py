@@ -12,6 +12,10 @@ renewal may go unheard, and with it a third of a ttl.
 With `aside` (`store.renewal`) the renewals run in a thread of their own, so that nothing on the holder's event loop
 delays them. `keep` still runs on that loop, and shows the thread that the loop turns. A loop that stands still for
 longer than `LONGEST_STILL` of a ttl is no longer renewed for: its node does nothing, and others take its place.
+
+The thread has a connection of its own, and so says nothing about that of the holder. So `keep` also asks the holder's
+store now and then. A holder that gets no answer for as long is not renewed for either: it can do nothing, however well
+the thread is connected.
 """
 
 import asyncio
@@ -34,7 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_STILL = 2.0
-"""Ttls for which a lease is renewed although the holder's event loop shows no sign of life."""
+"""Ttls for which a lease is renewed although the holder's event loop shows no sign of life, or its store is silent."""
 
 
 class Aside(Protocol):
@@ -57,7 +61,7 @@ class Keeper:
     ) -> None:
         self._store = store
         self._aside = aside
-        self._alive = clock.monotonic()
+        self._alive = self._reached = clock.monotonic()
         self._least_left = lease.ttl.total_seconds()
         self._lease = lease
         self._clock = clock
@@ -108,18 +112,32 @@ class Keeper:
             await self._renew(self._announce, self._store)
             return
         loop = asyncio.get_running_loop()
-        self._alive = self._clock.monotonic()
+        self._alive = self._reached = self._clock.monotonic()
         announce = partial(_call_on, loop, self._announce)
         renewing = asyncio.ensure_future(self._aside.run(partial(self._renew, announce)))
+        asking = asyncio.ensure_future(self._ask_own_store())
         try:
-            while not renewing.done():
+            while not (renewing.done() or asking.done()):
                 self._alive = self._clock.monotonic()
-                await asyncio.wait([renewing], timeout=self._lease.ttl.total_seconds() / 10)
+                timeout = self._lease.ttl.total_seconds() / 10
+                await asyncio.wait([renewing, asking], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if renewing.cancelled():
                 raise RuntimeError("the thread that renews the lease has ended")
-            renewing.result()
+            (renewing if renewing.done() else asking).result()
         finally:
             renewing.cancel()
+            asking.cancel()
+
+    async def _ask_own_store(self) -> None:
+        """Note when the holder's own store answers; raises what says that it never will again."""
+        ttl = self._lease.ttl.total_seconds()
+        while True:
+            pause = ttl / 10
+            with suppress(Unavailable, Unknown, TimeoutError):
+                async with asyncio.timeout(ttl / 4):
+                    await self._store.revision()
+                self._reached, pause = self._clock.monotonic(), ttl / 3
+            await asyncio.sleep(pause)
 
     async def _renew(self, announce: Callable[[], None], store: Store) -> None:
         """Renew with `store`, and call `announce` after each renewal."""
@@ -134,6 +152,13 @@ class Keeper:
                     extra={"lease": self.lease, "still_s": round(still, 1)},
                 )
                 wait, is_renewed = ttl.total_seconds() / 3, False
+            elif (silent := self._silent_for) > LONGEST_STILL * ttl.total_seconds():
+                if await self._is_heard(store):  # otherwise the store is away for all
+                    log.error(
+                        "lease not renewed: this node reaches the store for nothing else",
+                        extra={"lease": self.lease, "silent_s": round(silent, 1)},
+                    )
+                wait, is_renewed = ttl.total_seconds() / 10, False
             elif (is_renewed or await self._is_heard(store)) and await self._try(store):
                 announce()
                 is_renewed = True
@@ -146,6 +171,11 @@ class Keeper:
     def _still_for(self) -> float:
         """Seconds since the holder's event loop showed that it turns; 0 if it does the renewing itself."""
         return 0.0 if self._aside is None else self._clock.monotonic() - self._alive
+
+    @property
+    def _silent_for(self) -> float:
+        """Seconds since the holder's own store answered; 0 if that does the renewing itself."""
+        return 0.0 if self._aside is None else self._clock.monotonic() - self._reached
 
     @property
     def _until_next(self) -> float:

@@ -35,6 +35,7 @@ from rota.rpc import open_link, serve_link
 from rota.rpc.port import Admit
 from rota.store import Store, open_store
 from rota.store.events import EventLog
+from tests.kit.contracts import assert_is_generated_from
 from tests.kit.link_server import NODE, Desk
 from tests.kit.process import ROOT
 from tests.kit.waiting import PATIENCE, eventually
@@ -146,13 +147,7 @@ CONTRACTS = ["rota/v1/api", *(f"rota/v1/{name}" for name in ("jobs", "safety", "
 
 @pytest.mark.parametrize("contract", [*CONTRACTS, "crawler", "grpc/health", "grpc/reflection"])
 def test_the_generated_code_is_that_of_the_contract(contract: str, tmp_path: Path) -> None:
-    name = contract.rpartition("/")[2]
-    source = f"rota/api/pb/{name}.proto"
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={source}={ROOT}/proto/{contract}.proto"]
-    subprocess.run([*command, f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", source], check=True, cwd=ROOT)
-    for file in (f"{name}_pb2.py", f"{name}_pb2.pyi"):
-        generated = (tmp_path / "rota/api/pb" / file).read_text()
-        assert generated == (ROOT / "src/rota/api/pb" / file).read_text(), f"{file} is out of date; run make proto"
+    assert_is_generated_from(contract, "rota/api/pb", tmp_path)
 
 
 def test_every_method_has_an_operation_that_says_what_it_needs() -> None:

@@ -221,6 +221,13 @@ async def test_the_lag_is_told_by_partition(store: Store) -> None:
     assert [(each.partition, each.latest, each.lag) for each in found] == [(0, 130, 30), (1, 50, 0), (2, None, 0)]
 
 
+async def test_a_source_does_not_end_before_what_was_published_of_it(store: Store) -> None:
+    await say(store, replace(STATUS, committed={0: 200, 1: 50}, latest={0: 100, 1: 60}, lag=10))
+    found = await operations.stream_lag(store, "clicks")
+    assert [(each.committed, each.latest, each.lag) for each in found] == [(200, 200, 0), (50, 60, 10)]
+    assert (await operations.get_stream(store, "clicks")).latest == {0: 200, 1: 60}
+
+
 async def test_what_was_published_is_listed(store: Store) -> None:
     later = replace(MANIFEST, id="20260116T130000-b")
     for each in (MANIFEST, later):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_streams_are_listed_for_people_and_for_programs(url: str) -> None:
     assert lines[1].split() == ["clicks", "running", "30", "2", "reading", "log:///data/in", "parquet:///data/out"]
     assert json.loads(streams(url, "ls", "-o", "json").output)[0]["lag"] == 30
     assert "no such streams" in streams(url, "ls", "--prefix", "x").output
+
+
+def test_one_group_of_one_task_is_counted_as_one(url: str) -> None:
+    streams(url, "scale", "clicks", "1")
+    assert re.search(r"^tasks +1 group of \d tasks?$", streams(url, "status", "clicks").output, re.MULTILINE)
 
 
 def test_a_backfill_that_is_completed_is_listed_if_all_are_asked_for(url: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from rota.control.episodes import tell_waits
 from rota.control.placing import Placing
@@ -10,7 +11,7 @@ from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, RunRecord, RunState
+from rota.model.job import Cause, JobRecord, Origin, RunRecord, RunState, WantedJob
 from rota.model.resource import ResourceStatus
 from rota.model.stream import StreamStatus
 from rota.sim.world import EPOCH
@@ -109,5 +110,31 @@ def test_the_end_of_what_is_gone_is_told_too() -> None:
         )
         await asyncio.sleep(15)
         assert sorted(await told(store)) == sorted([*SUBJECTS, *ENDS])
+
+    play(story)
+
+
+def test_a_run_that_waits_for_its_jobs_own_limit_is_not_told_until_it_waits_for_a_node() -> None:
+    async def story(store: Store, node: Nodes) -> None:
+        now = await store.now()
+
+        def run(name: str, **more: Any) -> Put:
+            record = RunRecord(id=name, job="report", due=now, cause=Cause.MANUAL, created=now, **more)
+            return Put(keys.live_run(name), codec.encode(record))
+
+        job = JobRecord(spec=WantedJob(name="report"), origin=Origin.API, since=now, at=now)
+        first = run("report/1", state=RunState.RUNNING, node=NodeId("a"), session=SessionId("a"))
+        await store.commit(Put(keys.job("report"), codec.encode(job)), first, run("report/2"), run("report/3"))
+        node("a", lead("a", Placing(CONFIG)))
+        await asyncio.sleep(2000)
+        assert await told(store) == []
+        await store.commit(Delete(keys.live_run("report/1")))
+        await asyncio.sleep(500)
+        assert await told(store) == [], "they have waited for a node since then only"
+        await asyncio.sleep(200)
+        assert await told(store) == [("run.waits", "report/2"), ("run.waits", "report/3")]
+        await store.commit(run("report/2", state=RunState.RUNNING, node=NodeId("a"), session=SessionId("a")))
+        await asyncio.sleep(20)
+        assert (await told(store))[2:] == [("run.wait_over", "report/2"), ("run.wait_over", "report/3")]
 
     play(story)

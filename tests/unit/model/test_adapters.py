@@ -6,6 +6,7 @@ import pytest
 
 from rota.model import adapters
 from rota.model.errors import Invalid
+from rota.store.open import ADAPTERS as STORES
 
 OWN = {"file": "rota.sinks.file", "memory": "rota.sinks.memory"}
 
@@ -31,9 +32,21 @@ def test_rotas_own_schemes_cannot_be_taken_over() -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheme", "meant"),
+    [("postgres", "postgresql"), ("pg", "postgresql"), ("mariadb", "mysql"), ("sqlite3", "sqlite"), ("redis", None)],
+)
+def test_a_scheme_that_others_call_otherwise_is_suggested(scheme: str, meant: str | None) -> None:
+    with pytest.raises(Invalid, match=f"unknown scheme {scheme}") as refused:
+        adapters.adapter(f"store {scheme}://x", scheme, STORES, {})
+    assert (f"(did you mean {meant}://?)" in str(refused.value)) == (meant is not None)
+    assert ("did you mean" in str(refused.value)) == (meant is not None)
+
+
+@pytest.mark.parametrize(
     ("scheme", "group", "why"),
     [
         ("smoke", adapters.SINKS, "unknown scheme smoke; Rota speaks file://, memory://, broken://, empty://, "),
+        ("fil", adapters.SINKS, r"unknown scheme fil \(did you mean file://\?\); Rota speaks file://"),
         ("tar", adapters.SOURCES, "unknown scheme tar; Rota speaks file://, memory://$"),
         ("tar", None, "unknown scheme tar; Rota speaks file://, memory://$"),
         ("broken", adapters.SINKS, "there_is_no_such_module, which offers broken://, cannot be loaded: ModuleNotFound"),

@@ -76,3 +76,74 @@ def test_what_cannot_be_read_or_written_is_not_used(tmp_path: Path) -> None:
     assert not kept.Kept(tmp_path).keep(b"", 1), "it was too large"
     assert not (tmp_path / kept.NAME).exists(), "what was kept before is of another generation"
     assert not kept.Kept(tmp_path / "gone").keep(kept.packed(sources(tmp_path / "app.py", "good")), 1)
+
+
+def release(folder: Path, value: int, *, is_broken: bool = False) -> Path:
+    """A release of the app in a folder of its own."""
+    folder.mkdir()
+    (folder / "shop_of_code.py").write_text("def broken(:\n" if is_broken else APP)
+    (folder / "helper_of_code.py").write_text(f"X = {value}\n")
+    return folder
+
+
+def lead(link: Path, folder: Path) -> None:
+    """Have a link lead to a release."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
+
+
+def collected(target: str) -> bytes:
+    """The code of an app, packed, as its loader imports it."""
+    try:
+        load(target)
+        return kept.packed(kept.collect(target))
+    finally:
+        for name in ("shop_of_code", "helper_of_code"):
+            sys.modules.pop(name, None)
+
+
+def test_a_release_that_was_gone_back_to_is_kept_while_the_link_leads_to_another(tmp_path: Path) -> None:
+    good, bad, link = release(tmp_path / "1", 1), release(tmp_path / "2", 2, is_broken=True), tmp_path / "current"
+    lead(link, good)
+    target = str(link / "shop_of_code.py")
+    data = collected(target)
+    lead(link, bad)
+    held = kept.Kept(tmp_path)
+    assert (held.keep(data, 1), held.is_used) == (True, True), "a node that starts anew would import the broken one"
+
+    later = kept.Kept(tmp_path)
+    assert (later.find(target, 1), later.is_outdated) == (True, False)
+    lead(link, release(tmp_path / "3", 3))
+    assert (later.find(target, 1), later.is_outdated) == (True, True)
+    lead(link, good)
+    assert (held.keep(data, 1), held.is_used) == (True, False), "the link leads to this code again"
+
+
+def test_an_app_is_loaded_from_what_is_kept_and_not_from_where_its_link_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, link = release(tmp_path / "1", 1), tmp_path / "current"
+    lead(link, good)
+    target = str(link / "shop_of_code.py")
+    sources = kept.unpacked(collected(target))
+    lead(link, release(tmp_path / "2", 2, is_broken=True))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr("rota.sdk.load.kept", {})
+    try:
+        instead = kept.use(sources)
+        assert load(instead).name == "shop"
+        assert sys.modules["helper_of_code"].X == 1
+        again = kept.collect(instead, sources)
+        assert (again.target, again.entry, again.modules) == (sources.target, sources.entry, sources.modules)
+    finally:
+        for name in ("shop_of_code", "helper_of_code"):
+            sys.modules.pop(name, None)
+
+
+def test_a_compiled_module_is_told_apart_and_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("")
+    compiled = kept.Module("fast", str(tmp_path / "fast.so"), False, b"\x7fELF\0")
+    plain = sources(tmp_path / "app.py", "good")
+    both = kept.Sources("app.py", (*plain.modules, compiled))
+    assert kept.digest(both) != kept.digest(plain)
+    assert kept.unpacked(kept.packed(both)).modules == plain.modules

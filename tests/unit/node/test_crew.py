@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from rota.decide.crew import Pool
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
@@ -46,6 +48,20 @@ class FakeLoader:
             callback()
 
 
+def crew_of(generations: Any, config: RuntimeConfig, folder: Path) -> Crew:
+    return Crew(generations, config, RestartPolicy(), SYSTEM, lambda *_, **__: None, Stacks(folder, SYSTEM))
+
+
+@pytest.mark.parametrize(("spawns", "expected"), [(False, "start_timeout"), (True, "load_timeout")])
+def test_workers_that_import_the_app_themselves_have_the_time_of_an_import(
+    tmp_path: Path, spawns: bool, expected: str
+) -> None:
+    config = RuntimeConfig()
+    generations = SimpleNamespace(current=1, able=lambda: {1: SimpleNamespace(spawns=spawns)})
+    crew = crew_of(generations, config, tmp_path)
+    assert crew.snapshot().start_timeout == getattr(config, expected)
+
+
 async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_path: Path) -> None:
     loader = FakeLoader()
     generations = SimpleNamespace(
@@ -57,14 +73,7 @@ async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_p
         on_trial=set,
         kept=dict,
     )
-    crew = Crew(
-        generations,  # type: ignore[arg-type]
-        RuntimeConfig(),
-        RestartPolicy(),
-        SYSTEM,
-        lambda *_, **__: None,
-        Stacks(tmp_path, SYSTEM),
-    )
+    crew = crew_of(generations, RuntimeConfig(), tmp_path)
     orders: list[Any] = [Order(f"room/{number}#0", 7, "room", str(number), 0) for number in range(3)]
     crew.recalled = lambda order: Order(order.task, order.epoch, order.kind, order.resource, 0, saved=b'{"a":1}')
     running = asyncio.create_task(crew.run())

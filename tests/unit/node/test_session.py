@@ -10,7 +10,7 @@ import pytest
 from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost
-from rota.model.ids import NodeId
+from rota.model.ids import NodeId, SessionId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
 from rota.store import Absent, At, Delete, Put, Store, backup, incarnation, open_store
@@ -200,58 +200,56 @@ def test_a_holder_that_waits_longer_than_we_do_is_waited_for() -> None:
     assert 60 <= virtual.run(main()) < 65
 
 
-def on_loopback(name: str, network: str) -> Identity:
-    """A node that the others can call only if they share its loopback."""
-    return replace(identity(name), grpc="127.0.0.1:7701", network=network)
+def here(name: str = "a", network: str = "this") -> Identity:
+    """A node that only its own machine can call."""
+    return replace(identity(name, home=name), network=network, grpc="127.0.0.1:7701")
 
 
-async def there(store: Store, name: str, **changed: object) -> None:
-    """Another node joins, and dies: nobody renews its lease."""
-    session = await join(store, replace(on_loopback(name, ""), token_mark="another"), CLOCK)
-    node = replace(session.node, **{"network": "other", **changed})  # type: ignore[arg-type]
-    await store.commit(Put(keys.node(node.id), codec.encode(node), node.lease))
-
-
-def test_a_node_whose_machine_was_restarted_waits_for_the_records_of_its_earlier_life() -> None:
+def test_records_of_nodes_that_died_with_the_machine_only_make_a_node_wait() -> None:
     async def main() -> float:
         async with open_store("memory://s", clock=CLOCK) as store:
-            await there(store, "b")
-            await join(store, on_loopback("a", "mine"), CLOCK)
+            await join(store, here("b", network="before the restart"), CLOCK)  # and then dies
+            await join(store, here("a"), CLOCK)
             return asyncio.get_running_loop().time()
 
     assert 10 <= virtual.run(main()) < 13
 
 
-def test_a_node_that_others_could_not_call_is_refused_in_the_end_and_at_once_where_the_host_is_another() -> None:
-    async def main(**changed: object) -> float:
+def test_a_node_that_a_living_one_cannot_call_is_refused() -> None:
+    async def main() -> None:
         async with open_store("memory://s", clock=CLOCK) as store:
-            await there(store, "b", **changed)
-            entry = await store.get(keys.node(NodeId("b")))
-            assert entry is not None
-            await store.commit(Put(entry.key, entry.value))  # it is there for good
-            with pytest.raises(Invalid, match=r"node b on .* cannot reach it there"):
-                await join(store, on_loopback("a", "mine"), CLOCK)
-            return asyncio.get_running_loop().time()
+            there = await join(store, here("b", network="another"), CLOCK)
+            keeping = asyncio.create_task(there.keeper.keep())
+            try:
+                await join(store, here("a"), CLOCK)
+            finally:
+                assert await present(store, "a") is None
+                keeping.cancel()
+                with suppress(asyncio.CancelledError):
+                    await keeping
 
-    assert virtual.run(main(host="elsewhere")) < 1
-    assert 20 <= virtual.run(main()) < 25
+    with pytest.raises(Invalid, match=r"node b on .* cannot reach it there"):
+        virtual.run(main())
 
 
-def test_a_member_that_loses_its_lease_is_not_refused_for_those_who_came_after_it() -> None:
-    """It has work, and an exit with code 2 is one that systemd does not restart."""
-
-    async def main() -> int:
-        lives: list[Session] = []
+def test_a_node_that_was_in_the_fleet_is_not_ended_because_of_one_that_came_later() -> None:
+    async def main() -> list[SessionId]:
+        lives: list[SessionId] = []
         async with open_store("memory://s", clock=CLOCK) as store:
 
             async def body(session: Session) -> None:
-                lives.append(session)
+                lives.append(session.node.session)
                 if len(lives) == 1:
-                    await there(store, "b", host="elsewhere", grpc="10.0.0.2:7701")
+                    other = replace(here("b", network="another"), grpc="10.0.0.12:7701")
+                    later.append(asyncio.create_task((await join(store, other, CLOCK)).keeper.keep()))
                     await store.revoke(session.keeper.lease)
                     await asyncio.sleep(1000)
 
-            await in_session(store, on_loopback("a", "mine"), CLOCK, body)
-        return len(lives)
+            later: list[asyncio.Task[None]] = []
+            await in_session(store, here("a"), CLOCK, body)
+            for keeping in later:
+                keeping.cancel()
+        return lives
 
-    assert virtual.run(main()) == 2
+    first, second = virtual.run(main())
+    assert first != second

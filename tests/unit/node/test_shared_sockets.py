@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from itertools import count
 
 import pytest
 
@@ -12,6 +13,8 @@ from rota.node.shared_sockets import NotYet, SocketBorrower, SocketLender
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
 
+NUMBERS = count(1)
+
 
 @pytest.fixture
 async def lender() -> AsyncIterator[SocketLender]:
@@ -20,8 +23,14 @@ async def lender() -> AsyncIterator[SocketLender]:
     lender.close()
 
 
-def borrower(lender: SocketLender) -> SocketBorrower:
-    return SocketBorrower(lender.connect().detach(), lambda: None)
+def borrower(lender: SocketLender, name: str = "") -> SocketBorrower:
+    return SocketBorrower(lender.connect(name or f"n{next(NUMBERS)}").detach(), lambda: None)
+
+
+def die(node: SocketBorrower) -> None:
+    """As when its process is killed: it gives nothing back."""
+    node._channel.close()
+    node.close()
 
 
 def can_bind(port: int) -> bool:
@@ -62,7 +71,7 @@ async def test_a_socket_is_closed_when_its_last_user_gives_it_back(lender: Socke
     one.want(())
     await asyncio.sleep(0)
     assert lender.places == {Place("logic", "127.0.0.1", port, "tcp")}
-    other.close()  # as when its process ends
+    other.close()
     await eventually(lambda: not lender.places)
     assert can_bind(port)
     one.close()
@@ -115,3 +124,43 @@ async def test_an_answer_to_an_older_wish_is_void(lender: SocketLender) -> None:
         await eventually(accepted, despite=(BlockingIOError,))
     assert lender.places == {place}
     node.close()
+
+
+async def test_what_waits_at_a_socket_outlives_the_death_of_its_only_user(lender: SocketLender) -> None:
+    logic, shop = free_port(), free_port()
+    first = borrower(lender, "n1")
+    for name, port in (("logic", logic), ("shop", shop)):
+        (await lent(first, name, port, socket.SOCK_STREAM)).close()
+    with socket.socket() as client:
+        client.connect(("127.0.0.1", logic))
+        die(first)
+        await eventually(lambda: lender._left)
+        second = borrower(lender, "n1")
+        second.want({Place("logic", "127.0.0.1", logic, "tcp")})
+        with await lent(second, "logic", logic, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            connection, address = sock.accept()
+            connection.close()
+            assert address == client.getsockname()
+    assert lender.places == {Place("logic", "127.0.0.1", logic, "tcp")}, "the next life does not want the other"
+    second.close()
+    await eventually(lambda: not lender.places)
+
+
+async def test_what_a_dead_node_had_is_closed_when_it_comes_back_without_services_or_not_at_all(
+    lender: SocketLender,
+) -> None:
+    for comes_back in (True, False):
+        first = borrower(lender, "n1")
+        (await lent(first, "logic", free_port(), socket.SOCK_STREAM)).close()
+        die(first)
+        await eventually(lambda: lender._left)
+        assert lender.places
+        if comes_back:
+            second = borrower(lender, "n1")
+            second.want(())
+            await eventually(lambda: not lender.places)
+            second.close()
+        else:
+            lender.forget("n1")
+            assert not lender.places

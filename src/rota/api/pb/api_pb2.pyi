@@ -1,12 +1,9 @@
-import datetime
-
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -70,7 +67,7 @@ class OverviewAnswer(_message.Message):
     concerns: _containers.RepeatedCompositeFieldContainer[Concern]
     concerns_left_out: int
     failing: int
-    def __init__(self, as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leader: _Optional[_Union[LeaderView, _Mapping]] = ..., nodes: _Optional[int] = ..., nodes_up: _Optional[int] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_running: _Optional[int] = ..., resources: _Optional[int] = ..., pending: _Optional[int] = ..., jobs: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ..., streams: _Optional[_Mapping[str, int]] = ..., lag: _Optional[int] = ..., published: _Optional[int] = ..., spooled: _Optional[int] = ..., insecure: _Optional[_Iterable[str]] = ..., concerns: _Optional[_Iterable[_Union[Concern, _Mapping]]] = ..., concerns_left_out: _Optional[int] = ..., failing: _Optional[int] = ...) -> None: ...
+    def __init__(self, as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., leader: _Optional[_Union[LeaderView, _Mapping]] = ..., nodes: _Optional[int] = ..., nodes_up: _Optional[int] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., tasks_running: _Optional[int] = ..., resources: _Optional[int] = ..., pending: _Optional[int] = ..., jobs: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ..., streams: _Optional[_Mapping[str, int]] = ..., lag: _Optional[int] = ..., published: _Optional[int] = ..., spooled: _Optional[int] = ..., insecure: _Optional[_Iterable[str]] = ..., concerns: _Optional[_Iterable[_Union[Concern, _Mapping]]] = ..., concerns_left_out: _Optional[int] = ..., failing: _Optional[int] = ...) -> None: ...
 
 class LeaderView(_message.Message):
     __slots__ = ("node", "term", "since", "age_s")
@@ -82,7 +79,7 @@ class LeaderView(_message.Message):
     term: int
     since: _timestamp_pb2.Timestamp
     age_s: int
-    def __init__(self, node: _Optional[str] = ..., term: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., term: _Optional[int] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ...) -> None: ...
 
 class Concern(_message.Message):
     __slots__ = ("severity", "about", "subject", "text")
@@ -142,7 +139,7 @@ class Resource(_message.Message):
     status: ResourceStatus
     tags: _containers.ScalarMap[str, str]
     affinity: Affinity
-    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., uid: _Optional[str] = ..., version: _Optional[int] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., status: _Optional[_Union[ResourceStatus, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., uid: _Optional[str] = ..., version: _Optional[int] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., status: _Optional[_Union[ResourceStatus, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
 
 class Affinity(_message.Message):
     __slots__ = ("prefer", "near", "apart", "prefer_near", "prefer_apart")
@@ -250,7 +247,7 @@ class GivenBack(_message.Message):
     at: _timestamp_pb2.Timestamp
     why: str
     strikes: int
-    def __init__(self, node: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., strikes: _Optional[int] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., strikes: _Optional[int] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("node", "address")
@@ -300,7 +297,7 @@ class CreateResourceRequest(_message.Message):
     wait: _duration_pb2.Duration
     tags: _containers.ScalarMap[str, str]
     affinity: Affinity
-    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., id: _Optional[str] = ..., spec_json: _Optional[str] = ..., priority: _Optional[int] = ..., replicas: _Optional[int] = ..., cost: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., pin: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., tags: _Optional[_Mapping[str, str]] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
 
 class GetResourceRequest(_message.Message):
     __slots__ = ("kind", "id")
@@ -322,7 +319,7 @@ class ListResourcesRequest(_message.Message):
     pending: bool
     limit: int
     token: str
-    def __init__(self, kind: _Optional[str] = ..., prefix: _Optional[str] = ..., pending: _Optional[bool] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., prefix: _Optional[str] = ..., pending: bool = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ResourcePage(_message.Message):
     __slots__ = ("resources", "revision", "next", "not_understood")
@@ -459,7 +456,7 @@ class Kind(_message.Message):
     start_within: _duration_pb2.Duration
     labels: _containers.ScalarMap[str, str]
     schema_json: str
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: _Optional[bool] = ..., runs_alone: _Optional[bool] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: bool = ..., runs_alone: bool = ..., silent_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ("limit", "token")
@@ -483,7 +480,7 @@ class NodeList(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     as_of: _timestamp_pb2.Timestamp
     next: str
-    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons")
@@ -550,7 +547,7 @@ class Node(_message.Message):
     code: str
     app_version: str
     daemons: str
-    def __init__(self, id: _Optional[str] = ..., is_up: _Optional[bool] = ..., leads: _Optional[bool] = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: _Optional[bool] = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., is_up: bool = ..., leads: bool = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: bool = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")
@@ -560,7 +557,7 @@ class DrainRequest(_message.Message):
     node: str
     why: str
     deadline: _duration_pb2.Duration
-    def __init__(self, node: _Optional[str] = ..., why: _Optional[str] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., why: _Optional[str] = ..., deadline: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DrainAnswer(_message.Message):
     __slots__ = ("node", "since", "deadline", "why", "tasks")
@@ -574,7 +571,7 @@ class DrainAnswer(_message.Message):
     deadline: _timestamp_pb2.Timestamp
     why: str
     tasks: int
-    def __init__(self, node: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class UndrainRequest(_message.Message):
     __slots__ = ("node",)
@@ -588,7 +585,7 @@ class UndrainAnswer(_message.Message):
     WAS_DRAINED_FIELD_NUMBER: _ClassVar[int]
     node: str
     was_drained: bool
-    def __init__(self, node: _Optional[str] = ..., was_drained: _Optional[bool] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., was_drained: bool = ...) -> None: ...
 
 class NodeLoad(_message.Message):
     __slots__ = ("score", "cpu", "memory", "executors", "executors_used")
@@ -622,7 +619,7 @@ class IdlestAnswer(_message.Message):
     http: str
     grpc: str
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, node: _Optional[str] = ..., score: _Optional[float] = ..., executors_free: _Optional[int] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., score: _Optional[float] = ..., executors_free: _Optional[int] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CordonRequest(_message.Message):
     __slots__ = ("node", "why")
@@ -640,7 +637,7 @@ class CordonAnswer(_message.Message):
     node: str
     since: _timestamp_pb2.Timestamp
     why: str
-    def __init__(self, node: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class UncordonRequest(_message.Message):
     __slots__ = ("node",)
@@ -654,7 +651,7 @@ class UncordonAnswer(_message.Message):
     WAS_CORDONED_FIELD_NUMBER: _ClassVar[int]
     node: str
     was_cordoned: bool
-    def __init__(self, node: _Optional[str] = ..., was_cordoned: _Optional[bool] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., was_cordoned: bool = ...) -> None: ...
 
 class SetSlotsRequest(_message.Message):
     __slots__ = ("node", "slots")
@@ -686,7 +683,7 @@ class RelayList(_message.Message):
     relays: _containers.RepeatedCompositeFieldContainer[Relay]
     map: RelayMap
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, relays: _Optional[_Iterable[_Union[Relay, _Mapping]]] = ..., map: _Optional[_Union[RelayMap, _Mapping]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, relays: _Optional[_Iterable[_Union[Relay, _Mapping]]] = ..., map: _Optional[_Union[RelayMap, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RelayMap(_message.Message):
     __slots__ = ("version", "nodes", "before")
@@ -710,7 +707,7 @@ class Relay(_message.Message):
     status: RelayStatus
     age_s: int
     not_understood: str
-    def __init__(self, node: _Optional[str] = ..., is_home: _Optional[bool] = ..., status: _Optional[_Union[RelayStatus, _Mapping]] = ..., age_s: _Optional[int] = ..., not_understood: _Optional[str] = ...) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., is_home: bool = ..., status: _Optional[_Union[RelayStatus, _Mapping]] = ..., age_s: _Optional[int] = ..., not_understood: _Optional[str] = ...) -> None: ...
 
 class RelayStatus(_message.Message):
     __slots__ = ("address", "since", "map_version", "is_moving", "lines", "window", "passed_on", "refused", "sinks", "is_leaving", "unreached", "waiting")
@@ -752,7 +749,7 @@ class RelayStatus(_message.Message):
     is_leaving: bool
     unreached: _containers.ScalarMap[str, str]
     waiting: int
-    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: _Optional[bool] = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ..., is_leaving: _Optional[bool] = ..., unreached: _Optional[_Mapping[str, str]] = ..., waiting: _Optional[int] = ...) -> None: ...
+    def __init__(self, address: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., map_version: _Optional[int] = ..., is_moving: bool = ..., lines: _Optional[int] = ..., window: _Optional[int] = ..., passed_on: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., sinks: _Optional[_Iterable[_Union[SinkStatus, _Mapping]]] = ..., is_leaving: bool = ..., unreached: _Optional[_Mapping[str, str]] = ..., waiting: _Optional[int] = ...) -> None: ...
 
 class SinkStatus(_message.Message):
     __slots__ = ("sink", "state", "published", "confirmed", "rejected", "waiting", "spool_messages", "spool_bytes", "spool_limit", "last_error", "under_way")
@@ -884,7 +881,7 @@ class ListEventsRequest(_message.Message):
     node: str
     limit: int
     token: str
-    def __init__(self, since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kinds: _Optional[_Iterable[str]] = ..., node: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    def __init__(self, since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kinds: _Optional[_Iterable[str]] = ..., node: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class EventList(_message.Message):
     __slots__ = ("events", "revision", "next")
@@ -934,7 +931,7 @@ class Event(_message.Message):
     severity: str
     text: str
     fields_json: str
-    def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., node: _Optional[str] = ..., severity: _Optional[str] = ..., text: _Optional[str] = ..., fields_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., node: _Optional[str] = ..., severity: _Optional[str] = ..., text: _Optional[str] = ..., fields_json: _Optional[str] = ...) -> None: ...
 
 class PlanRequest(_message.Message):
     __slots__ = ("rebalance", "without", "add", "like")
@@ -946,7 +943,7 @@ class PlanRequest(_message.Message):
     without: _containers.RepeatedScalarFieldContainer[str]
     add: int
     like: str
-    def __init__(self, rebalance: _Optional[bool] = ..., without: _Optional[_Iterable[str]] = ..., add: _Optional[int] = ..., like: _Optional[str] = ...) -> None: ...
+    def __init__(self, rebalance: bool = ..., without: _Optional[_Iterable[str]] = ..., add: _Optional[int] = ..., like: _Optional[str] = ...) -> None: ...
 
 class PlanAnswer(_message.Message):
     __slots__ = ("moves", "pending", "nodes")
@@ -1017,7 +1014,7 @@ class Hook(_message.Message):
     delivered: int
     failed: int
     error: str
-    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: _Optional[bool] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: bool = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ListHooksRequest(_message.Message):
     __slots__ = ("limit", "token")
@@ -1059,7 +1056,7 @@ class CreateHookRequest(_message.Message):
     retries: int
     per_minute: int
     enabled: bool
-    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: bool = ...) -> None: ...
 
 class EnableHookRequest(_message.Message):
     __slots__ = ("name", "enabled")
@@ -1067,7 +1064,7 @@ class EnableHookRequest(_message.Message):
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     name: str
     enabled: bool
-    def __init__(self, name: _Optional[str] = ..., enabled: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., enabled: bool = ...) -> None: ...
 
 class EnableHookAnswer(_message.Message):
     __slots__ = ("name", "enabled")
@@ -1075,7 +1072,7 @@ class EnableHookAnswer(_message.Message):
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     name: str
     enabled: bool
-    def __init__(self, name: _Optional[str] = ..., enabled: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., enabled: bool = ...) -> None: ...
 
 class DeleteHookRequest(_message.Message):
     __slots__ = ("name",)

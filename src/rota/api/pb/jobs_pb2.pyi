@@ -1,12 +1,9 @@
-import datetime
-
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -38,7 +35,7 @@ class Job(_message.Message):
     next: _timestamp_pb2.Timestamp
     live: int
     last: Run
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., origin: _Optional[str] = ..., app: _Optional[str] = ..., enabled: _Optional[bool] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., schedule: _Optional[str] = ..., spec_json: _Optional[str] = ..., next: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[int] = ..., last: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., origin: _Optional[str] = ..., app: _Optional[str] = ..., enabled: bool = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., schedule: _Optional[str] = ..., spec_json: _Optional[str] = ..., next: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[int] = ..., last: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class JobRequest(_message.Message):
     __slots__ = ("name",)
@@ -99,7 +96,7 @@ class RunJobRequest(_message.Message):
     payload_json: str
     wait: _duration_pb2.Duration
     idempotency_key: str
-    def __init__(self, name: _Optional[str] = ..., payload_json: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., payload_json: _Optional[str] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
 
 class PreviewJobRequest(_message.Message):
     __slots__ = ("name", "count", "after")
@@ -109,7 +106,7 @@ class PreviewJobRequest(_message.Message):
     name: str
     count: int
     after: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class DueTimes(_message.Message):
     __slots__ = ("due",)
@@ -125,7 +122,7 @@ class DueTime(_message.Message):
     due: _timestamp_pb2.Timestamp
     local: str
     odd: str
-    def __init__(self, due: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., local: _Optional[str] = ..., odd: _Optional[str] = ...) -> None: ...
+    def __init__(self, due: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., local: _Optional[str] = ..., odd: _Optional[str] = ...) -> None: ...
 
 class BackfillJobRequest(_message.Message):
     __slots__ = ("name", "first", "last", "force")
@@ -137,7 +134,7 @@ class BackfillJobRequest(_message.Message):
     first: _timestamp_pb2.Timestamp
     last: _timestamp_pb2.Timestamp
     force: bool
-    def __init__(self, name: _Optional[str] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., force: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., first: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., force: bool = ...) -> None: ...
 
 class RunIds(_message.Message):
     __slots__ = ("runs",)
@@ -195,7 +192,7 @@ class Run(_message.Message):
     payload_json: str
     earlier: _containers.RepeatedCompositeFieldContainer[Attempt]
     late: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., state: _Optional[str] = ..., due: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[str] = ..., created: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., node: _Optional[str] = ..., started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ..., cpu_seconds: _Optional[float] = ..., peak_memory: _Optional[int] = ..., log_bytes: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., stop: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ..., payload_json: _Optional[str] = ..., earlier: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., late: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., state: _Optional[str] = ..., due: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[str] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., node: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ..., cpu_seconds: _Optional[float] = ..., peak_memory: _Optional[int] = ..., log_bytes: _Optional[int] = ..., not_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., stop: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ..., payload_json: _Optional[str] = ..., earlier: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., late: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "node", "state", "error", "ended")
@@ -209,7 +206,7 @@ class Attempt(_message.Message):
     state: str
     error: str
     ended: _timestamp_pb2.Timestamp
-    def __init__(self, attempt: _Optional[int] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., error: _Optional[str] = ..., ended: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, attempt: _Optional[int] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., error: _Optional[str] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("job", "states", "limit", "token")
@@ -263,7 +260,7 @@ class InterruptRunRequest(_message.Message):
     run: str
     why: str
     wait: _duration_pb2.Duration
-    def __init__(self, run: _Optional[str] = ..., why: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, run: _Optional[str] = ..., why: _Optional[str] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RunLogRequest(_message.Message):
     __slots__ = ("run", "attempt", "offset")
@@ -287,4 +284,4 @@ class LogPart(_message.Message):
     data: bytes
     next: int
     is_whole: bool
-    def __init__(self, attempt: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., next: _Optional[int] = ..., is_whole: _Optional[bool] = ...) -> None: ...
+    def __init__(self, attempt: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., next: _Optional[int] = ..., is_whole: bool = ...) -> None: ...

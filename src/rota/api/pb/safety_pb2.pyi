@@ -1,12 +1,9 @@
-import datetime
-
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -48,7 +45,7 @@ class Token(_message.Message):
     expires: _timestamp_pb2.Timestamp
     revoked: _timestamp_pb2.Timestamp
     is_good: bool
-    def __init__(self, name: _Optional[str] = ..., access: _Optional[str] = ..., made: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoked: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_good: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., access: _Optional[str] = ..., made: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., revoked: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., is_good: bool = ...) -> None: ...
 
 class CreateTokenRequest(_message.Message):
     __slots__ = ("name", "role", "expires_in")
@@ -58,7 +55,7 @@ class CreateTokenRequest(_message.Message):
     name: str
     role: str
     expires_in: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., expires_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[str] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RotateTokenRequest(_message.Message):
     __slots__ = ("name", "keep_old", "expires_in")
@@ -68,7 +65,7 @@ class RotateTokenRequest(_message.Message):
     name: str
     keep_old: _duration_pb2.Duration
     expires_in: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., keep_old: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., expires_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., keep_old: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RevokeTokenRequest(_message.Message):
     __slots__ = ("name",)
@@ -86,7 +83,7 @@ class NewToken(_message.Message):
     access: str
     expires: _timestamp_pb2.Timestamp
     token: str
-    def __init__(self, name: _Optional[str] = ..., access: _Optional[str] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., access: _Optional[str] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ReadAuditRequest(_message.Message):
     __slots__ = ("limit", "by", "refused", "since", "token")
@@ -100,7 +97,7 @@ class ReadAuditRequest(_message.Message):
     refused: bool
     since: _timestamp_pb2.Timestamp
     token: str
-    def __init__(self, limit: _Optional[int] = ..., by: _Optional[str] = ..., refused: _Optional[bool] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
+    def __init__(self, limit: _Optional[int] = ..., by: _Optional[str] = ..., refused: bool = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class AuditLines(_message.Message):
     __slots__ = ("entries", "next")
@@ -132,7 +129,7 @@ class AuditLine(_message.Message):
     changes: _containers.RepeatedCompositeFieldContainer[AuditChange]
     refused: str
     count: int
-    def __init__(self, number: _Optional[int] = ..., hash: _Optional[str] = ..., id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., origin: _Optional[str] = ..., what: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[AuditChange, _Mapping]]] = ..., refused: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., hash: _Optional[str] = ..., id: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., origin: _Optional[str] = ..., what: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[AuditChange, _Mapping]]] = ..., refused: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class AuditChange(_message.Message):
     __slots__ = ("key", "before", "after")
@@ -162,4 +159,4 @@ class AuditVerdict(_message.Message):
     waiting: int
     head: str
     flaw: str
-    def __init__(self, is_whole: _Optional[bool] = ..., links: _Optional[int] = ..., waiting: _Optional[int] = ..., head: _Optional[str] = ..., flaw: _Optional[str] = ...) -> None: ...
+    def __init__(self, is_whole: bool = ..., links: _Optional[int] = ..., waiting: _Optional[int] = ..., head: _Optional[str] = ..., flaw: _Optional[str] = ...) -> None: ...

@@ -1,11 +1,8 @@
-import datetime
-
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -19,7 +16,7 @@ class ServiceList(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedCompositeFieldContainer[NodeServices]
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeServices, _Mapping]]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeServices, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class NodeServicesRequest(_message.Message):
     __slots__ = ("node",)
@@ -210,7 +207,7 @@ class SlowRequest(_message.Message):
     age_s: float
     generation: int
     is_draining: bool
-    def __init__(self, pid: _Optional[int] = ..., group: _Optional[int] = ..., cmd: _Optional[int] = ..., age_s: _Optional[float] = ..., generation: _Optional[int] = ..., is_draining: _Optional[bool] = ...) -> None: ...
+    def __init__(self, pid: _Optional[int] = ..., group: _Optional[int] = ..., cmd: _Optional[int] = ..., age_s: _Optional[float] = ..., generation: _Optional[int] = ..., is_draining: bool = ...) -> None: ...
 
 class Latency(_message.Message):
     __slots__ = ("count", "p50_ms", "p90_ms", "p99_ms")

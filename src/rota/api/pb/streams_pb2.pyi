@@ -1,12 +1,9 @@
-import datetime
-
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -98,7 +95,7 @@ class Stream(_message.Message):
     by: str
     at: _timestamp_pb2.Timestamp
     dropped: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., app: _Optional[str] = ..., source: _Optional[str] = ..., sink: _Optional[str] = ..., spec_json: _Optional[str] = ..., tasks: _Optional[int] = ..., replicas: _Optional[int] = ..., state: _Optional[str] = ..., healthy: _Optional[bool] = ..., detail: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., phases: _Optional[_Mapping[str, int]] = ..., committed: _Optional[_Mapping[int, int]] = ..., latest: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[StreamError, _Mapping]]] = ..., suspended: _Optional[bool] = ..., terminated: _Optional[bool] = ..., hand_off: _Optional[_Iterable[int]] = ..., reset: _Optional[_Union[StreamReset, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dropped: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., app: _Optional[str] = ..., source: _Optional[str] = ..., sink: _Optional[str] = ..., spec_json: _Optional[str] = ..., tasks: _Optional[int] = ..., replicas: _Optional[int] = ..., state: _Optional[str] = ..., healthy: bool = ..., detail: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., phases: _Optional[_Mapping[str, int]] = ..., committed: _Optional[_Mapping[int, int]] = ..., latest: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[StreamError, _Mapping]]] = ..., suspended: bool = ..., terminated: bool = ..., hand_off: _Optional[_Iterable[int]] = ..., reset: _Optional[_Union[StreamReset, _Mapping]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., dropped: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StreamError(_message.Message):
     __slots__ = ("at", "why")
@@ -106,7 +103,7 @@ class StreamError(_message.Message):
     WHY_FIELD_NUMBER: _ClassVar[int]
     at: _timestamp_pb2.Timestamp
     why: str
-    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
+    def __init__(self, at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class StreamReset(_message.Message):
     __slots__ = ("to", "partitions", "by", "at", "backfill")
@@ -127,7 +124,7 @@ class StreamReset(_message.Message):
     by: str
     at: _timestamp_pb2.Timestamp
     backfill: bool
-    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[bool] = ...) -> None: ...
+    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: bool = ...) -> None: ...
 
 class StreamRequest(_message.Message):
     __slots__ = ("name",)
@@ -141,7 +138,7 @@ class StreamVerb(_message.Message):
     WAIT_FIELD_NUMBER: _ClassVar[int]
     name: str
     wait: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ListStreamsRequest(_message.Message):
     __slots__ = ("prefix", "limit", "token", "all")
@@ -153,7 +150,7 @@ class ListStreamsRequest(_message.Message):
     limit: int
     token: str
     all: bool
-    def __init__(self, prefix: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+    def __init__(self, prefix: _Optional[str] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ..., all: bool = ...) -> None: ...
 
 class StreamPage(_message.Message):
     __slots__ = ("streams", "next", "not_understood", "left_out")
@@ -222,7 +219,7 @@ class StreamGroup(_message.Message):
     starts: _containers.ScalarMap[int, int]
     ends: _containers.ScalarMap[int, int]
     tasks: _containers.RepeatedCompositeFieldContainer[StreamTask]
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., generation: _Optional[int] = ..., phase: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., starts: _Optional[_Mapping[int, int]] = ..., ends: _Optional[_Mapping[int, int]] = ..., tasks: _Optional[_Iterable[_Union[StreamTask, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., generation: _Optional[int] = ..., phase: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., starts: _Optional[_Mapping[int, int]] = ..., ends: _Optional[_Mapping[int, int]] = ..., tasks: _Optional[_Iterable[_Union[StreamTask, _Mapping]]] = ...) -> None: ...
 
 class StreamTask(_message.Message):
     __slots__ = ("slot", "node", "epoch", "state", "started", "offsets", "lag", "rows", "dropped", "trouble", "error", "at")
@@ -264,7 +261,7 @@ class StreamTask(_message.Message):
     trouble: str
     error: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, slot: _Optional[int] = ..., node: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[str] = ..., started: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offsets: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., rows: _Optional[int] = ..., dropped: _Optional[_Mapping[str, int]] = ..., trouble: _Optional[str] = ..., error: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, slot: _Optional[int] = ..., node: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., offsets: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., rows: _Optional[int] = ..., dropped: _Optional[_Mapping[str, int]] = ..., trouble: _Optional[str] = ..., error: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StreamSkip(_message.Message):
     __slots__ = ("partition", "first", "last", "offset", "policy", "why", "at")
@@ -282,7 +279,7 @@ class StreamSkip(_message.Message):
     policy: str
     why: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StreamMove(_message.Message):
     __slots__ = ("before", "after", "by", "why", "at", "backfill", "id")
@@ -314,7 +311,7 @@ class StreamMove(_message.Message):
     at: _timestamp_pb2.Timestamp
     backfill: str
     id: str
-    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class StreamLag(_message.Message):
     __slots__ = ("partitions",)
@@ -352,7 +349,7 @@ class StreamVersion(_message.Message):
     app: str
     spec_json: str
     changed_json: str
-    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., node: _Optional[str] = ..., app: _Optional[str] = ..., spec_json: _Optional[str] = ..., changed_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., node: _Optional[str] = ..., app: _Optional[str] = ..., spec_json: _Optional[str] = ..., changed_json: _Optional[str] = ...) -> None: ...
 
 class ListPublishedRequest(_message.Message):
     __slots__ = ("name", "limit", "token")
@@ -388,7 +385,7 @@ class Published(_message.Message):
     list: str
     at: _timestamp_pb2.Timestamp
     by: str
-    def __init__(self, id: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[PublishedRange, _Mapping]]] = ..., rows: _Optional[int] = ..., files: _Optional[_Iterable[_Union[PublishedFile, _Mapping]]] = ..., list: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[PublishedRange, _Mapping]]] = ..., rows: _Optional[int] = ..., files: _Optional[_Iterable[_Union[PublishedFile, _Mapping]]] = ..., list: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ...) -> None: ...
 
 class PublishedRange(_message.Message):
     __slots__ = ("partition", "start", "end")
@@ -426,7 +423,7 @@ class HandOffRequest(_message.Message):
     name: str
     groups: _containers.RepeatedScalarFieldContainer[int]
     wait: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ResetStreamRequest(_message.Message):
     __slots__ = ("name", "to", "wait", "backfill")
@@ -438,7 +435,7 @@ class ResetStreamRequest(_message.Message):
     to: str
     wait: _duration_pb2.Duration
     backfill: bool
-    def __init__(self, name: _Optional[str] = ..., to: _Optional[str] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., backfill: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., to: _Optional[str] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., backfill: bool = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
     __slots__ = ("name", "offsets", "wait")
@@ -455,4 +452,4 @@ class ResetOffsetsRequest(_message.Message):
     name: str
     offsets: _containers.ScalarMap[int, str]
     wait: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, str]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., offsets: _Optional[_Mapping[int, str]] = ..., wait: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...

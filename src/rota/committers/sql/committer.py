@@ -2,10 +2,12 @@
 
 The table is the user's: its rows come from the stream's transform, field by column. The offsets stand beside it, in
 `rota_stream_offsets`, the ranges of all publishes, in `rota_stream_publishes`, and offsets that were set by hand, in
-`rota_stream_moves`. A publish locks the offsets of its partitions and no others, judges them, inserts the rows, moves
-the offsets and notes its ranges. What differs between databases is behind `Database`.
+`rota_stream_moves`. Dead letters are in `rota_stream_letters`. A publish locks the offsets of its partitions and no
+others, judges them, inserts the rows, moves the offsets and notes its ranges. What differs between databases is behind
+`Database`.
 """
 
+import logging
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,10 +24,12 @@ from rota.committers.verdict import Moves, Turn, Verdict, fenced, judge, moves_o
 from rota.kit.clock import SYSTEM, Clock
 from rota.kit.epoch import milliseconds, moment
 from rota.model import codec
-from rota.model.errors import Invalid, NotFound, RotaError
+from rota.model.errors import Denied, Invalid, NotFound, RotaError
 from rota.model.manifest import Manifest, Offsets, Range
 from rota.model.stream import MoveRecord, origin
 from rota.model.url import Options, Url
+
+log = logging.getLogger(__name__)
 
 OFFSETS = "rota_stream_offsets"
 CREATE_OFFSETS = f"""CREATE TABLE IF NOT EXISTS {OFFSETS} (
@@ -45,7 +49,9 @@ LETTERS = "rota_stream_letters"
 CREATE_LETTERS = f"""CREATE TABLE IF NOT EXISTS {LETTERS} (
     stream VARCHAR(200) NOT NULL, publish VARCHAR(64) NOT NULL, part BIGINT NOT NULL, record_offset BIGINT NOT NULL,
     at_ms BIGINT NOT NULL, record {{long_text}} NOT NULL, PRIMARY KEY (stream, publish, part, record_offset))"""
-"""Made with the first dead letter."""
+"""Made before the first letter comes: who may not make it has to know by then that letters go elsewhere."""
+
+LETTER_COLUMNS = ("stream", "publish", "part", "record_offset", "at_ms", "record")
 
 CELL = 48
 """Bytes that a value takes in memory, roughly, beside its own length."""
@@ -206,8 +212,6 @@ class SqlCommitter:
 
     async def publish(self, draft: Draft, ranges: Sequence[Range]) -> Verdict:
         own = cast(TableDraft, draft)
-        if own.letters:
-            await _have(self._database, LETTERS, CREATE_LETTERS.format(long_text=self._database.long_text))
         async with self._database.work() as work:
             verdict = judge(await self._locked(work, [each.partition for each in ranges]), ranges)
             if verdict.turn is Turn.PUBLISHED and own.seen is not None:
@@ -217,9 +221,6 @@ class SqlCommitter:
                 await self._set(work, {each.partition: each.end for each in ranges})
                 await self._note(work, own, ranges)
         return verdict
-
-    def keep_letters(self, draft: Draft, letters: Sequence[Letter]) -> None:
-        cast(TableDraft, draft).letters = tuple(letters)
 
     async def _insert(self, work: Work, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows; Unfit if the database refuses one, or its driver cannot write a value."""
@@ -320,10 +321,10 @@ class SqlCommitter:
         for each in sorted(ranges, key=lambda each: each.partition):
             span = each.partition, each.start, each.end
             await work.execute(query, origin(self._stream), id, *span, draft.rows, draft.task, milliseconds(at))
-        query = f"INSERT INTO {LETTERS} VALUES (?, ?, ?, ?, ?, ?)"
-        for letter in draft.letters:
-            place = letter.partition, letter.offset
-            await work.execute(query, origin(self._stream), id, *place, milliseconds(at), letter.line)
+        if draft.letters:
+            stream, at_ms = origin(self._stream), milliseconds(at)
+            rows = ((stream, id, each.partition, each.offset, at_ms, each.line) for each in draft.letters)
+            await work.insert(LETTERS, LETTER_COLUMNS, rows)
 
     def _manifest(self, noted: Sequence[tuple[Any, ...]]) -> Manifest:
         """A publish, as it was listed."""
@@ -337,6 +338,14 @@ class SqlCommitter:
         query = f"UPDATE {OFFSETS} SET next_offset = ? WHERE stream = ? AND part = ?"
         for partition, offset in sorted(offsets.items()):
             await work.execute(query, offset, self._stream, partition)
+
+
+class KeepingCommitter(SqlCommitter):
+    """One stream's table, with one for its dead letters beside it."""
+
+    def keep_letters(self, draft: Draft, letters: Sequence[Letter]) -> None:
+        """Have these published with the draft."""
+        cast(TableDraft, draft).letters = tuple(letters)
 
 
 async def prepared(
@@ -354,7 +363,21 @@ async def prepared(
         await _have(database, OFFSETS, CREATE_OFFSETS)
         await _have(database, PUBLISHES, CREATE_PUBLISHES)
     is_listed = bool(await database.columns(PUBLISHES))
-    return SqlCommitter(database, stream, table, columns, clock, is_listed=is_listed)
+    kind = KeepingCommitter if create and await _has_letters(database, url) else SqlCommitter
+    return kind(database, stream, table, columns, clock, is_listed=is_listed)
+
+
+async def _has_letters(database: Database, url: Url) -> bool:
+    """Is there a table for dead letters, or can it be made? A user may have lost the right to make tables long ago."""
+    statement = CREATE_LETTERS.format(long_text=database.long_text)
+    try:
+        await _have(database, LETTERS, statement)
+    except Denied as error:
+        run = " ".join(statement.split())
+        told = {"output": str(url), "why": str(error), "run": run}
+        log.warning("dead letters go into a file of the node, not into the output: no table for them", extra=told)
+        return False
+    return True
 
 
 async def _have(database: Database, table: str, statement: str) -> None:

@@ -17,7 +17,7 @@ TRIES = 5
 
 
 async def suspend(store: Store, name: str, by: str) -> None:
-    """Let what reads end and publish, and nothing new begin."""
+    """Stop reading: groups publish what they have read, and no new ones start."""
     await _change(store, name, by, lambda wishes, now: replace(wishes, is_suspended=True))
 
 
@@ -27,7 +27,7 @@ async def resume(store: Store, name: str, by: str) -> None:
 
 
 async def terminate(store: Store, name: str, by: str) -> None:
-    """Let what reads end and publish, and nothing new begin, whoever declares the stream."""
+    """Stop reading, even if an app declares the stream: groups publish what they have read, and no new ones start."""
     await _change(store, name, by, lambda wishes, now: replace(wishes, is_terminated=True))
 
 

@@ -33,7 +33,7 @@ def held(
     elif wishes.is_suspended:
         yield f"it is suspended{f' by {wishes.by}' if wishes.by else ''}; go on with: rota streams resume"
     if wishes.reset is not None:
-        yield "its offsets are being set; what reads ends first"
+        yield "its offsets are being set; the groups that read end first"
     if status is None:
         yield "no leader has looked at it yet"
         return

@@ -1,8 +1,7 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -162,7 +161,7 @@ class ControlAnswer(_message.Message):
     __slots__ = ("is_here",)
     IS_HERE_FIELD_NUMBER: _ClassVar[int]
     is_here: bool
-    def __init__(self, is_here: _Optional[bool] = ...) -> None: ...
+    def __init__(self, is_here: bool = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("id", "resource", "epoch", "payload", "to")

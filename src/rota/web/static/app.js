@@ -3,6 +3,7 @@
 import { comeBack, comeIn, goOut, isIn, onTurnedAway } from "./api.js";
 import { toast } from "./dialog.js";
 import { h, render } from "./dom.js";
+import { adopt } from "./filters.js";
 import { concerns, overview } from "./fleet.js";
 import { span } from "./format.js";
 import { isLive, onChange, show, start, stop } from "./live.js";
@@ -20,8 +21,9 @@ let isAsked = false; // has a frame been asked for?
 let why = ""; // the way in is barred
 
 function read() {
-  const [screen, ...args] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
-  return (SCREENS.includes(screen) && mayOpen(screen)) || screen in ALSO ? { screen, args } : { screen: "overview", args: [] };
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [screen, ...args] = path.split("/").map(decoded);
+  return (SCREENS.includes(screen) && mayOpen(screen)) || screen in ALSO ? { screen, args, query } : { screen: "overview", args: [] };
 }
 
 function decoded(text) {
@@ -45,6 +47,7 @@ async function go() {
   }
   loaded[where.screen]?.leave?.();
   where = there;
+  if (loaded[where.screen].filters && !where.args.length) adopt(loaded[where.screen].filters, where.query);
   loaded[where.screen].enter?.(where.args);
   scrollTo(0, 0);
   draw();
@@ -121,10 +124,10 @@ function choices() {
 
 const small = (title, content, onclick) => h("button", { class: "button plain", type: "button", title, "aria-label": title, onclick }, content);
 
-// A button for each language that is not spoken.
+// A button for each language that is not spoken. It shows the code: a system need not have the letters of every language.
 function languages() {
   return Object.entries(LANGUAGES).filter(([code]) => code !== language()).map(([code, [name]]) =>
-    h("button", { key: code, class: "button plain", type: "button", lang: code, onclick: () => { speak(code); redraw(); } }, name));
+    h("button", { key: code, class: "button plain", type: "button", lang: code, title: name, "aria-label": name, onclick: () => { speak(code); redraw(); } }, code.toUpperCase()));
 }
 
 // Light and dark: as the system has it, until somebody chooses.

@@ -4,6 +4,7 @@
 import { get, part, post } from "../api.js";
 import { act, askFirst } from "../dialog.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { ago, until, when, whole, word } from "../format.js";
 import { source } from "../live.js";
 import { badge, button, empty, panel, verb } from "../parts.js";
@@ -11,15 +12,16 @@ import { table } from "../table.js";
 import { t } from "../words.js";
 
 const PAGE = 500;
-const trail = () => source(`/v1/audit?limit=${PAGE}${wanted.refused ? "&refused=true" : ""}`, [], { every: 2_000 });
+const trail = () => source(`/v1/audit?limit=${PAGE}${wanted.outcome ? "&refused=true" : ""}`, [], { every: 2_000 });
 const tokens = source("/v1/tokens", []);
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
 
-let wanted = { refused: false, text: "" };
+const wanted = { outcome: "", text: "" };
 let verdict = null; // the last answer to "is it whole?"
 
 export default {
-  command: () => `rota audit ls${wanted.refused ? " --refused" : ""}`,
+  filters: wanted,
+  command: () => `rota audit ls${wanted.outcome ? " --refused" : ""}`,
   sources: () => [trail(), tokens],
   view: () => [panel(t("screen.audit"), trail(), all), wholeness(), panel(t("tokens"), tokens, keysToTheDoor)],
 };
@@ -36,17 +38,17 @@ function all() {
   const found = rows();
   return [
     h("div", { class: "filters" },
-      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => { wanted.text = event.target.value; redraw(); } }),
-      h("select", { "aria-label": t("outcome"), value: wanted.refused ? "refused" : "", onchange: (event) => { wanted.refused = event.target.value !== ""; redraw(); } },
+      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => choose(wanted, "text", event.target.value) }),
+      h("select", { "aria-label": t("outcome"), value: wanted.outcome, onchange: (event) => choose(wanted, "outcome", event.target.value) },
         h("option", { value: "" }, t("every outcome")), h("option", { value: "refused" }, t("state.refused"))),
       h("span", { class: "num dim" }, t("newest n", { count: whole(found.length) }))),
     !found.length ? empty(trail().value.entries.length ? t("nothing matches") : t("no audit")) : table({
       name: "audit", rows: found, key: ({ entry }) => entry.id,
       columns: [
         [t("time"), ({ entry }) => h("time", { datetime: entry.at, title: entry.at }, when(entry.at)), "num time"],
+        [t("outcome"), ({ entry }) => (entry.refused ? badge("refused", "bad", entry.refused) : badge("done", "good"))],
         [t("by"), ({ entry }) => entry.by || h("span", { class: "dim" }, t("a stranger")), "name"],
         [t("what"), ({ entry }) => h("span", { class: "mono", title: entry.what }, entry.what)],
-        [t("outcome"), ({ entry }) => (entry.refused ? badge("refused", "bad", entry.refused) : badge("done", "good")), "wide"],
         [t("changed.what"), ({ entry }) => h("span", { title: entry.refused || keysOf(entry) }, entry.refused || keysOf(entry)), "text wide"],
         [t("from where"), ({ entry }) => entry.origin, "wider"],
         [t("times"), ({ entry }) => whole(entry.count), "num wider"],

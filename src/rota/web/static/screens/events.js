@@ -2,6 +2,7 @@
 
 import { get, part } from "../api.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { nodes } from "../fleet.js";
 import { when, word } from "../format.js";
 import { source } from "../live.js";
@@ -13,15 +14,16 @@ const PAGE = 200;
 const SORTS = ["node", "leader", "worker", "reload", "source", "service", "sink", "relay", "stream", "job", "run", "hook"];
 const MARKS = { warning: "◆", error: "■" };
 
-let wanted = { sort: "", node: "", severity: "", text: "" };
+const wanted = { kind: "", node: "", severity: "", text: "" };
 let older = { key: "", rows: [], isEnd: false, isAsking: false };
 
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
-const query = () => `${wanted.sort ? `&kind=${part(`${wanted.sort}.*`)}` : ""}${wanted.node ? `&node=${part(wanted.node)}` : ""}`;
+const query = () => `${wanted.kind ? `&kind=${part(`${wanted.kind}.*`)}` : ""}${wanted.node ? `&node=${part(wanted.node)}` : ""}`;
 const events = () => source(`/v1/events?limit=${PAGE}${query()}`, ["events"]);
 
 export default {
-  command: () => `rota events${wanted.sort ? ` --kind ${word(`${wanted.sort}.*`)}` : ""}${wanted.node ? ` --node ${word(wanted.node)}` : ""} -f`,
+  filters: wanted,
+  command: () => `rota events${wanted.kind ? ` --kind ${word(`${wanted.kind}.*`)}` : ""}${wanted.node ? ` --node ${word(wanted.node)}` : ""} -f`,
   sources: () => [events(), nodes],
   view: () => panel(t("screen.events"), events(), all),
 };
@@ -50,15 +52,15 @@ async function more() {
   redraw();
 }
 
-const picker = (name, label, options) => h("select", { "aria-label": label, value: wanted[name], onchange: (event) => { wanted[name] = event.target.value; redraw(); } },
+const picker = (name, label, options) => h("select", { "aria-label": label, value: wanted[name], onchange: (event) => choose(wanted, name, event.target.value) },
   h("option", { value: "" }, label), options.map((each) => h("option", { key: each, value: each }, each)));
 
 function all() {
   const found = rows();
   return [
     h("div", { class: "filters" },
-      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => { wanted.text = event.target.value; redraw(); } }),
-      picker("sort", t("every kind"), SORTS),
+      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => choose(wanted, "text", event.target.value) }),
+      picker("kind", t("every kind"), SORTS),
       picker("severity", t("every severity"), ["info", "warning", "error"]),
       picker("node", t("every node"), (nodes.value?.nodes || []).map((node) => node.id))),
     !found.length ? empty(events().value.events.length ? t("nothing matches") : t("no events"), "rota events") : table({

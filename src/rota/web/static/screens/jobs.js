@@ -3,6 +3,7 @@
 import { get, part, post, remove } from "../api.js";
 import { act, askFirst, toast } from "../dialog.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { jobs } from "../fleet.js";
 import { ago, span, until, when, whole, word } from "../format.js";
 import { source } from "../live.js";
@@ -17,11 +18,12 @@ const lately = source("/v1/runs?limit=500", ["runs"], { often: 500 });
 const preview = (name) => source(`/v1/jobs/${part(name)}/preview?count=8`, ["jobs"], { read: (path) => get(path).catch(() => ({ due: [] })) });
 
 let history = { name: null, runs: null };
-let wanted = "";
+const wanted = { text: "" };
 
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
 
 export default {
+  filters: wanted,
   title: ([name]) => name,
   command: ([name]) => (name ? `rota jobs get ${word(name)}` : "rota jobs ls"),
   enter: ([name]) => {
@@ -34,13 +36,13 @@ export default {
 const switched = (job) => (job.enabled ? badge("enabled", "good") : badge("disabled", "idle"));
 
 function all() {
-  const text = wanted.toLowerCase();
+  const text = wanted.text.toLowerCase();
   const rows = jobs.value.jobs.filter((job) => !text || job.name.toLowerCase().includes(text));
   if (!jobs.value.jobs.length) return empty(t("no jobs"), "rota jobs add JOB --every 1h -- PROGRAM");
   const recent = Map.groupBy(lately.value?.runs || [], (run) => run.job);
   return [
     h("div", { class: "filters" },
-      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted, oninput: (event) => { wanted = event.target.value; redraw(); } }),
+      h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => choose(wanted, "text", event.target.value) }),
       h("span", { class: "dim num" }, t("n of m", { count: whole(rows.length), all: whole(jobs.value.jobs.length) })),
       h("span", { class: "space" }), link("#/runs", t("all runs"))),
     !rows.length ? empty(t("nothing matches")) : table({

@@ -2,6 +2,7 @@
 
 import { get, part } from "../api.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { nodes, nodesOf } from "../fleet.js";
 import { whole } from "../format.js";
 import { resources } from "../live.js";
@@ -15,13 +16,15 @@ const MOST = 3000; // squares; beyond that, counts by kind
 const HUES = 8;
 const BY = { kind: "by kind", load: "by load", state: "by state" };
 
-let by = "kind";
+const wanted = { by: "" };
+const by = () => wanted.by || "kind";
 let plan = null; // the last answer to "what if"
 let asked = "";
 
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
 
 export default {
+  filters: wanted,
   command: () => "rota plan",
   sources: () => [nodes, resources],
   view: () => [panel(t("placement map"), nodes, map), whatIf()],
@@ -36,13 +39,13 @@ function map() {
   const held = new Map(all.map((node) => [node.id, []]));
   for (const each of seen) for (const node of nodesOf(each.status)) held.get(node)?.push(each);
   const count = [...held.values()].reduce((sum, tasks) => sum + tasks.length, 0);
-  const sorted = by === "load" ? [...all].sort((a, b) => (b.load?.score ?? -1) - (a.load?.score ?? -1)) : all;
+  const sorted = by() === "load" ? [...all].sort((a, b) => (b.load?.score ?? -1) - (a.load?.score ?? -1)) : all;
   return [
     h("div", { class: "filters" },
-      h("select", { "aria-label": t("coloured by"), value: by, onchange: (event) => { by = event.target.value; redraw(); } },
+      h("select", { "aria-label": t("coloured by"), value: by(), onchange: (event) => choose(wanted, "by", event.target.value) },
         Object.entries(BY).map(([each, name]) => h("option", { key: each, value: each }, t(name)))),
       h("span", { class: "dim num" }, t("n tasks on m nodes", { tasks: whole(count), nodes: whole(all.length) })),
-      by === "kind" && h("span", { class: "legend" }, kinds.slice(0, HUES).map((kind, at) => [h("i", { class: `hue${at}` }), kind]))),
+      by() === "kind" && h("span", { class: "legend" }, kinds.slice(0, HUES).map((kind, at) => [h("i", { class: `hue${at}` }), kind]))),
     h("div", { class: "map" }, sorted.map((node) => box(node, held.get(node.id), kinds, count))),
   ];
 }
@@ -59,7 +62,7 @@ function box(node, tasks, kinds, count) {
 
 function square(each, node, kinds) {
   const tones = { kind: `hue${kinds.indexOf(each.kind) % HUES}`, load: `heat${Math.min(4, Math.floor((node.load?.score ?? 0) / 20))}`, state: `is-${state(each)}` };
-  return h("a", { key: each.name, class: tones[by], href: place.resource(each.kind, each.id), title: `${each.name} · ${t(`state.${state(each)}`)}`, "aria-label": each.name });
+  return h("a", { key: each.name, class: tones[by()], href: place.resource(each.kind, each.id), title: `${each.name} · ${t(`state.${state(each)}`)}`, "aria-label": each.name });
 }
 
 function whatIf() {

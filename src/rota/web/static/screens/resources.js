@@ -3,6 +3,7 @@
 import { get, part, patch, post, remove } from "../api.js";
 import { act, askFirst } from "../dialog.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { kinds, nodesOf, whyResource } from "../fleet.js";
 import { ago, short, span, whole, word } from "../format.js";
 import { resources, source } from "../live.js";
@@ -12,9 +13,10 @@ import { t } from "../words.js";
 
 const tally = (kind, id) => source(`/v1/resources/${part(kind)}/${part(id)}/messages`, [], { read: (path) => get(path).catch(noRelay), every: 2_000 });
 
-let wanted = { text: "", kind: "", only: "" };
+const wanted = { text: "", kind: "", state: "" };
 
 export default {
+  filters: wanted,
   title: ([kind, id]) => (id === undefined ? undefined : `${kind}/${id}`),
   command: ([kind, id]) => (id === undefined ? "rota resources ls" : `rota why ${word(`${kind}/${id}`)}`),
   sources: ([kind, id]) => (id === undefined ? [resources, kinds] : [resources, whyResource(kind, id), tally(kind, id)]),
@@ -44,25 +46,25 @@ const tasks = ({ status }) => (!status ? "–" : status.not_running
 const STATE_TONE = { covered: "good", unseen: "idle", failing: "bad", pending: "warn", moving: "busy" };
 export const stateBadge = (resource) => badge(state(resource), STATE_TONE[state(resource)]);
 
+// Without the groups of streams, which are kept covered like resources and have a screen of their own.
+const own = () => (resources.value || []).filter((each) => !each.kind.startsWith("stream:"));
+
 function chosen() {
   const text = wanted.text.toLowerCase();
-  return (resources.value || []).filter((each) => !each.kind.startsWith("stream:")
-    && (!wanted.kind || each.kind === wanted.kind)
-    && (!wanted.only || state(each) === wanted.only)
+  return own().filter((each) => (!wanted.kind || each.kind === wanted.kind)
+    && (!wanted.state || state(each) === wanted.state)
     && (!text || each.name.toLowerCase().includes(text) || (each.status?.AssignedNode || "").toLowerCase().includes(text)));
 }
 
-const redraw = () => dispatchEvent(new Event("rota:redraw"));
-
 function filters(rows) {
-  const known = [...new Set((resources.value || []).map((each) => each.kind))].filter((kind) => !kind.startsWith("stream:"));
+  const known = [...new Set(own().map((each) => each.kind))];
   return h("div", { class: "filters" },
-    h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => { wanted.text = event.target.value; redraw(); } }),
-    h("select", { "aria-label": t("kind"), value: wanted.kind, onchange: (event) => { wanted.kind = event.target.value; redraw(); } },
+    h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), value: wanted.text, oninput: (event) => choose(wanted, "text", event.target.value) }),
+    h("select", { "aria-label": t("kind"), value: wanted.kind, onchange: (event) => choose(wanted, "kind", event.target.value) },
       h("option", { value: "" }, t("every kind")), known.map((kind) => h("option", { key: kind, value: kind }, kind))),
-    h("select", { "aria-label": t("state"), value: wanted.only, onchange: (event) => { wanted.only = event.target.value; redraw(); } },
+    h("select", { "aria-label": t("state"), value: wanted.state, onchange: (event) => choose(wanted, "state", event.target.value) },
       h("option", { value: "" }, t("every state")), Object.keys(STATE_TONE).map((each) => h("option", { key: each, value: each }, t(`state.${each}`)))),
-    h("span", { class: "num dim" }, t("n of m", { count: whole(rows.length), all: resources.isSynced ? whole(resources.value.length) : "…" })),
+    h("span", { class: "num dim" }, t("n of m", { count: whole(rows.length), all: resources.isSynced ? whole(own().length) : "…" })),
     h("span", { class: "space" }),
     verb(t("add resource"), add, { kind: "primary" }));
 }

@@ -3,6 +3,7 @@
 import { part, post, remove } from "../api.js";
 import { act, askFirst } from "../dialog.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { ago, bytes, clock, span, until, when, word } from "../format.js";
 import { Paged } from "../paged.js";
 import { source } from "../live.js";
@@ -15,15 +16,16 @@ const STATES = ["pending", "running", "succeeded", "failed", "timed out", "inter
 const path = (id) => `/v1/runs/${id.split("/").map(part).join("/")}`;
 const one = (id) => source(path(id), ["runs"]);
 
-let wanted = "";
-let list = new Paged("/v1/runs", ["runs"], "runs", 200);
+const wanted = { state: "" };
+let listed = { state: null, runs: null };
 let output = null;
 
 const redraw = () => dispatchEvent(new Event("rota:redraw"));
 
 export default {
+  filters: wanted,
   title: ([job, moment]) => (moment ? `${job}/${moment}` : t("all runs")),
-  command: ([job, moment]) => (moment ? `rota runs get ${word(`${job}/${moment}`)}` : `rota runs ls${wanted ? ` --state ${wanted.replace(" ", "-")}` : ""}`),
+  command: ([job, moment]) => (moment ? `rota runs get ${word(`${job}/${moment}`)}` : `rota runs ls${wanted.state ? ` --state ${wanted.state.replace(" ", "-")}` : ""}`),
   enter: ([job, moment]) => moment && show(`${job}/${moment}`),
   leave: () => {
     output?.close();
@@ -31,9 +33,9 @@ export default {
   },
   sources: ([job, moment]) => {
     if (moment && output?.run !== `${job}/${moment}`) show(`${job}/${moment}`);
-    return moment ? [one(`${job}/${moment}`)] : [list.source];
+    return moment ? [one(`${job}/${moment}`)] : [list().source];
   },
-  view: ([job, moment]) => (moment ? detail(`${job}/${moment}`) : panel(t("runs"), list.source, all)),
+  view: ([job, moment]) => (moment ? detail(`${job}/${moment}`) : panel(t("runs"), list().source, all)),
 };
 
 function show(run, attempt = null) {
@@ -54,21 +56,23 @@ export function runColumns(withJob) {
   ].filter(Boolean);
 }
 
-function all() {
-  return [
-    h("div", { class: "filters" },
-      h("select", { "aria-label": t("state"), value: wanted, onchange: (event) => choose(event.target.value) },
-        h("option", { value: "" }, t("every state")), STATES.map((each) => h("option", { key: each, value: each }, t(`state.${each}`))))),
-    !list.rows.length && list.isWhole ? empty(t("no runs yet"), "rota jobs run JOB") : table({
-      name: "runs", rows: list.rows, key: (run) => run.id, href: (run) => place.run(run.id), columns: runColumns(true), more: () => list.more(redraw),
-    }),
-  ];
+// All runs, or those in the state that is wanted.
+function list() {
+  const { state } = wanted;
+  if (listed.state !== state) listed = { state, runs: new Paged(state ? `/v1/runs?state=${part(state.replace(" ", "-"))}` : "/v1/runs", ["runs"], "runs", 200) };
+  return listed.runs;
 }
 
-function choose(state) {
-  wanted = state;
-  list = new Paged(state ? `/v1/runs?state=${part(state.replace(" ", "-"))}` : "/v1/runs", ["runs"], "runs", 200);
-  redraw();
+function all() {
+  const runs = list();
+  return [
+    h("div", { class: "filters" },
+      h("select", { "aria-label": t("state"), value: wanted.state, onchange: (event) => choose(wanted, "state", event.target.value) },
+        h("option", { value: "" }, t("every state")), STATES.map((each) => h("option", { key: each, value: each }, t(`state.${each}`))))),
+    !runs.rows.length && runs.isWhole ? empty(t("no runs yet"), "rota jobs run JOB") : table({
+      name: "runs", rows: runs.rows, key: (run) => run.id, href: (run) => place.run(run.id), columns: runColumns(true), more: () => runs.more(redraw),
+    }),
+  ];
 }
 
 function detail(id) {

@@ -3,6 +3,7 @@
 import { get, part, post } from "../api.js";
 import { act, askFirst } from "../dialog.js";
 import { h } from "../dom.js";
+import { choose } from "../filters.js";
 import { ago, short, span, when, whole, word } from "../format.js";
 import { source } from "../live.js";
 import { badge, empty, facts, figure, link, panel, place, verb } from "../parts.js";
@@ -10,7 +11,7 @@ import { table } from "../table.js";
 import { t } from "../words.js";
 
 const PUBLISHES = 1000; // that a page may have
-const streams = () => source(`/v1/streams?limit=1000&all=${withPast}`, ["streams"]);
+const streams = () => source(`/v1/streams?limit=1000&all=${wanted.past === "yes"}`, ["streams"]);
 const status = (name) => source(`/v1/streams/${part(name)}/status`, ["streams"]);
 const published = (name) => source(`/v1/streams/${part(name)}/published`, ["streams"], { read: newest, often: 2_000 });
 
@@ -24,13 +25,12 @@ async function newest(path, before) {
   }
 }
 
-let withPast = false; // also backfills that are completed
-
-const redraw = () => dispatchEvent(new Event("rota:redraw"));
+const wanted = { past: "" }; // "yes": also backfills that are completed
 
 export default {
+  filters: wanted,
   title: ([name]) => name,
-  command: ([name]) => (name ? `rota streams status ${word(name)}` : withPast ? "rota streams ls --all" : "rota streams ls"),
+  command: ([name]) => (name ? `rota streams status ${word(name)}` : wanted.past ? "rota streams ls --all" : "rota streams ls"),
   sources: ([name]) => (name ? [status(name), published(name)] : [streams()]),
   view: ([name]) => (name ? one(name) : panel(t("screen.streams"), streams(), all)),
 };
@@ -41,9 +41,9 @@ const partitions = (stream) => Object.keys(stream.committed).sort((a, b) => a - 
 function all() {
   const { streams: rows, left_out: past } = streams().value;
   return [
-    (past > 0 || withPast) && h("div", { class: "filters" },
-      h("span", { class: "dim" }, withPast ? "" : t("n completed", { count: whole(past) })), h("span", { class: "space" }),
-      h("button", { class: "button", type: "button", onclick: () => { withPast = !withPast; redraw(); } }, withPast ? t("hide completed") : t("show completed"))),
+    (past > 0 || wanted.past) && h("div", { class: "filters" },
+      h("span", { class: "dim" }, wanted.past ? "" : t("n completed", { count: whole(past) })), h("span", { class: "space" }),
+      h("button", { class: "button", type: "button", onclick: () => choose(wanted, "past", wanted.past ? "" : "yes") }, wanted.past ? t("hide completed") : t("show completed"))),
     rows.length ? list(rows) : empty(t("no streams"), "rota up app.py"),
   ];
 }
@@ -110,7 +110,7 @@ function chain(stream, groups) {
       [t("committed"), (each) => whole(stream.committed[each]), "num"],
       [t("taken on"), (each) => taken(each, groups), "text wide"],
       [t("source end"), (each) => (stream.latest[each] == null ? "–" : whole(stream.latest[each])), "num"],
-      [t("lag"), (each) => [h("span", { class: `bar` }, h("i", { class: `heat${warmth(behind(stream, each))}`, style: { width: `${((behind(stream, each) / most) * 100).toFixed(1)}%` } })), h("span", { class: "num" }, short(behind(stream, each)))], "load"],
+      [t("lag"), (each) => [h("span", { class: `bar` }, h("i", { class: `heat${warmth(behind(stream, each))}`, style: { width: `${((behind(stream, each) / most) * 100).toFixed(1)}%` } })), h("span", { class: "num" }, short(behind(stream, each)))], "load behind"],
     ],
   });
 }
