@@ -24,7 +24,7 @@ import grpc
 
 from benchmarks import measure
 from benchmarks.measure import Row, Samples, Side, Turn
-from rota.decide.access import Access, Admitted, Gate, digest, known_of
+from rota.decide.access import Access, Admitted, Gate, by_digest, digest
 from rota.model.token import TokenRecord
 from rota.node.relay.tls import Tls
 from rota.node.relay.wire import Ack, Any_, Batch, Socket, Wire
@@ -93,7 +93,7 @@ def judged_per_second() -> float:
         TokenRecord(name=f"t{number}", access=Access.VIEW, digest=digest(token).hex(), made=made, by="bench")
         for number, token in enumerate(shown)
     ]
-    gate = Gate((), "").with_records({each.digest: each for record in known for each in known_of(record)})
+    gate = Gate((), "").with_records(by_digest(known))
     headers = [f"Bearer {token}" for token in shown]
     before = perf_counter()
     admitted = sum(
