@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def view(*arguments: str) -> Result:
-    return CliRunner(catch_exceptions=False).invoke(command, ["view", *arguments])
+    return CliRunner().invoke(command, ["view", *arguments], catch_exceptions=False)
 
 
 def test_what_is_shown_can_be_written_into_a_file(folder: Path) -> None:

@@ -50,7 +50,7 @@ def url(tmp_path: Path) -> str:
 
 
 def events(url: str, *arguments: str) -> Result:
-    return CliRunner(catch_exceptions=False).invoke(command, ["--store", url, *arguments])
+    return CliRunner().invoke(command, ["--store", url, *arguments], catch_exceptions=False)
 
 
 def test_a_table_for_people(url: str) -> None:

@@ -16,7 +16,7 @@ from tests.unit.api.test_jobs import add, over
 
 def backfill(url: str, *more: str) -> Result:
     arguments = ["backfill", "backup", "2026-01-16T08:00Z", "2026-01-16T10:00Z", *more, "--store", url]
-    return CliRunner(catch_exceptions=False).invoke(command, arguments)
+    return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
 def test_a_backfill_says_first_which_runs_it_would_make(tmp_path: Path) -> None:

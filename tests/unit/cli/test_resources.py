@@ -29,7 +29,7 @@ def test_a_list_says_who_gave_a_resource_back_lately(tmp_path: Path) -> None:
                 await settle(store, await create(store, id), "b", given_back=trouble)
 
     asyncio.run(fill())
-    listed = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url])
+    listed = CliRunner().invoke(command, ["ls", "--store", url], catch_exceptions=False)
     assert "node a gave it back at" in listed.stdout.splitlines()[1]
     assert listed.stdout.splitlines()[1].endswith("time 4 in a row: no camera")
     assert listed.stdout.splitlines()[2].split() == ["room/2", "covered", "1/1", "1", "0", "b"]
@@ -50,12 +50,12 @@ def test_a_list_says_which_resources_fail_and_how_many_of_their_tasks_run(tmp_pa
             await store.commit(Put(keys.status(NodeId("a")), codec.encode(work)))
 
     asyncio.run(fill())
-    row = CliRunner(catch_exceptions=False).invoke(command, ["ls", "--store", url]).stdout.splitlines()[1]
+    row = CliRunner().invoke(command, ["ls", "--store", url], catch_exceptions=False).stdout.splitlines()[1]
     assert row.split()[:6] == ["room/1", "failing", "2/2", "1", "0", "a,"]
     assert row.endswith("1 of 2 tasks run; fails on a: no camera")
-    got = CliRunner(catch_exceptions=False).invoke(command, ["get", "room", "1", "--store", url]).stdout
+    got = CliRunner().invoke(command, ["get", "room", "1", "--store", url], catch_exceptions=False).stdout
     assert "failing   on a: no camera" in got
-    status = CliRunner(catch_exceptions=False).invoke(status_command, ["--store", url]).stdout
+    status = CliRunner().invoke(status_command, ["--store", url], catch_exceptions=False).stdout
     assert "resource room/1: 1 of 2 tasks run; fails on a: no camera" in status
 
 
@@ -70,7 +70,7 @@ def test_whoever_deletes_what_the_settings_declare_is_told_that_it_comes_back(tm
 
     asyncio.run(fill())
     first, second = (
-        CliRunner(catch_exceptions=False).invoke(command, ["rm", "room", id, "--store", url]).stdout for id in "12"
+        CliRunner().invoke(command, ["rm", "room", id, "--store", url], catch_exceptions=False).stdout for id in "12"
     )
     assert first == "deleted room/1; rota.toml of the leader declares it and brings it back: take it out there\n"
     assert second == "deleted room/2\n"

@@ -29,10 +29,10 @@ def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
 
     failed = asyncio.run(fill())
     listing = ["ls", "--state", "failed", "--store", url]
-    first = CliRunner(catch_exceptions=False).invoke(runs.command, listing)
+    first = CliRunner().invoke(runs.command, listing, catch_exceptions=False)
     assert failed not in first.stdout
     assert first.stderr.startswith("looked at 6 runs; go on with --page ")
     token = first.stderr.split()[-1]
-    second = CliRunner(catch_exceptions=False).invoke(runs.command, [*listing, "--page", token])
+    second = CliRunner().invoke(runs.command, [*listing, "--page", token], catch_exceptions=False)
     assert failed in second.stdout
     assert second.stderr == ""

@@ -37,7 +37,7 @@ def url(tmp_path: Path) -> str:
 
 
 def streams(url: str, *arguments: str) -> Result:
-    return CliRunner(catch_exceptions=False).invoke(command, [*arguments, "--store", url])
+    return CliRunner().invoke(command, [*arguments, "--store", url], catch_exceptions=False)
 
 
 def wishes(url: str) -> StreamWishes:
