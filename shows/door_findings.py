@@ -525,7 +525,17 @@ FINDINGS = (
         "stream.lags is off until supervisor.lag_limit is set: no number of records is right for every stream",
     ),
     Finding(
-        "ux 4 runs ls --since --node --tag, nodes label, up --reload, init, logs of tasks",
+        "ux 4: runs ls --since --node",
+        State.FIXED,
+        (
+            "tests/unit/api/test_jobs.py::test_runs_are_listed_by_the_node_that_had_an_attempt_and_from_a_due_time_on",
+            "tests/unit/api/test_jobs.py::test_a_run_is_listed_for_the_nodes_of_its_earlier_attempts",
+            "tests/unit/cli/test_runs.py::test_runs_since_a_time_or_some_time_ago",
+        ),
+        "judged: no --tag, for jobs and runs have none; labels of a job are what it needs of a node, no name",
+    ),
+    Finding(
+        "ux 4 nodes label, up --reload, init, logs of tasks",
         State.OPEN,
         (),
         "not begun",

@@ -133,7 +133,7 @@ WAYS: dict[str, Way] = {
     "backfill_job": Way(
         "POST", "/v1/jobs/{name}/backfill", body=_same("first", "last", is_forced="force"), answer="runs"
     ),
-    "list_runs": Way("GET", "/v1/runs", _same("job", "limit", "token", states="state")),
+    "list_runs": Way("GET", "/v1/runs", _same("job", "node", "since", "limit", "token", states="state")),
     "get_run": Way("GET", "/v1/runs/{job}/{moment}"),
     "delete_run": Way("DELETE", "/v1/runs/{job}/{moment}", nothing=True),
     "restart_run": Way("POST", "/v1/runs/{job}/{moment}/restart", body={}),
