@@ -195,8 +195,8 @@ async def _fill(store: Store, resources: int, records: int, slots: int) -> Lease
 
 def _worker(id: NodeId, lease: LeaseId, slots: int) -> list[Put]:
     node = Node(
-        id=id, session=SessionId(f"s-{id}"), lease=lease, role=Role.WORK, home=id, host=platform.node(), pid=os.getpid(),
-        since=datetime.now(UTC), lease_ttl=LONG, slots=slots,
+        id=id, session=SessionId(f"s-{id}"), lease=lease, role=Role.WORK, home=id, host=platform.node(),
+        pid=os.getpid(), since=datetime.now(UTC), lease_ttl=LONG, slots=slots,
     )  # fmt: skip
     status = NodeStatus(
         app="multitude", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0,
