@@ -535,9 +535,20 @@ FINDINGS = (
         "judged: no --tag, for jobs and runs have none; labels of a job are what it needs of a node, no name",
     ),
     Finding(
-        "ux 4 nodes label, up --reload, init, logs of tasks",
+        "ux 4: nodes label",
+        State.FIXED,
+        (
+            "tests/unit/api/test_labels.py",
+            "tests/unit/control/test_view.py::test_labels_that_an_operator_sets_have_what_waits_looked_at_again",
+            "tests/unit/control/jobs/test_members.py::test_labels_that_an_operator_set_count_for_jobs",
+            "tests/process/test_moves.py::test_the_command_that_why_names_labels_the_node_and_the_resource_is_placed",
+        ),
+        "judged: what a node holds stays when its labels change, as when those of a resource do; a drain moves it",
+    ),
+    Finding(
+        "ux 4 up --reload, init, logs of tasks, services and streams",
         State.OPEN,
         (),
-        "not begun",
+        "not begun: what their workers print goes to the node's own output, by inheritance, and no door shows it",
     ),
 )

@@ -107,6 +107,7 @@ WAYS: dict[str, Way] = {
     "drain_node": Way("POST", "/v1/nodes/{node}/drain", body=_same("why", "deadline")),
     "undrain_node": Way("POST", "/v1/nodes/{node}/undrain", body={}, answer="was_drained"),
     "set_slots": Way("PATCH", "/v1/nodes/{node}", body=_same("slots"), nothing=True),
+    "label_node": Way("PATCH", "/v1/nodes/{node}/labels", body=_same("labels", "reset")),
     "plan": Way("GET", "/v1/plan", _same("rebalance", "without", "add", "like")),
     "fleet_status": Way("GET", "/v1/status"),
     "list_relays": Way("GET", "/v1/relays", _same("node")),
