@@ -253,14 +253,14 @@ async def test_up_reload_takes_in_what_changed_and_stays_with_the_old_code_when_
         assert await said() == "one\n"
         put_in_place(helper, "WORD = 'two'\n")
         taken = {"rota: n1 runs generation 2", "rota: n2 runs generation 2"}
-        await eventually(lambda: taken <= set(up.lines()), within=60)
+        await eventually(lambda: taken <= set(up.lines()), within=120)
         assert "rota: helper.py changed; reloading" in up.lines()
         assert await said() == "two\n"
         (tmp_path / "app.py").write_text("import (\n")
         begins = "rota: n1 was not reloaded, the old code goes on: "
-        [why] = await eventually(lambda: [line for line in up.lines() if line.startswith(begins)], within=60)
+        [why] = await eventually(lambda: [line for line in up.lines() if line.startswith(begins)], within=120)
         assert "SyntaxError" in why
         assert await said() == "two\n"
         (tmp_path / "app.py").write_text(SMALL.replace("helper.WORD", "helper.WORD * 2"))
-        await eventually(lambda: [line for line in up.lines() if line.startswith("rota: n2 runs gen")][1:], within=60)
+        await eventually(lambda: [line for line in up.lines() if line.startswith("rota: n2 runs gen")][1:], within=120)
         assert await said() == "twotwo\n"

@@ -292,8 +292,10 @@ class NodeProcess:
         while True:
             try:
                 done = await control_socket.call(self._data, "reload", RELOAD)
-            except Unavailable:  # it is being started, and may have imported the files before they changed
-                if time.monotonic() > until:
+            except RotaError as error:
+                # It is being started, or reloaded already, and may have imported the files before they changed.
+                may_pass = error.exit_code in (Unavailable.exit_code, Conflict.exit_code)
+                if not may_pass or time.monotonic() > until:
                     raise
                 await asyncio.sleep(SLOW_LOOK)
             else:
