@@ -637,10 +637,49 @@ FINDINGS = (
         "stream.lags is off until supervisor.lag_limit is set: no number of records is right for every stream",
     ),
     Finding(
-        "ux 4 runs ls --since --node --tag, nodes label, up --reload, init, logs of tasks",
+        "ux 4: runs ls --since --node",
+        State.FIXED,
+        (
+            "tests/unit/api/test_jobs.py::test_runs_are_listed_by_the_node_that_had_an_attempt_and_from_a_due_time_on",
+            "tests/unit/api/test_jobs.py::test_a_run_is_listed_for_the_nodes_of_its_earlier_attempts",
+            "tests/unit/cli/test_runs.py::test_runs_since_a_time_or_some_time_ago",
+        ),
+        "judged: no --tag, for jobs and runs have none; labels of a job are what it needs of a node, no name",
+    ),
+    Finding(
+        "ux 4: nodes label",
+        State.FIXED,
+        (
+            "tests/unit/api/test_labels.py",
+            "tests/unit/control/test_view.py::test_labels_that_an_operator_sets_have_what_waits_looked_at_again",
+            "tests/unit/control/jobs/test_members.py::test_labels_that_an_operator_set_count_for_jobs",
+            "tests/process/test_moves.py::test_the_command_that_why_names_labels_the_node_and_the_resource_is_placed",
+        ),
+        "judged: what a node holds stays when its labels change, as when those of a resource do; a drain moves it",
+    ),
+    Finding(
+        "ux 4: up --reload",
+        State.FIXED,
+        (
+            "tests/unit/cli/test_watched.py",
+            "tests/system/test_up.py::test_up_reload_takes_in_what_changed_and_stays_with_the_old_code_when_it_is_broken",
+        ),
+        "by polling, twice a second, at most 5,000 .py files of the app's folder and below, imported or not",
+    ),
+    Finding(
+        "ux 4: init",
+        State.FIXED,
+        (
+            "tests/system/test_init.py::test_what_init_writes_runs_all_four_kinds_of_work",
+            "tests/system/test_init.py::test_init_overwrites_nothing_and_then_writes_nothing",
+        ),
+        "",
+    ),
+    Finding(
+        "ux 4: logs of tasks, services and streams",
         State.OPEN,
         (),
-        "not begun",
+        "not begun: what their workers print goes to the node's own output, by inheritance, and no door shows it",
     ),
     Finding(
         "reading 2 one key twice at once tries for ever",

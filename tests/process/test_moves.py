@@ -118,8 +118,23 @@ async def test_a_resource_that_waits_says_what_to_do_about_each_node(tmp_path: P
         told = ask(tmp_path, "why", "room/2").out
         assert f"  not on {a}: all its slots are taken (1 of 1)" in told
         assert f"  not on {b}: it is cordoned" in told
-        assert f"  would go on {a}, if you give it 1 more slot" in told
-        assert f"  would go on {b}, if you uncordon it" in told
+        assert f"  would go on {a}, if you give it 1 more slot (rota nodes slots {a} 2)" in told
+        assert f"  would go on {b}, if you uncordon it (rota nodes uncordon {b})" in told
+
+
+async def test_the_command_that_why_names_labels_the_node_and_the_resource_is_placed(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "a") as found:
+        name = found.nodes["a"].name
+        await found.add(["1"], replicas=1, labels={"gpu": "yes"})
+        await eventually(lambda: found.status("1"))
+        command = f"rota nodes label {name} gpu=yes"
+        assert f"  would go on {name}, if you label it gpu=yes ({command})" in ask(tmp_path, "why", "room/1").out
+        assert ask(tmp_path, *command.split()[1:]).out == f"node {name} has gpu=yes\n"
+        await found.until_placed(1, 1)
+        assert (
+            ask(tmp_path, "nodes", "label", name, "--reset").out == f"node {name} has no labels, as its settings say\n"
+        )
+        await found.until_running(1)
 
 
 async def _spread(found: Fleet, expected: dict[str, int]) -> bool:

@@ -177,7 +177,7 @@ async def test_cordon_and_why(url: str) -> None:
         "  on n1: most free",
         "  not on n2: full",
         "  not on n1: all its slots are taken (25 of 10)",
-        "  would go on n1, if you give it 16 more slots",
+        "  would go on n1, if you give it 16 more slots (rota nodes slots n1 26)",
     ]
     assert call(url, "nodes", "cordon", "n1", "--why", "disk").out.startswith("node n1 is cordoned since ")
     first, *held = call(url, "why", "n1").out.splitlines()

@@ -265,3 +265,49 @@ async def test_modules_beside_the_app_that_are_called_like_pythons_own_break_not
     (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is not the one that Rota wants')\n")
     async with fleet(tmp_path, "--nodes", "2") as up:
         await ready(up)
+
+
+SMALL = """
+import helper
+import rota
+
+app = rota.App("small")
+
+
+@app.job()
+def say(run: rota.Run) -> None:
+    print(helper.WORD)
+"""
+
+
+def put_in_place(file: Path, text: str) -> None:
+    """As editors save: a new file takes the place of the old one."""
+    other = file.with_name(f".{file.name}.swp")
+    other.write_text(text)
+    other.replace(file)
+
+
+async def test_up_reload_takes_in_what_changed_and_stays_with_the_old_code_when_it_is_broken(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text("WORD = 'one'\n")
+
+    async def said() -> str:
+        await asyncio.to_thread(rota, "jobs", "run", "say", cwd=tmp_path)
+        return (await asyncio.to_thread(rota, "runs", "logs", "--last", "say", cwd=tmp_path)).out
+
+    async with fleet(tmp_path, "--nodes", 2, "--reload", app=SMALL) as up:
+        await ready(up)
+        assert await said() == "one\n"
+        put_in_place(helper, "WORD = 'two'\n")
+        taken = {"rota: n1 runs generation 2", "rota: n2 runs generation 2"}
+        await eventually(lambda: taken <= set(up.lines()), within=120)
+        assert "rota: helper.py changed; reloading" in up.lines()
+        assert await said() == "two\n"
+        (tmp_path / "app.py").write_text("import (\n")
+        begins = "rota: n1 was not reloaded, the old code goes on: "
+        [why] = await eventually(lambda: [line for line in up.lines() if line.startswith(begins)], within=120)
+        assert "SyntaxError" in why
+        assert await said() == "two\n"
+        (tmp_path / "app.py").write_text(SMALL.replace("helper.WORD", "helper.WORD * 2"))
+        await eventually(lambda: [line for line in up.lines() if line.startswith("rota: n2 runs gen")][1:], within=120)
+        assert await said() == "twotwo\n"

@@ -319,6 +319,18 @@ class NodeSlots(msgspec.Struct, frozen=True, kw_only=True):
     """How many; null: as its settings say."""
 
 
+class LabelsBody(Body, frozen=True, kw_only=True):
+    """Labels that a node gets and loses."""
+
+    example: ClassVar[dict[str, Any]] = {"labels": {"zone": "b", "gpu": None}}
+
+    labels: dict[str, str | None] = {}
+    """By name; null takes a label away, also one of the node's settings. What is not named stays."""
+
+    reset: bool = False
+    """Undo first all that was set before, so that only the node's settings count."""
+
+
 class HookSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a hook is on."""
 

@@ -23,7 +23,7 @@ VALUES: Mapping[str, object] = {
     "code": "job_not_found", "status": None, "type": "urn:rota:error:job_not_found", "csrf": "5f2c",
     "Address": "n1:7701",
     "AssignedNode": "n1|10.0.0.7:7701", "not_understood": {}, "drain": None, "cordon": None, "slots_set": None,
-    "given_back": None, "last": None, "reset": None, "payload": None, "schema": None,
+    "labels_set": None, "given_back": None, "last": None, "reset": None, "payload": None, "schema": None,
 }  # fmt: skip
 """Property → a value, used where the schema takes it."""
 

@@ -11,6 +11,7 @@ from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.node import Leader, Node, NodeStatus
 from rota.model.relay import RelayStatus
+from rota.model.resource import LabelsSet, labelled
 from rota.store.port import Entry, Store
 from rota.store.records import understood
 
@@ -29,7 +30,11 @@ async def fleet_status(store: Store) -> dict[str, Any]:
         entry.key.removeprefix(keys.RELAY_STATUS): understood(RelayStatus, entry)
         for entry in (await store.scan(keys.RELAY_STATUS)).entries
     }
-    nodes = [_node(entry, leader, now, work, relays) for entry in listing.entries]
+    given = {
+        entry.key.removeprefix(keys.LABELS): understood(LabelsSet, entry)
+        for entry in (await store.scan(keys.LABELS)).entries
+    }
+    nodes = [_node(entry, leader, now, work, relays, given) for entry in listing.entries]
     known = [node for entry in listing.entries if (node := understood(Node, entry))]
     return {
         "as_of": now,
@@ -58,6 +63,7 @@ def _node(
     now: datetime,
     work: dict[str, NodeStatus | None],
     relays: dict[str, RelayStatus | None],
+    given: dict[str, LabelsSet | None],
 ) -> dict[str, Any]:
     try:
         node = codec.decode(Node, entry.value)
@@ -73,7 +79,7 @@ def _node(
         "age_s": _age(node.since, now),
         "http": node.http,
         "grpc": node.grpc,
-        "labels": node.labels,
+        "labels": labelled(node.labels, given.get(node.id)),
         "slots": node.slots,
         "version": node.version,
         "insecure": node.insecure,

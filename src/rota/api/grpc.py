@@ -24,6 +24,7 @@ from rota.api import (
     hooks,
     introspection,
     job_grpc,
+    labels,
     operations,
     overview,
     planning,
@@ -320,6 +321,12 @@ async def _set_slots(call: Call, request: pb.SetSlotsRequest) -> pb.SlotsAnswer:
     return pb.SlotsAnswer(node=request.node, slots=given.slots if given else None)
 
 
+async def _label_node(call: Call, request: pb.LabelNodeRequest) -> pb.LabelsAnswer:
+    wanted = {**dict.fromkeys(request.remove), **request.labels}
+    done = await labels.label_node(call.store, call.clock, request.node, wanted, reset=request.reset)
+    return pb.LabelsAnswer(node=done.node, labels=done.labels)
+
+
 async def _why_node(call: Call, request: pb.WhyNodeRequest) -> pb.WhyAnswer:
     return wire.to_why(await operations.why_node(call.store, request.node))
 
@@ -427,6 +434,7 @@ METHODS: dict[str, Method | Stream] = {
     "rota.v1.Nodes.Undrain": Method("undrain_node", _undrain),
     "rota.v1.Placement.Plan": Method("plan", _plan),
     "rota.v1.Nodes.SetSlots": Method("set_slots", _set_slots),
+    "rota.v1.Nodes.Label": Method("label_node", _label_node),
     "rota.v1.Nodes.Why": Method("why_node", _why_node),
     "rota.v1.Relays.List": Method("list_relays", _relays),
     "rota.v1.Events.List": Method("read_events", _events),

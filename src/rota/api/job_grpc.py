@@ -101,6 +101,8 @@ async def _runs(call: Call, request: pb.ListRunsRequest) -> pb.RunPage:
         call.store,
         job=wire.given(request, "job"),
         states=list(request.states),
+        node=wire.given(request, "node"),
+        since=wire.from_time(request, "since"),
         limit=PAGE if limit is None else limit,
         token=request.token or None,
     )

@@ -93,6 +93,8 @@ async def _runs(call: Call) -> Response:
         call.store,
         job=asked.get("job"),
         states=asked.getlist("state"),
+        node=asked.get("node"),
+        since=calls.time(call.request, "since"),
         limit=calls.count(call.request, "limit", PAGE),
         token=asked.get("token"),
     )
@@ -187,7 +189,7 @@ ENDPOINTS = (
     Endpoint("POST", "/v1/jobs/{name}/backfill", "backfill_job", _backfill),
     Endpoint("GET", "/v1/jobs/{name}/why", "why_job", _why_job),
     Endpoint("GET", "/v1/runs/{job}/{moment}/why", "why_run", _why_run),
-    Endpoint("GET", "/v1/runs", "list_runs", _runs, ("job", "state", "limit", "token")),
+    Endpoint("GET", "/v1/runs", "list_runs", _runs, ("job", "state", "node", "since", "limit", "token")),
     Endpoint("GET", "/v1/runs/{job}/{moment}", "get_run", _run),
     Endpoint("DELETE", "/v1/runs/{job}/{moment}", "delete_run", _forget),
     Endpoint("POST", "/v1/runs/{job}/{moment}/restart", "restart_run", _restart),

@@ -231,26 +231,29 @@ async def list_runs(
     *,
     job: str | None = None,
     states: Collection[str] = (),
+    node: str | None = None,
+    since: datetime | None = None,
     limit: int = PAGE,
     token: str | None = None,
 ) -> RunPage:
     """Runs of one job or of all: those that are not over, job by job, then the others from the newest on.
 
-    `token` is the `next` of the page before. A run that ends between two pages may be on both. With `states` a page may
-    have fewer runs than `limit`, or none, and still a `next`: one call looks at `MOST_LOOKED_AT` runs at most.
+    `node` had one of a run's attempts; `since` is the earliest due time. `token` is the `next` of the page before. A
+    run that ends between two pages may be on both. With `states` or `node` a page may have fewer runs than `limit`, or
+    none, and still a `next`: one call looks at `MOST_LOOKED_AT` runs at most.
     """
     check_limit(limit)
-    wanted = frozenset(_state(each) for each in states)
+    wanted = _Listed(job, frozenset(_state(each) for each in states), node, since)
     if job is not None:
         await _known_job(store, job)
     living: list[RunView] = []
     looked_at = 0
     if token is None or token.startswith(LIVING):
-        living, behind, looked_at = await _living(store, job, wanted, limit, token and token.removeprefix(LIVING))
+        living, behind, looked_at = await _living(store, wanted, limit, token and token.removeprefix(LIVING))
         if behind is not None:
             return RunPage(runs=_newest_due(living), next=f"{LIVING}{behind}", looked_at=looked_at)
         token = None
-    over, after, more = await _over(store, job, wanted, limit - len(living), token, MOST_LOOKED_AT - looked_at)
+    over, after, more = await _over(store, wanted, limit - len(living), token, MOST_LOOKED_AT - looked_at)
     return RunPage(runs=(*_newest_due(living), *over), next=after, looked_at=looked_at + more)
 
 
@@ -387,7 +390,7 @@ async def _job_view(store: Store, entry: Entry, now: datetime) -> JobView:
     due = None
     if record.enabled and record.spec.is_timed:
         due = next(islice(dues.times(record.spec, max(now, dues.decided(record, cursor))), 1), None)
-    over, *_ = await _over(store, name, frozenset(), 1, None, 1)
+    over, *_ = await _over(store, _Listed(name), 1, None, 1)
     return job_view(record, entry.modified, due=due, live=len(living), last=over[0] if over else None)
 
 
@@ -400,20 +403,43 @@ async def run_record(store: Store, run: str) -> RunRecord:
     raise NotFound(f"there is no run {run}; rota runs ls shows those there are", code="run_not_found")
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """Which runs a list is to have."""
+
+    job: str | None
+    states: frozenset[RunState] = frozenset()
+    """In which states; empty: in any."""
+
+    node: str | None = None
+    since: datetime | None = None
+
+    def has(self, run: RunRecord) -> bool:
+        """Is this one of them?"""
+        if self.is_too_old(run) or (self.states and run.state not in self.states):
+            return False
+        return self.node is None or run.node == self.node or any(each.node == self.node for each in run.earlier)
+
+    def is_too_old(self, run: RunRecord) -> bool:
+        """Was it due before all that are wanted?"""
+        return self.since is not None and run.due < self.since
+
+
 async def _living(
-    store: Store, job: str | None, states: Collection[RunState], limit: int, behind: str | None
+    store: Store, wanted: _Listed, limit: int, behind: str | None
 ) -> tuple[list[RunView], str | None, int]:
     """Runs that are not over in the order of their keys, behind which one to go on if there may be more, and how many
     were looked at."""
     found: list[RunView] = []
     looked_at = 0
+    below = f"{keys.LIVE_RUNS}{wanted.job}/" if wanted.job else keys.LIVE_RUNS
     after = keys.live_run(behind) if behind else None
     while True:
-        page = await store.scan(f"{keys.LIVE_RUNS}{job}/" if job else keys.LIVE_RUNS, after=after, limit=PAGE)
+        page = await store.scan(below, after=after, limit=PAGE)
         for entry in page.entries:
             run = understood(RunRecord, entry)
             looked_at += 1
-            if run is not None and (not states or run.state in states):
+            if run is not None and wanted.has(run):
                 found.append(run_view(run))
             if len(found) == limit or looked_at == MOST_LOOKED_AT:
                 return found, entry.key.removeprefix(keys.LIVE_RUNS), looked_at
@@ -438,13 +464,13 @@ class _Head:
 
 
 async def _over(
-    store: Store, job: str | None, states: Collection[RunState], limit: int, token: str | None, most: int
+    store: Store, wanted: _Listed, limit: int, token: str | None, most: int
 ) -> tuple[list[RunView], str | None, int]:
     """Runs that are over, the newest first, where to go on (behind the last one that was looked at), and how many were.
 
     `most` are looked at.
     """
-    jobs = [job] if job is not None else await _jobs_with_runs(store)
+    jobs = [wanted.job] if wanted.job is not None else await _jobs_with_runs(store)
     found: list[RunView] = []
     looked_at = 0
     async with AsyncExitStack() as stack:
@@ -458,8 +484,10 @@ async def _over(
             if len(found) == limit or (looked_at >= most and token is not None):
                 return found, token, looked_at
             head = heads[0]
+            if wanted.is_too_old(head.run):  # and so are all behind it
+                break
             looked_at, token = looked_at + 1, head.run.id
-            if not states or head.run.state in states:
+            if wanted.has(head.run):
                 found.append(run_view(head.run))
             if (behind := await anext(head.others, None)) is not None:
                 heapq.heapreplace(heads, _Head(behind, head.others))

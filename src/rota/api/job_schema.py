@@ -129,7 +129,7 @@ class RunPage:
     """The token of the next page; null: there are no more."""
 
     looked_at: int = 0
-    """How many runs were read for this page; more than there are on it if only some states were asked for."""
+    """How many runs were read for this page; more than there are on it if only some runs were asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from rota.api import (
     job_operations,
     job_schema,
     job_why,
+    labels,
     once,
     operations,
     overview,
@@ -54,7 +55,7 @@ from rota.model.problems import PROBLEMS
 
 _MODULES = (
     operations, planning, watching, relays, hooks, job_operations, job_why, stream_operations, tokens, audit, crawler,
-    overview, pulse, steering, fleet_status, syncing,
+    overview, pulse, steering, fleet_status, syncing, labels,
 )  # fmt: skip
 """Where operations are."""
 
@@ -88,6 +89,7 @@ _ANSWERS: Mapping[str, type] = {
     "get_node": schema.NodeView,
     "idlest_node": schema.IdlestNode,
     "set_slots": bodies.NodeSlots,
+    "label_node": labels.NodeLabels,
     "cordon_node": resource.Cordon,
     "uncordon_node": bodies.Uncordoned,
     "drain_node": resource.Drain,
@@ -158,6 +160,7 @@ _BODIES: Mapping[str, type] = {
     "cordon_node": bodies.ReasonBody,
     "drain_node": bodies.DrainBody,
     "set_slots": bodies.SlotsBody,
+    "label_node": bodies.LabelsBody,
     "clear_service": bodies.ClearBody,
     "resize_service": bodies.ResizeBody,
     "create_hook": bodies.HookBody,

@@ -48,6 +48,7 @@ from rota.model.resource import (
     Cordon,
     Drain,
     KindRecord,
+    LabelsSet,
     Listing,
     Query,
     ResourceRecord,
@@ -55,6 +56,7 @@ from rota.model.resource import (
     SlotsSet,
     Trouble,
     WantedResource,
+    labelled,
     record_of,
 )
 from rota.model.stream import KIND as STREAM
@@ -241,7 +243,7 @@ async def get_node(store: Store, node: str) -> NodeView:
     """One node: what it offers, what of that is taken, and whether it gets more; NotFound if there is none."""
     seen = await _seen_nodes(store)
     if node not in seen.ids:
-        raise await _no_node(store, node)
+        raise await no_node(store, node)
     return _node_view(NodeId(node), seen, await store.now())
 
 
@@ -272,7 +274,7 @@ async def cordon_node(store: Store, clock: Clock, node: str, why: str = "") -> C
     _check_reason(why)
     before = await _cordon(store, node)
     if before is None and await store.get(keys.node(NodeId(node))) is None:
-        raise await _no_node(store, node)
+        raise await no_node(store, node)
     cordon = Cordon(node=NodeId(node), since=before.since if before else clock.wall(), why=why)
     if before is not None and why in ("", before.why):
         return before
@@ -286,7 +288,7 @@ async def uncordon_node(store: Store, node: str) -> bool:
     key = keys.cordon(NodeId(node))
     if await store.get(key) is None:
         if await store.get(keys.node(NodeId(node))) is None:
-            raise await _no_node(store, node)
+            raise await no_node(store, node)
         return False
     await store.commit(Delete(key))
     return True
@@ -305,7 +307,7 @@ async def drain_node(store: Store, node: str, *, why: str = "", deadline: timede
     key = keys.drain(NodeId(node))
     before = understood(Drain, await store.get(key))
     if before is None and await store.get(keys.node(NodeId(node))) is None:
-        raise await _no_node(store, node)
+        raise await no_node(store, node)
     if before is not None and why in ("", before.why) and deadline is None:
         return before
     now = await store.now()  # the leader, on another machine, compares the deadline with the store's clock too
@@ -326,7 +328,7 @@ async def undrain_node(store: Store, node: str) -> bool:
     key = keys.drain(NodeId(node))
     if await store.get(key) is None:
         if await store.get(keys.node(NodeId(node))) is None:
-            raise await _no_node(store, node)
+            raise await no_node(store, node)
         return False
     await store.commit(Delete(key))
     return True
@@ -346,7 +348,7 @@ async def set_slots(store: Store, clock: Clock, node: str, slots: object) -> Slo
     wanted, key = read_slots(node, slots), keys.slots(NodeId(node))
     before = understood(SlotsSet, await store.get(key))
     if before is None and await store.get(keys.node(NodeId(node))) is None:
-        raise await _no_node(store, node)
+        raise await no_node(store, node)
     if wanted is None:
         await store.commit(Delete(key))
         return None
@@ -426,7 +428,7 @@ async def why_node(store: Store, node: str) -> Why:
     """What a node has to run, and why it gets nothing new."""
     seen = await _seen_nodes(store)
     if node not in seen.ids:
-        raise await _no_node(store, node)
+        raise await no_node(store, node)
     view = _node_view(NodeId(node), seen, await store.now())
     reasons = tuple(_closed(view, has_leader=seen.leader is not None))
     says = f"it has {view.tasks} {'task' if view.tasks == 1 else 'tasks'} in {view.used} of {view.slots} slots"
@@ -690,6 +692,7 @@ class _Nodes:
     cordons: dict[NodeId, Cordon]
     drains: dict[NodeId, Drain]
     slots_set: dict[NodeId, SlotsSet]
+    labels_set: dict[NodeId, LabelsSet]
     loads: dict[NodeId, NodeLoad]
     health: dict[NodeId, NodeHealth]
     strikes: list[Strikes]
@@ -700,7 +703,7 @@ class _Nodes:
     @property
     def ids(self) -> set[NodeId]:
         """Every node that there is anything of."""
-        return {*self.nodes, *self.cordons, *self.drains, *self.slots_set, *self.tasks}
+        return {*self.nodes, *self.cordons, *self.drains, *self.slots_set, *self.labels_set, *self.tasks}
 
 
 async def _seen_nodes(store: Store) -> _Nodes:
@@ -719,6 +722,7 @@ async def _seen_nodes(store: Store) -> _Nodes:
         cordons=_by_node(Cordon, keys.CORDONS, (await store.scan(keys.CORDONS)).entries),
         drains=_by_node(Drain, keys.DRAINS, (await store.scan(keys.DRAINS)).entries),
         slots_set=_by_node(SlotsSet, keys.SLOTS, (await store.scan(keys.SLOTS)).entries),
+        labels_set=_by_node(LabelsSet, keys.LABELS, (await store.scan(keys.LABELS)).entries),
         loads=_by_node(NodeLoad, keys.NODE_LOADS, (await store.scan(keys.NODE_LOADS)).entries),
         health=_by_node(NodeHealth, keys.NODE_HEALTH, (await store.scan(keys.NODE_HEALTH)).entries),
         strikes=[found for entry in (await store.scan(keys.STRIKES)).entries if (found := understood(Strikes, entry))],
@@ -739,6 +743,7 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         drain=seen.drains.get(id),
         slots=given.slots if given else 0,
         slots_set=given,
+        labels_set=seen.labels_set.get(id),
         app=work.app if work else None,
         kinds=tuple(work.kinds) if work else (),
         generation=work.generation if work else 0,
@@ -764,7 +769,8 @@ def _node_view(id: NodeId, seen: _Nodes, now: datetime) -> NodeView:
         host=node.host,
         http=node.http,
         grpc=node.grpc,
-        labels=node.labels,
+        labels=labelled(node.labels, view.labels_set),
+        configured_labels=node.labels,
         slots=given.slots if given else node.slots,
         configured_slots=node.slots,
         since=node.since,
@@ -848,7 +854,8 @@ async def _cordon(store: Store, node: str) -> Cordon | None:
     return codec.decode(Cordon, entry.value) if entry else None
 
 
-async def _no_node(store: Store, node: str) -> NotFound:
+async def no_node(store: Store, node: str) -> NotFound:
+    """What to raise for a node that is not there; it names those that are."""
     known = [entry.key.removeprefix(keys.NODES) for entry in (await store.scan(keys.NODES)).entries]
     there = f"there are {', '.join(known)}" if known else "there are none at the moment"
     return NotFound(f'there is no node "{node}"; {there}', code="node_not_found")

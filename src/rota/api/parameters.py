@@ -81,6 +81,8 @@ SPECIAL: Mapping[tuple[str, str], Parameter] = {
     ("read_events", "limit"): page(1000, 50, 0),
     ("watch_events", "limit"): page(1000, 50, 0),
     ("read_audit", "limit"): page(1000, 50),
+    ("list_runs", "node"): Parameter("Only runs of which this node had an attempt.", "n1"),
+    ("list_runs", "since"): Parameter("Only runs that were due at this time or later.", _NOON, TIME),
     ("preview_job", "after"): Parameter("Due times after this time; after now if left out.", _NOON, TIME),
     ("preview_backfill", "force"): Parameter("Also due times that have a run already.", False, FLAG),
 }

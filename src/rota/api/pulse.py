@@ -36,6 +36,7 @@ PARTS: Mapping[str, tuple[Key, ...]] = {
         keys.CORDONS,
         keys.DRAINS,
         keys.SLOTS,
+        keys.LABELS,
     ),
     "resources": (keys.RESOURCES, keys.RESOURCE_STATUS, keys.KINDS, keys.LISTINGS),
     "tasks": (keys.ASSIGNMENTS,),

@@ -22,6 +22,7 @@ from rota.api import (
     fleet_status,
     hooks,
     job_http,
+    labels,
     once,
     openapi,
     operations,
@@ -248,6 +249,12 @@ async def _change_node(call: Call) -> Response:
     return calls.json({"node": node, "slots": given.slots if given else None})
 
 
+async def _label_node(call: Call) -> Response:
+    fields = await calls.fields(call, "labels", "reset")
+    wanted, reset = fields.get("labels", {}), fields.get("reset", False)
+    return calls.json(await labels.label_node(call.store, call.clock, call.path["node"], wanted, reset=reset))
+
+
 async def _why_resource(call: Call) -> Response:
     return calls.json(await operations.why_resource(call.store, call.path["kind"], call.path["id"]))
 
@@ -367,6 +374,7 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/nodes/idlest", "idlest_node", _idlest),
     Endpoint("GET", "/v1/nodes/{node}", "get_node", _node),
     Endpoint("PATCH", "/v1/nodes/{node}", "set_slots", _change_node),
+    Endpoint("PATCH", "/v1/nodes/{node}/labels", "label_node", _label_node),
     Endpoint("POST", "/v1/nodes/{node}/cordon", "cordon_node", _cordon),
     Endpoint("POST", "/v1/nodes/{node}/uncordon", "uncordon_node", _uncordon),
     Endpoint("POST", "/v1/nodes/{node}/drain", "drain_node", _drain),

@@ -23,6 +23,7 @@ from rota.model.resource import (
     CoverageState,
     Drain,
     KindRecord,
+    LabelsSet,
     ResourceRecord,
     ResourceStatus,
     SlotsSet,
@@ -180,6 +181,12 @@ class NodeView:
 
     slots_set: SlotsSet | None = None
     """Since when somebody has set them, if so."""
+
+    configured_labels: dict[str, str] = field(default_factory=dict)
+    """Its labels as its settings say; `labels` are those that count."""
+
+    labels_set: LabelsSet | None = None
+    """The labels that an operator gave it or took away, if any."""
 
     used: int = 0
     """Slots that its tasks take."""

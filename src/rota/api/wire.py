@@ -399,6 +399,7 @@ def to_node(view: NodeView) -> pb.Node:
         code=view.code,
         app_version=view.app_version,
         daemons=view.daemons,
+        configured_labels=view.configured_labels,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from fnmatch import fnmatchcase
 
 import click
@@ -73,7 +73,7 @@ async def _run(
     limit: int,
     show: Callable[[Event], None],
 ) -> None:
-    start = None if since is None else _start(await fleet.now(), since)
+    start = await options.start(fleet.now, since)
     reading = await fleet.do(read_events, since=start, kinds=kinds, node=node, limit=limit)
     for event in reading.events:
         show(event)
@@ -84,13 +84,6 @@ async def _run(
             for each in batch:
                 if each.event is not None:
                     show(each.event)
-
-
-def _start(now: datetime, since: timedelta) -> datetime:
-    try:
-        return now - since
-    except OverflowError:
-        raise Invalid("--since is before the beginning of time; leave it out to see everything") from None
 
 
 class _Shown:

@@ -24,6 +24,7 @@ COMMANDS = {
     "context": "Show the fleets that rota login knows, and choose one.",
     "events": "Show what happened in the fleet.",
     "hooks": "Say what the fleet does when something happens.",
+    "init": "Write a small app to begin with.",
     "jobs": "Add, run and look at jobs.",
     "join": "Make this machine a node of a fleet, with a ticket.",
     "log": "Make, fill and look at logs that streams read.",

@@ -1,4 +1,4 @@
-"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon, drain, slots."""
+"""`rota nodes`: what the nodes offer, what of it is taken and how busy they are; cordon, drain, slots, labels."""
 
 import asyncio
 from collections import Counter
@@ -10,6 +10,7 @@ from datetime import timedelta
 import click
 
 from rota.api import operations
+from rota.api.labels import label_node
 from rota.api.schema import NodeView
 from rota.cli import names, options, tables
 from rota.cli.fleet import Fleet, ask, on_fleet
@@ -254,6 +255,38 @@ def slots(node: str, count: int | None, reset: bool, fleet: Target) -> None:
     tables.say(f"node {node} has {given.slots} slots" if given else f"node {node} has the slots that its settings say")
 
 
+@command.command()
+@click.argument("node", metavar="NODE", shell_complete=names.nodes)
+@click.argument("changes", metavar="[NAME=VALUE|NAME-]...", nargs=-1)
+@click.option("--reset", is_flag=True, help="Undo first all that was set: as its settings say.")
+@options.fleet
+@options.output(Shape.OBJECT)
+def label(node: str, changes: tuple[str, ...], reset: bool, fleet: Target) -> None:
+    """Give a node labels, or take some away with a trailing minus, whatever its settings say.
+
+    New work is placed by them at once; what a node has already stays there. They outlive restarts of the node.
+
+    Example: rota nodes label n1 zone=b gpu-
+    """
+    if not changes and not reset:
+        raise click.UsageError("say what to change, like zone=b or gpu-, or --reset for what its settings say")
+    done = ask(fleet, label_node, SYSTEM, node, _changes(changes), reset=reset)
+    tables.answer(done)
+    has = tables.pairs(done.labels) or "no labels"
+    tables.say(f"node {node} has {has}{'' if done.labels_set else ', as its settings say'}")
+
+
+def _changes(texts: tuple[str, ...]) -> dict[str, str | None]:
+    """The labels to set, and with null those to take away."""
+    found: dict[str, str | None] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals and not name.endswith("-"):
+            raise click.UsageError(f'"{text}" changes no label; write NAME=VALUE to set one, or NAME- to take it away')
+        found[name if equals else name[:-1]] = value if equals else None
+    return found
+
+
 def _row(node: NodeView) -> tuple[str, ...]:
     name = f"{node.id} *" if node.leads else node.id
     up = "gone" if not node.is_up else "?" if node.age_s is None else durations.render(timedelta(seconds=node.age_s))
@@ -267,6 +300,8 @@ def _row(node: NodeView) -> tuple[str, ...]:
         slots += " set"
     role = "not understood" if node.not_understood else node.role or ""
     kinds, labels = ",".join(node.kinds), tables.pairs(node.labels)
+    if node.labels_set:
+        labels += " set"
     return name, role, up, node.standing, *_load(node.load), slots, str(node.tasks), closed, kinds, labels
 
 

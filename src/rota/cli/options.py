@@ -4,8 +4,9 @@ Which fleet is meant, `targets` finds, after the command line was read: what is 
 """
 
 import re
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,6 +16,7 @@ import click
 from rota.cli import names, tables, targets
 from rota.kit import durations
 from rota.model.config import Size as Bytes
+from rota.model.errors import Invalid
 
 _UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
 _SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB)")
@@ -43,6 +45,38 @@ class Duration(ParamType[timedelta]):
             return durations.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Since(ParamType[timedelta | datetime]):
+    """How long ago, such as 2h, or when, such as 2026-11-16 or 2026-11-16T03:00Z."""
+
+    name = "since"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | datetime:
+        if isinstance(value, timedelta | datetime):
+            return value
+        with suppress(ValueError):
+            return durations.parse(value)
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f'"{value}" is neither a duration nor a time; write how long ago, like 30m, 2h or 7d, or when, like '
+                "2026-11-16 or 2026-11-16T03:00Z (UTC unless it says a zone)",
+                param,
+                ctx,
+            )
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+async def start(now: Callable[[], Awaitable[datetime]], since: timedelta | datetime | None) -> datetime | None:
+    """The moment that is meant. `now`: the store's clock, asked only for a duration."""
+    if not isinstance(since, timedelta):
+        return since
+    try:
+        return await now() - since
+    except OverflowError:
+        raise Invalid("--since is before the beginning of time; leave it out to see everything") from None
 
 
 class Size(ParamType[Bytes]):

@@ -107,6 +107,7 @@ WAYS: dict[str, Way] = {
     "drain_node": Way("POST", "/v1/nodes/{node}/drain", body=_same("why", "deadline")),
     "undrain_node": Way("POST", "/v1/nodes/{node}/undrain", body={}, answer="was_drained"),
     "set_slots": Way("PATCH", "/v1/nodes/{node}", body=_same("slots"), nothing=True),
+    "label_node": Way("PATCH", "/v1/nodes/{node}/labels", body=_same("labels", "reset")),
     "plan": Way("GET", "/v1/plan", _same("rebalance", "without", "add", "like")),
     "fleet_status": Way("GET", "/v1/status"),
     "list_relays": Way("GET", "/v1/relays", _same("node")),
@@ -133,7 +134,7 @@ WAYS: dict[str, Way] = {
     "backfill_job": Way(
         "POST", "/v1/jobs/{name}/backfill", body=_same("first", "last", is_forced="force"), answer="runs"
     ),
-    "list_runs": Way("GET", "/v1/runs", _same("job", "limit", "token", states="state")),
+    "list_runs": Way("GET", "/v1/runs", _same("job", "node", "since", "limit", "token", states="state")),
     "get_run": Way("GET", "/v1/runs/{job}/{moment}"),
     "delete_run": Way("DELETE", "/v1/runs/{job}/{moment}", nothing=True),
     "restart_run": Way("POST", "/v1/runs/{job}/{moment}/restart", body={}),

@@ -1,8 +1,10 @@
 """`rota runs`: what jobs did, what they do, and what they put out."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 import click
 
@@ -21,7 +23,7 @@ from rota.model.errors import NotFound, RotaError, Unknown
 from rota.model.job import RunState
 
 LOOKED = 20_000
-"""Runs that one command reads for those in a state."""
+"""Runs that one command reads for those in a state, or of a node."""
 
 logs_option = click.option(
     "--logs", "place", metavar="URL", help="Where the fleet keeps logs: folder:///srv/rota, as the nodes have it."
@@ -37,18 +39,35 @@ def command() -> None:
 @command.command()
 @click.option("--job", metavar="JOB", shell_complete=names.jobs, help="Only of this job.")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only in this state; may be repeated.")
+@click.option("--node", metavar="ID", help="Only runs of which this node had an attempt.")
+@click.option("--since", type=options.Since(), metavar="DURATION|TIME", help="Only runs due this long ago, or later.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--page", "after", metavar="TEXT", help="Go on behind this run, as the last page said.")
 @options.fleet
 @options.output(Shape.PAGE)
-def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, fleet: Target) -> None:
+def ls(
+    job: str | None,
+    states: tuple[str, ...],
+    node: str | None,
+    since: timedelta | datetime | None,
+    limit: int,
+    after: str | None,
+    fleet: Target,
+) -> None:
     """List runs: those that are not over, then the newest.
 
-    With --state it reads up to 20,000 runs for those in the state, and says where to go on.
+    With --state or --node it reads up to 20,000 runs for those that fit, and says where to go on. A TIME is like
+    2026-11-16 or 2026-11-16T03:00Z.
 
-    Example: rota runs ls --job report --state failed
+    Example: rota runs ls --job report --state failed --since 2h
     """
-    page = on_fleet(fleet, lambda open: _list(open, job, states, limit, after))
+
+    async def listed(open: Fleet) -> RunPage:
+        start = await options.start(open.now, since)
+        look = partial(open.do, operations.list_runs, job=job, states=states, node=node, since=start)
+        return await open.do(job_why.explained, await _list(look, limit, after))
+
+    page = on_fleet(fleet, listed)
     tables.answer({"items": page.runs, "next": page.next, "looked_at": page.looked_at})
     headings = "RUN", "STATE", "NODE", "STARTED", "TOOK", "WHY"
     tables.show(headings, [_row(view) for view in page.runs], "no such runs")
@@ -57,17 +76,16 @@ def ls(job: str | None, states: tuple[str, ...], limit: int, after: str | None, 
         tables.say(f"{looked}; go on with --page {page.next}", err=True)
 
 
-async def _list(fleet: Fleet, job: str | None, states: tuple[str, ...], limit: int, token: str | None) -> RunPage:
-    """A page that is full, the last one, or as far as `LOOKED` runs: there is no index of runs by state."""
+async def _list(look: Callable[..., Awaitable[RunPage]], limit: int, token: str | None) -> RunPage:
+    """A page that is full, the last one, or as far as `LOOKED` runs: there is no index of runs by state or node."""
     runs: list[RunView] = []
     looked_at = 0
     while True:
-        page = await fleet.do(operations.list_runs, job=job, states=states, limit=limit - len(runs), token=token)
+        page = await look(limit=limit - len(runs), token=token)
         runs += page.runs
         token, looked_at = page.next, looked_at + page.looked_at
         if token is None or len(runs) == limit or looked_at >= LOOKED:
-            found = RunPage(runs=tuple(runs), next=token, looked_at=looked_at)
-            return await fleet.do(job_why.explained, found)
+            return RunPage(runs=tuple(runs), next=token, looked_at=looked_at)
 
 
 @command.command()

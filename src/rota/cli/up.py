@@ -7,15 +7,16 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rota.cli import colours, settings, targets
+from rota.cli import colours, settings, targets, watched
 from rota.cli.screen import Screen
 from rota.model.config import LogConfig, NodeConfig, RuntimeConfig
-from rota.model.errors import Conflict, Denied, RotaError
+from rota.model.errors import Conflict, Denied, RotaError, Unavailable
 from rota.node import data_folder, kernel, shared_sockets, token
 from rota.node.shared_sockets import SocketLender
 
@@ -27,6 +28,9 @@ LOOK = 0.05
 SLOW_LOOK = 1.0
 PATIENCE = 60.0
 """Seconds a fleet may take to be ready before a line says that it is not."""
+
+RELOAD = 300.0
+"""Seconds that a node may take to reload."""
 
 COLOURS = (36, 35, 32, 33, 34, 31)
 
@@ -44,16 +48,24 @@ COLOURS = (36, 35, 32, 33, 34, 31)
 @click.option(
     "--port", type=click.IntRange(1, 65534), help="HTTP port of the first node; gRPC is the next.  [default: 7700]"
 )
+@click.option("--reload", is_flag=True, help="Take in the app's code whenever one of its files changes.")
 @settings.options(RuntimeConfig, only=("drain",))
 @settings.options(LogConfig, only=("level",))
 def command(
-    app: str, nodes: int, store: str | None, port: int | None, drain: str | None, log_level: str | None
+    app: str,
+    nodes: int,
+    store: str | None,
+    port: int | None,
+    reload: bool,
+    drain: str | None,
+    log_level: str | None,
 ) -> None:
     """Run APP on a fleet on this machine, until Ctrl-C.
 
     Nodes are called n1, n2, …; a node that dies is started again. The nodes share the ports of services. Everything is
     kept below .rota/up in this folder.
-    Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app.
+    Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app. With --reload, so does a change of a
+    .py file in the app's folder or below; if the new code is broken, that is reported, and the old code goes on.
 
     Example: rota up app.py --nodes 3
     """
@@ -65,7 +77,8 @@ def command(
         _check_addresses(port)
         targets.leave(FOLDER, used)
         common += _token()
-        code = asyncio.run(_run([_argv(app, number, port, common) for number in range(1, nodes + 1)]))
+        argvs = [_argv(app, number, port, common) for number in range(1, nodes + 1)]
+        code = asyncio.run(_run(argvs, watched.folder_of(app) if reload else None))
     if code:
         sys.exit(code)
 
@@ -109,8 +122,8 @@ def _check_addresses(port: int | None) -> None:
         bind(address, option).close()
 
 
-async def _run(argvs: Sequence[Sequence[str]]) -> int:
-    return await Fleet(argvs).run()
+async def _run(argvs: Sequence[Sequence[str]], watched_folder: Path | None) -> int:
+    return await Fleet(argvs, watched_folder).run()
 
 
 def _token() -> list[str]:
@@ -135,7 +148,8 @@ def _argv(app: str, number: int, port: int | None, common: Sequence[str]) -> lis
 class Fleet:
     """Node processes, from the first start to the last end."""
 
-    def __init__(self, argvs: Sequence[Sequence[str]]) -> None:
+    def __init__(self, argvs: Sequence[Sequence[str]], watched_folder: Path | None = None) -> None:
+        self._watched = watched_folder
         self._screen = Screen(self._reader_is_gone)
         self._lender = SocketLender()
         self._nodes = [
@@ -154,14 +168,38 @@ class Fleet:
         loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
         keeping = [asyncio.create_task(node.keep(self._asked), name=node.name) for node in self._nodes]
         telling = asyncio.create_task(tell_when_ready(self._nodes, self._screen, began), name="ready")
+        beside = [telling]
+        if self._watched is not None:
+            beside.append(asyncio.create_task(self._reload_when_changed(self._watched), name="reload"))
         try:
             failed = await self._until_over(keeping)
             return failed or self._code
         finally:
-            telling.cancel()
+            for task in beside:
+                task.cancel()
             await self._end(keeping)
             self._lender.close()
             await self._screen.close()
+
+    async def _reload_when_changed(self, folder: Path) -> None:
+        """Have the nodes take in the code whenever a file of the app changes, until cancelled."""
+        async with aclosing(watched.changes(folder)) as changes:
+            async for files in changes:
+                await self._screen.show(f"rota: {_named(files, folder)} changed; reloading")
+                await self._reload()
+
+    async def _reload(self) -> None:
+        """Reload one node after the other; the first that refuses ends it, and its line says why."""
+        for node in self._nodes:
+            if node.is_stopped:
+                continue
+            try:
+                await self._screen.show(f"rota: {node.name} runs generation {await node.reload()}")
+            except Unavailable as error:
+                await self._screen.show(f"rota: {node.name} was not reloaded: {error}")
+            except RotaError as error:
+                await self._screen.show(f"rota: {node.name} was not reloaded, the old code goes on: {error}")
+                return
 
     async def _until_over(self, keeping: Sequence["asyncio.Task[int]"]) -> int:
         """Wait until the fleet is stopped, all its nodes were stopped, or one never came up: then its code."""
@@ -238,6 +276,8 @@ class NodeProcess:
         self._prefix = f"\x1b[{colour}m{self.name} |\x1b[0m " if screen.has_colours else f"{self.name} | "
         self._process: asyncio.subprocess.Process | None = None
         self._was_up = False
+        self.is_stopped = False
+        """Did it end as it was told to?"""
 
     async def keep(self, asked: asyncio.Event) -> int:
         """Run until it is asked to stop; a code other than 0 if it never came up."""
@@ -247,6 +287,7 @@ class NodeProcess:
                 break
             if code == 0:
                 self._lender.forget(self.name)
+                self.is_stopped = True
                 await self._screen.show(f"{self._prefix}was stopped")
                 break
             if not self._was_up:
@@ -267,6 +308,23 @@ class NodeProcess:
             return None
         self._was_up = self._was_up or bool(seen["is_ready"])
         return seen
+
+    async def reload(self) -> int:
+        """Have it take in the app's code; the generation it then runs, or the node's own reason why not."""
+        from rota.node import control_socket  # noqa: PLC0415
+
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                done = await control_socket.call(self._data, "reload", RELOAD)
+            except RotaError as error:
+                # It is being started, or reloaded already, and may have imported the files before they changed.
+                may_pass = error.exit_code in (Unavailable.exit_code, Conflict.exit_code)
+                if not may_pass or time.monotonic() > until:
+                    raise
+                await asyncio.sleep(SLOW_LOOK)
+            else:
+                return int(done["generation"])
 
     def send(self, number: signal.Signals) -> None:
         """A signal; nothing if it is not there."""
@@ -335,6 +393,11 @@ async def _line(stream: asyncio.StreamReader) -> str:
     except ValueError:
         raw = await stream.read(65_536)
     return raw.decode(errors="replace").rstrip("\n") or (" " if raw else "")
+
+
+def _named(files: Sequence[Path], folder: Path) -> str:
+    first = str(files[0].relative_to(folder))
+    return first if len(files) == 1 else f"{first} and {len(files) - 1} more"
 
 
 def _ended(code: int) -> str:

@@ -338,7 +338,7 @@ def _place(view: FleetView, node_id: NodeId) -> Place:
         id=node_id,
         slots=view.slots(node_id),
         used=view.used[node_id],
-        labels=view.nodes[node_id].labels,
+        labels=view.labels(node_id),
         kinds=frozenset(work.kinds if work else ()),
         is_open=not closed,
         why_closed=closed,

@@ -26,12 +26,14 @@ from rota.model.resource import (
     Cordon,
     Drain,
     KindRecord,
+    LabelsSet,
     Relief,
     ResourceRecord,
     ResourceStatus,
     SlotsSet,
     Trouble,
     both,
+    labelled,
 )
 from rota.store.port import Commit, Entry, Store
 from rota.store.records import understood
@@ -70,6 +72,7 @@ class FleetView:
             keys.CORDONS: self._see_cordon,
             keys.DRAINS: self._see_drain,
             keys.SLOTS: self._see_slots,
+            keys.LABELS: self._see_labels,
             keys.TROUBLE: self._see_trouble,
             keys.KINDS: self._see_kind,
             keys.RESOURCES: self._see_resource,
@@ -88,6 +91,7 @@ class FleetView:
         self.cordons: dict[NodeId, Cordon] = {}
         self.drains: dict[NodeId, Drain] = {}
         self.slots_set: dict[NodeId, SlotsSet] = {}
+        self.labels_set: dict[NodeId, LabelsSet] = {}
         self.trouble: defaultdict[str, dict[NodeId, Trouble]] = defaultdict(dict)
         """By resource: nodes that could not keep it alive."""
 
@@ -199,6 +203,11 @@ class FleetView:
             return given.slots
         return self.nodes[node_id].slots if node_id in self.nodes else 0
 
+    def labels(self, node_id: NodeId) -> Mapping[str, str]:
+        """The labels of a node that is there: of its settings, and over them what an operator set."""
+        given = self.labels_set.get(node_id)
+        return self.nodes[node_id].labels if given is None else labelled(self.nodes[node_id].labels, given)
+
     def affinity(self, record: ResourceRecord) -> Affinity:
         """What a resource asks for itself, and what its kind asks for all."""
         kind = self.kinds.get(record.kind)
@@ -286,6 +295,10 @@ class FleetView:
             self.dirty |= self._held_by(node_id)
         elif self.slots(node_id) > before:
             self._room_may_have_come()
+
+    def _see_labels(self, name: str, entry: Entry | None) -> None:
+        _put(self.labels_set, NodeId(name), understood(LabelsSet, entry, log))
+        self._room_may_have_come()
 
     def _see_drain(self, name: str, entry: Entry | None) -> None:
         _put(self.drains, NodeId(name), understood(Drain, entry, log))

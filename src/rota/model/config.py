@@ -148,7 +148,7 @@ class NodeConfig(Section):
             _check_private("grpc", self.grpc)
         if self.token is not None:
             split_reference(self.token)
-        _check_labels(self.labels)
+        check_labels(self.labels)
         _check_count("slots", self.slots, least=0)
 
 
@@ -555,7 +555,8 @@ def _check_address(name: str, address: str) -> None:
         raise Invalid(f"{name}: {error}") from None
 
 
-def _check_labels(labels: Mapping[str, str]) -> None:
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raises Invalid naming the first label that a node cannot have."""
     for name, value in labels.items():
         if not _LABEL.fullmatch(name):
             raise Invalid(f'labels: "{name}" cannot be a label; use letters, digits, ".", "_", "-" and "/", at most 63')

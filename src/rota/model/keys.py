@@ -92,6 +92,9 @@ RELIEFS: Key = "/reliefs/"
 SLOTS: Key = "/slots/"
 """Nodes whose slots somebody has set; others have as many as their settings say."""
 
+LABELS: Key = "/labels/"
+"""Nodes whose labels an operator has changed; others have those that their settings say."""
+
 ASSIGNMENTS: Key = "/assign/"
 """Below it one folder per node, and in that one key per task the node has to run."""
 
@@ -294,6 +297,11 @@ def relief(node_id: NodeId, task_id: str) -> Key:
 def slots(node_id: NodeId) -> Key:
     """How many slots somebody gave a node."""
     return SLOTS + node_id
+
+
+def labels(node_id: NodeId) -> Key:
+    """Which labels an operator gave a node, or took away."""
+    return LABELS + node_id
 
 
 def task(kind: str, id: str, slot: int) -> str:

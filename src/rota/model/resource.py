@@ -7,6 +7,7 @@ The list of a source comes in by three records of its kind: `SyncRequest`, someb
 leader has a node ask it; `Listing`, what came of that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -361,6 +362,26 @@ class SlotsSet:
 
     since: datetime
     """When they were set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsSet:
+    """Labels that an operator gave a node, or took away; they win over those of its settings."""
+
+    node: NodeId
+    """The id of the node."""
+
+    labels: dict[str, str | None]
+    """By name; null: the node does not have this label, whatever its settings say."""
+
+    since: datetime
+    """When they were last changed."""
+
+
+def labelled(configured: Mapping[str, str], given: LabelsSet | None) -> dict[str, str]:
+    """The labels of a node: those of its settings, and over them what an operator set."""
+    both = {**configured, **(given.labels if given else {})}
+    return {name: value for name, value in both.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

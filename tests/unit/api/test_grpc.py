@@ -813,6 +813,16 @@ async def test_affinity_and_tags_travel_both_ways(ask: Caller) -> None:
     assert (dict(changed.tags), dict(changed.affinity.apart), dict(changed.affinity.near)) == ({}, {}, {"kind": "x"})
 
 
+async def test_a_node_is_labelled(ask: Caller, store: Store) -> None:
+    await join(store, "n1")  # its settings say zone=a
+    request = pb.LabelNodeRequest(node="n1", labels={"gpu": "yes"}, remove=["zone"])
+    assert dict((await ask.nodes("Label", request, pb.LabelsAnswer)).labels) == {"gpu": "yes"}
+    node = await ask.nodes("Get", pb.GetNodeRequest(node="n1"), pb.Node)
+    assert (dict(node.labels), dict(node.configured_labels)) == ({"gpu": "yes"}, {"zone": "a"})
+    answer = await ask.nodes("Label", pb.LabelNodeRequest(node="n1", reset=True), pb.LabelsAnswer)
+    assert dict(answer.labels) == {"zone": "a"}
+
+
 async def test_slots_of_a_node_are_set(ask: Caller, store: Store) -> None:
     await join(store, "n1")
     answer = await ask.nodes("SetSlots", pb.SetSlotsRequest(node="n1", slots=3), pb.SlotsAnswer)

@@ -305,6 +305,39 @@ async def test_runs_are_listed_by_state(store: Store) -> None:
         await job_operations.list_runs(store, job="z")
 
 
+async def test_runs_are_listed_by_the_node_that_had_an_attempt_and_from_a_due_time_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 6)
+    await add(store)
+    waiting = (await job_operations.run_job(store, "backup", by="me")).id
+    ended = [await over(store, job, NOON + number * HOUR) for number in range(4) for job in "ab"]
+
+    async def listed(**wanted: Any) -> list[str]:
+        found, token = list[str](), None
+        while True:
+            page = await job_operations.list_runs(store, token=token, **wanted)
+            assert page.looked_at <= 6
+            found, token = [*found, *(run.id for run in page.runs)], page.next
+            if token is None:
+                return found
+
+    assert sorted(await listed(node="n1")) == sorted(ended)
+    assert await listed(node="n9") == []
+    assert sorted(await listed(since=NOON + 2 * HOUR)) == sorted([waiting, *ended[4:]])
+    assert await listed(since=NOON + 3 * HOUR, job="b", node="n1") == [ended[7]]
+    recent = await job_operations.list_runs(store, since=NOON + 3 * HOUR, job="b")
+    assert (recent.looked_at, recent.next) == (1, None), "the history before it is not read"
+
+
+async def test_a_run_is_listed_for_the_nodes_of_its_earlier_attempts(store: Store) -> None:
+    moved = await over(store, "a", NOON)
+    tried = Try(attempt=1, epoch=5, node=NodeId("n7"), outcome=Outcome(state=RunState.LOST), ended=NOON)
+    record = replace(await job_operations.run_record(store, moved), attempt=2, earlier=(tried,))
+    await store.commit(Put(keys.run(moved), codec.encode(record)))
+    assert [run.id for run in (await job_operations.list_runs(store, node="n7")).runs] == [moved]
+
+
 async def test_one_call_looks_at_so_many_runs_and_the_next_goes_on_behind_them(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -510,6 +543,10 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     assert (await asked("Runs.Interrupt", pb.InterruptRunRequest(run=run.id))).state == "interrupted"
     assert (await asked("Runs.Restart", pb.RunRequest(run=run.id))).of == run.id
     assert len((await asked("Runs.List", pb.ListRunsRequest(job="backup"))).runs) == 3
+    assert not (await asked("Runs.List", pb.ListRunsRequest(node="n9"))).runs
+    recent = pb.ListRunsRequest()
+    recent.since.FromDatetime(await store.now() + HOUR)
+    assert not (await asked("Runs.List", recent)).runs
     await logs.append([LogChunk(run.id, 1, 0, b"out", True)])
     part = await asked("Runs.ReadLog", pb.RunLogRequest(run=run.id))
     assert (part.data, part.next, part.is_whole) == (b"out", 3, True)

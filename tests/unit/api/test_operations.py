@@ -17,6 +17,7 @@ from rota.api import (
     idempotency,
     job_operations,
     job_why,
+    labels,
     operations,
     overview,
     planning,
@@ -719,7 +720,7 @@ async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
 # What operations need
 
 
-PARTS = {"explained", "explained_run", "run_record", "no_job"}
+PARTS = {"explained", "explained_run", "run_record", "no_job", "no_node"}
 """What operations share, and no door offers."""
 
 
@@ -727,8 +728,8 @@ def test_every_operation_says_what_it_needs() -> None:
     changing = {name for name, access in OPERATIONS.items() if access is Access.OPERATE}
     assert changing == {
         "create_resource", "update_resource", "delete_resource", "cordon_node", "uncordon_node", "drain_node",
-        "undrain_node", "set_slots", "add_resource", "remove_resource", "enable_hook", "try_hook", "enable_job",
-        "disable_job", "run_job", "sync_source",
+        "undrain_node", "set_slots", "label_node", "add_resource", "remove_resource", "enable_hook", "try_hook",
+        "enable_job", "disable_job", "run_job", "sync_source",
         "backfill_job", "restart_run", "interrupt_run", "delete_run",
         "suspend_stream", "resume_stream", "terminate_stream", "scale_stream", "hand_off_groups", "reset_stream",
         "reset_offsets", "reload_node", "rollback_node", "clear_service", "resize_service",
@@ -759,6 +760,7 @@ def test_every_operation_says_what_it_needs() -> None:
             steering,
             fleet_status,
             syncing,
+            labels,
         )
         for name, thing in vars(module).items()
         if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))

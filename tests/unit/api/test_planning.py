@@ -143,7 +143,10 @@ async def test_what_waits_is_told_what_would_help(store: Store) -> None:
     await settle(store, view, pending="each node is closed")
     told = await operations.why(store, "room/7")
     assert told.refusals == {"a": "it is cordoned: disk", "b": "it is cordoned: disk"}
-    assert told.remedies == {"a": "uncordon it", "b": "uncordon it and give it 1 more slot"}
+    assert told.remedies == {
+        "a": "uncordon it (rota nodes uncordon a)",
+        "b": "uncordon it (rota nodes uncordon b) and give it 1 more slot (rota nodes slots b 1)",
+    }
 
 
 # Drains

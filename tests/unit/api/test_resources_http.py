@@ -357,6 +357,22 @@ async def test_a_wait_is_given_in_both_shapes(ask: Caller, wait: str) -> None:
     assert answer.status == 201
 
 
+async def test_labels_of_a_node_are_changed(store: Store) -> None:
+    await join(store, "n1")  # its settings say zone=a
+    ask = opened(store)
+    path = "/v1/nodes/n1/labels"
+    done = (await ask("PATCH", path, {"labels": {"gpu": "yes", "zone": None}})).json
+    assert (done["labels"], done["labels_set"]["labels"]) == ({"gpu": "yes"}, {"gpu": "yes", "zone": None})
+    assert (await ask("PATCH", path, {"reset": True})).json == {
+        "node": "n1",
+        "labels": {"zone": "a"},
+        "labels_set": None,
+    }
+    assert "must be a text, or null" in await ask.refused(422, "PATCH", path, {"labels": {"gpu": 1}})
+    assert "nothing is to change" in await ask.refused(422, "PATCH", path, {})
+    assert "n9" in await ask.refused(404, "PATCH", "/v1/nodes/n9/labels", {"labels": {"gpu": "1"}})
+
+
 async def test_slots_of_a_node_are_changed(store: Store) -> None:
     await join(store, "n1")
     ask = opened(store)

@@ -1,10 +1,12 @@
-"""`rota nodes drain` with a deadline."""
+"""`rota nodes drain` with a deadline, and how labels are written."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from rota.api import operations
 from rota.api.schema import ResourceView
@@ -133,3 +135,20 @@ async def test_one_that_another_node_misses_too_was_not_stopped_here(
 async def test_what_is_there_is_listed(store: Store, room: ResourceView) -> None:
     assert await operations.list_tasks(store, "a") == [keys.task("room", room.id, 0)]
     assert await operations.list_tasks(store, "b") == []
+
+
+def test_labels_are_pairs_or_names_with_a_minus() -> None:
+    assert nodes._changes(("zone=b", "gpu-", "note=a=b-", "empty=")) == {
+        "zone": "b",
+        "gpu": None,
+        "note": "a=b-",
+        "empty": "",
+    }
+    with pytest.raises(click.UsageError, match='"zone" changes no label; write NAME=VALUE to set one, or NAME- to'):
+        nodes._changes(("zone",))
+
+
+def test_a_label_command_says_what_it_needs() -> None:
+    refused = CliRunner().invoke(nodes.command, ["label", "n1", "--store", "memory://"])
+    assert refused.exit_code == 2
+    assert "say what to change, like zone=b or gpu-, or --reset" in refused.output

@@ -1,6 +1,7 @@
-"""`rota runs ls`: how far it looks for runs in a state."""
+"""`rota runs ls`: how far it looks for runs in a state, and from when on."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,29 @@ def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
     second = CliRunner().invoke(runs.command, [*listing, "--page", token], catch_exceptions=False)
     assert failed in second.stdout
     assert second.stderr == ""
+
+
+def test_runs_since_a_time_or_some_time_ago(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'rota.db'}"
+
+    async def fill() -> tuple[str, str]:
+        async with open_store(url) as store:
+            recent = await store.now() - timedelta(minutes=30)
+            return await over(store, "backup", NOON), await over(store, "backup", recent.replace(microsecond=0))
+
+    old, new = asyncio.run(fill())
+
+    def listed(since: str) -> str:
+        return CliRunner(catch_exceptions=False).invoke(runs.command, ["ls", "--since", since, "--store", url]).stdout
+
+    for since in ("1h", f"{NOON + HOUR:%Y-%m-%dT%H:%M}", f"{NOON + HOUR:%Y-%m-%dT%H:%M}+00:00"):
+        assert new in listed(since)
+        assert old not in listed(since)
+    assert old in listed(f"{NOON:%Y-%m-%d}")
+
+
+def test_a_since_that_is_neither_says_how_to_write_one(tmp_path: Path) -> None:
+    given = ["ls", "--since", "yesterday", "--store", f"sqlite:///{tmp_path / 'rota.db'}"]
+    refused = CliRunner().invoke(runs.command, given)
+    assert refused.exit_code == 2
+    assert '"yesterday" is neither a duration nor a time; write how long ago, like 30m, 2h or 7d' in refused.output

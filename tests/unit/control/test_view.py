@@ -8,7 +8,7 @@ from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, Role
-from rota.model.resource import SlotsSet
+from rota.model.resource import LabelsSet, SlotsSet
 from rota.sim.world import EPOCH
 from rota.store.port import Change, Commit, Entry
 
@@ -58,6 +58,17 @@ def test_fewer_slots_make_what_is_there_dirty_and_more_what_waits() -> None:
     assert told.view.dirty == {"room/1", "room/2"}
     told.set(9)
     assert told.view.dirty == {"room/3"}
+
+
+def test_labels_that_an_operator_sets_have_what_waits_looked_at_again() -> None:
+    told = Told(slots=5)
+    told.view.pending = {"room/3"}
+    told.view.dirty.clear()
+    told.see(keys.labels(A), LabelsSet(node=A, labels={"gpu": "yes"}, since=EPOCH))
+    assert told.view.labels(A) == {"gpu": "yes"}
+    assert told.view.dirty == {"room/3"}
+    told.see(keys.labels(A), None)
+    assert told.view.labels(A) == {}
 
 
 def test_the_newest_leave_first_and_not_all_at_once() -> None:

@@ -483,8 +483,15 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons", "configured_labels")
     class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ConfiguredLabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -519,6 +526,7 @@ class Node(_message.Message):
     CODE_FIELD_NUMBER: _ClassVar[int]
     APP_VERSION_FIELD_NUMBER: _ClassVar[int]
     DAEMONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_LABELS_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
     leads: bool
@@ -547,7 +555,8 @@ class Node(_message.Message):
     code: str
     app_version: str
     daemons: str
-    def __init__(self, id: _Optional[str] = ..., is_up: bool = ..., leads: bool = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: bool = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ...) -> None: ...
+    configured_labels: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[str] = ..., is_up: bool = ..., leads: bool = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: bool = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ..., configured_labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")
@@ -668,6 +677,40 @@ class SlotsAnswer(_message.Message):
     node: str
     slots: int
     def __init__(self, node: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
+
+class LabelNodeRequest(_message.Message):
+    __slots__ = ("node", "labels", "remove", "reset")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    reset: bool
+    def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., remove: _Optional[_Iterable[str]] = ..., reset: bool = ...) -> None: ...
+
+class LabelsAnswer(_message.Message):
+    __slots__ = ("node", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListRelaysRequest(_message.Message):
     __slots__ = ("node",)

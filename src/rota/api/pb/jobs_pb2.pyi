@@ -209,16 +209,20 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., error: _Optional[str] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("job", "states", "limit", "token")
+    __slots__ = ("job", "states", "limit", "token", "node", "since")
     JOB_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
     job: str
     states: _containers.RepeatedScalarFieldContainer[str]
     limit: int
     token: str
-    def __init__(self, job: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    node: str
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, job: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., token: _Optional[str] = ..., node: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RunPage(_message.Message):
     __slots__ = ("runs", "next", "looked_at")

@@ -10,13 +10,14 @@ from rota.model import keys
 from rota.model.ids import Key, NodeId, SessionId
 from rota.model.node import Node, NodeLoad, NodeStatus
 from rota.model.peers import DutyHeld
+from rota.model.resource import LabelsSet, labelled
 from rota.store.follow import News
 from rota.store.port import Entry
 from rota.store.records import understood
 
 log = logging.getLogger(__name__)
 
-PREFIXES = (keys.NODES, keys.STATUS, keys.CORDONS, keys.NODE_LOADS, keys.DUTIES)
+PREFIXES = (keys.NODES, keys.STATUS, keys.CORDONS, keys.LABELS, keys.NODE_LOADS, keys.DUTIES)
 """What it is made of."""
 
 FEED = "feed"
@@ -30,6 +31,7 @@ class Members:
         self.nodes: dict[NodeId, Node] = {}
         self._jobs: dict[NodeId, frozenset[str]] = {}
         self._cordoned: dict[NodeId, bool] = {}
+        self._labels: dict[NodeId, LabelsSet] = {}
         self._loads: dict[NodeId, float] = {}
         self._duties: dict[str, DutyHeld] = {}
         self._read: set[Key] = set()
@@ -65,6 +67,7 @@ class Members:
             keys.NODES: self.nodes,
             keys.STATUS: self._jobs,
             keys.CORDONS: self._cordoned,
+            keys.LABELS: self._labels,
             keys.NODE_LOADS: self._loads,
             keys.DUTIES: self._duties,
         }
@@ -104,7 +107,7 @@ class Members:
                         free=given - bound,
                         reserve=node.executors - max(bound, given),
                         score=self._loads.get(node.id, 0.0),
-                        labels=node.labels,
+                        labels=labelled(node.labels, self._labels.get(node.id)),
                         jobs=self._jobs.get(node.id, frozenset()),
                         barred="it is cordoned" if node.id in self._cordoned else barred(node.id),
                     )
@@ -112,7 +115,7 @@ class Members:
         return found
 
 
-def _value(prefix: Key, entry: Entry | None) -> Node | frozenset[str] | float | DutyHeld | bool | None:
+def _value(prefix: Key, entry: Entry | None) -> Node | LabelsSet | frozenset[str] | float | DutyHeld | bool | None:
     """What is kept of a record."""
     if prefix == keys.NODES:
         return understood(Node, entry, log)
@@ -122,6 +125,8 @@ def _value(prefix: Key, entry: Entry | None) -> Node | frozenset[str] | float | 
     if prefix == keys.NODE_LOADS:
         load = understood(NodeLoad, entry, log)
         return load.score if load else None
+    if prefix == keys.LABELS:
+        return understood(LabelsSet, entry, log)
     if prefix == keys.DUTIES:
         return understood(DutyHeld, entry, log)
     return True if entry is not None else None

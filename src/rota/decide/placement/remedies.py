@@ -4,6 +4,7 @@ Each node is mended, one obstacle after the other, and asked again; what is told
 the obstacle is a rule, or whom the resource is to be near to or apart from, nothing about the node would help.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -35,12 +36,18 @@ def _steps(demand: Demand, here: Place) -> Iterator[tuple[str, Place]]:
     lacking = {name: value for name, value in demand.labels.items() if here.labels.get(name) != value}
     if lacking:
         here = replace(here, labels={**here.labels, **lacking})
-        yield f"label it {' and '.join(f'{name}={value}' for name, value in lacking.items())}", here
+        pairs = [f"{name}={value}" for name, value in lacking.items()]
+        yield f"label it {' and '.join(pairs)} ({_command('label', here, *pairs)})", here
     if not here.is_open:
         verb = "undrain" if here.why_closed.startswith("it is drained") else "uncordon"
         here = replace(here, is_open=True)
-        yield f"{verb} it", here
+        yield f"{verb} it ({_command(verb, here)})", here
     if here.slots - here.used < demand.cost:
         more = here.used + demand.cost - here.slots
         here = replace(here, slots=here.slots + more)
-        yield f"give it {more} more {'slot' if more == 1 else 'slots'}", here
+        slots = _command("slots", here, str(here.slots))
+        yield f"give it {more} more {'slot' if more == 1 else 'slots'} ({slots})", here
+
+
+def _command(verb: str, here: Place, *more: str) -> str:
+    return shlex.join(["rota", "nodes", verb, here.id, *more])

@@ -10,6 +10,7 @@ from rota.model import codec, keys
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, NodeLoad, NodeStatus, Role
 from rota.model.peers import DutyHeld
+from rota.model.resource import LabelsSet
 from rota.store.follow import News
 from rota.store.port import Change, Entry
 
@@ -29,6 +30,7 @@ STATUS = NodeStatus(
     app="x", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0, jobs=["j"]
 )
 LOAD = NodeLoad(score=10.0, cpu=0.1, memory=0.1, executors=4, executors_used=0)
+LABELS = LabelsSet(node=NODE.id, labels={"gpu": "yes", "zone": None}, since=NODE.since)
 DUTY = DutyHeld(beat=1, node=NODE.id, session=NODE.session)
 
 
@@ -47,6 +49,7 @@ def members() -> Members:
         keys.NODE_LOADS + "a": LOAD,
         keys.DUTIES + FEED: DUTY,
         keys.CORDONS + "b": None,
+        keys.LABELS + "b": None,
     }
     for prefix in PREFIXES:
         key = next(each for each in records if each.startswith(prefix))
@@ -65,6 +68,7 @@ def members() -> Members:
         pytest.param(keys.STATUS, "a", replace(STATUS, tasks_running=7), False, id="figures of a node"),
         pytest.param(keys.STATUS, "a", replace(STATUS, jobs=["j", "k"]), True, id="another job"),
         pytest.param(keys.CORDONS, "a", LOAD, True, id="a cordon"),
+        pytest.param(keys.LABELS, "a", LABELS, True, id="labels that were set"),
         pytest.param(keys.NODE_LOADS, "a", replace(LOAD, score=90.0), False, id="load"),
         pytest.param(keys.DUTIES, FEED, replace(DUTY, beat=2), False, id="the same feeder"),
         pytest.param(keys.DUTIES, FEED, None, True, id="no feeder"),
@@ -78,3 +82,16 @@ def test_news(members: Members, prefix: Key, name: str, record: object | None, i
 def test_load_is_kept_though_it_is_no_news(members: Members) -> None:
     members.fold(keys.NODE_LOADS, news(keys.NODE_LOADS + "a", replace(LOAD, score=90.0)))
     assert members.scores == {"a": 90.0}
+
+
+def test_labels_that_an_operator_set_count_for_jobs(members: Members) -> None:
+    members.fold(keys.NODES, news(keys.NODES + "a", replace(NODE, labels={"zone": "a", "disk": "ssd"})))
+    members.fold(keys.LABELS, news(keys.LABELS + "a", LABELS))
+
+    def labels() -> dict[str, str]:
+        [member] = members.members(lambda _: 0, lambda _: "", lambda _: 1.0)
+        return dict(member.labels)
+
+    assert labels() == {"gpu": "yes", "disk": "ssd"}
+    members.fold(keys.LABELS, news(keys.LABELS + "a", None))
+    assert labels() == {"zone": "a", "disk": "ssd"}

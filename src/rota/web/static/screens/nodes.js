@@ -75,7 +75,7 @@ function one(id) {
         figure(t("slots"), `${node.used}/${node.slots}`, { more: node.slots_set ? t("slots set", { when: ago(node.slots_set.since) }) : bar([[node.slots ? node.used / node.slots : 0, "used"]], "") }),
         figure(t("tasks"), whole(node.tasks), { more: node.drain ? t("of n at first", { count: node.drain.tasks }) : null })),
       facts([t("app"), node.app], node.generation > 0 && [t("code"), code(node)], [t("role"), node.role], [t("host"), node.host], ["HTTP", node.http], ["gRPC", node.grpc],
-        [t("labels"), chips(node.labels)], [t("kinds"), node.kinds.join(", ")], [t("up"), span(node.age_s)], [t("version"), node.version],
+        [t("labels"), node.labels_set ? [chips(node.labels), ` ${t("slots set", { when: ago(node.labels_set.since) })}`] : chips(node.labels)], [t("kinds"), node.kinds.join(", ")], [t("up"), span(node.age_s)], [t("version"), node.version],
         node.cordon && [t("cordon"), `${node.cordon.why || "–"} · ${ago(node.cordon.since)}`],
         node.drain && [t("drain"), `${node.drain.why || "–"} · ${ago(node.drain.since)}${node.drain.deadline ? ` · ${t("deadline")} ${clock(node.drain.deadline)}` : ""}`]),
     ]),
