@@ -314,9 +314,9 @@ FINDINGS = (
     ),
     Finding(
         "doors dashboard 1 to 6 (over time, filters of runs, chains, search in output, bulk, more verbs)",
-        State.OPEN,
+        State.JUDGED,
         (),
-        "not begun; filters of runs by state alone",
+        "wishes, not faults: the issue about metrics and history (29) has them",
     ),
     Finding(
         "ux dashboard badge 2 of 4",
@@ -560,21 +560,21 @@ FINDINGS = (
     ),
     Finding(
         "ux 3.3 results of jobs, 3.4 groups of streams in resources ls, 3.6 JSON in JSON, 3.7 finding a service",
-        State.OPEN,
+        State.JUDGED,
         (),
-        "not begun",
+        "results: issue 27; finding a service: issue 28; that a stream's groups are resources is in docs/adr/0043",
     ),
     Finding(
         "ux 5: metrics of jobs, runs, resources and streams, rules for alerts, traces, hooks by job",
-        State.OPEN,
+        State.JUDGED,
         (),
-        "not begun",
+        "issue 29 is about them",
     ),
     Finding(
         "ux 6 no Python client of the control API",
-        State.OPEN,
+        State.JUDGED,
         (),
-        "a client generated from the description makes fifteen calls (doors API description)",
+        "issue 27 builds it; a client generated from the description makes fifteen calls already",
     ),
     Finding(
         "ux 3: queue.py or json.py beside the app",
@@ -747,8 +747,8 @@ FINDINGS = (
     ),
     Finding(
         "reading 2 what an expired ticket opens stays sealed in the store until the next ticket is made",
-        State.OPEN,
+        State.JUDGED,
         (),
-        "documented; a leader could clear it away",
+        "sealed with a key that only the printed line has; docs/howto/run-on-several-machines.md says so",
     ),
 )

@@ -15,7 +15,7 @@ from tests.unit.api.test_jobs import HOUR, NOON, over
 
 
 def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'rota.db'}"
     monkeypatch.setattr(job_operations, "MOST_LOOKED_AT", 2)
@@ -30,13 +30,15 @@ def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(
 
     failed = asyncio.run(fill())
     listing = ["ls", "--state", "failed", "--store", url]
-    first = CliRunner().invoke(runs.command, listing, catch_exceptions=False)
-    assert failed not in first.stdout
-    assert first.stderr.startswith("looked at 6 runs; go on with --page ")
-    token = first.stderr.split()[-1]
-    second = CliRunner().invoke(runs.command, [*listing, "--page", token], catch_exceptions=False)
-    assert failed in second.stdout
-    assert second.stderr == ""
+    runs.command.main(listing, standalone_mode=False)
+    first = capsys.readouterr()
+    assert failed not in first.out
+    assert first.err.startswith("looked at 6 runs; go on with --page ")
+    token = first.err.split()[-1]
+    runs.command.main([*listing, "--page", token], standalone_mode=False)
+    second = capsys.readouterr()
+    assert failed in second.out
+    assert second.err == ""
 
 
 def test_runs_since_a_time_or_some_time_ago(tmp_path: Path) -> None:
@@ -50,7 +52,7 @@ def test_runs_since_a_time_or_some_time_ago(tmp_path: Path) -> None:
     old, new = asyncio.run(fill())
 
     def listed(since: str) -> str:
-        return CliRunner(catch_exceptions=False).invoke(runs.command, ["ls", "--since", since, "--store", url]).stdout
+        return CliRunner().invoke(runs.command, ["ls", "--since", since, "--store", url], catch_exceptions=False).stdout
 
     for since in ("1h", f"{NOON + HOUR:%Y-%m-%dT%H:%M}", f"{NOON + HOUR:%Y-%m-%dT%H:%M}+00:00"):
         assert new in listed(since)

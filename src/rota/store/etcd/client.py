@@ -194,7 +194,9 @@ class Client:
             call.cancel()
         if isinstance(response, pb.LeaseKeepAliveResponse):
             return response
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, details="etcd ended the stream")
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details="etcd ended the stream"
+        )
 
     async def _log_in(self, stale: Metadata) -> None:
         """Get a new token, unless another call has got one in place of `stale` meanwhile."""
@@ -265,4 +267,6 @@ def _check_not_canceled(response: pb.WatchResponse) -> None:
     """Raises what etcd ended a watch for; compaction, which is an answer, passes."""
     if response.canceled and not response.compact_revision:
         why = response.cancel_reason.rpartition("desc = ")[2]  # some versions wrap it as Go prints errors
-        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, details=why or "etcd ended the watch")
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details=why or "etcd ended the watch"
+        )

@@ -17,8 +17,10 @@ from rota.store.etcd.client import LEADER_ONLY, Client
 from rota.store.etcd.pb import etcd_pb2 as pb
 
 TXN, AUTHENTICATE, WATCH = "KV/Txn", "Auth/Authenticate", "Watch/Watch"
-STALE = grpc.aio.AioRpcError(StatusCode.UNAUTHENTICATED, details="etcdserver: invalid auth token")
-BROKEN = grpc.aio.AioRpcError(StatusCode.UNAVAILABLE, details="Socket closed")
+STALE = grpc.aio.AioRpcError(
+    StatusCode.UNAUTHENTICATED, grpc.aio.Metadata(), grpc.aio.Metadata(), details="etcdserver: invalid auth token"
+)
+BROKEN = grpc.aio.AioRpcError(StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details="Socket closed")
 DONE = pb.TxnResponse(succeeded=True)
 PROGRESS = pb.WatchResponse(header=pb.ResponseHeader(revision=7))
 
@@ -134,7 +136,12 @@ async def test_a_login_that_fails_leaves_no_doubt_about_the_commit() -> None:
 
 
 async def test_an_etcd_that_knows_no_users_is_used_without_a_token() -> None:
-    off = grpc.aio.AioRpcError(StatusCode.FAILED_PRECONDITION, details="etcdserver: authentication is not enabled")
+    off = grpc.aio.AioRpcError(
+        StatusCode.FAILED_PRECONDITION,
+        grpc.aio.Metadata(),
+        grpc.aio.Metadata(),
+        details="etcdserver: authentication is not enabled",
+    )
     channel = Channel(**{TXN: [STALE, DONE], AUTHENTICATE: [off]})
     await client(channel).txn(pb.TxnRequest())
     assert channel.asked[-1] == (TXN, None)

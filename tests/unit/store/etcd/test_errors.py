@@ -12,7 +12,7 @@ REFUSED = "UNKNOWN: ipv4:127.0.0.1:2379: Failed to connect to remote host: Conne
 
 
 def error(code: StatusCode, details: str | None) -> grpc.aio.AioRpcError:
-    return grpc.aio.AioRpcError(code, details=details)
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
 
 
 def both(code: StatusCode, details: str | None) -> tuple[RotaError, RotaError]:
