@@ -5,6 +5,7 @@ A test that needs a backend we do not have is skipped by name, and the run ends 
 test. With CI=true a skip, whatever its reason, fails the run.
 """
 
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -46,6 +47,16 @@ class ServerPool:
         if not server.is_running:  # it crashed under the test before, which says so; the others need not suffer for it
             server.start()
         return server
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """What a command that a test runs in this process does to logging ends with the test."""
+    ours = logging.getLogger("rota")
+    level, disabled = ours.level, logging.root.manager.disable
+    yield
+    ours.setLevel(level)
+    logging.disable(disabled)
 
 
 @pytest.fixture(scope="session")

@@ -150,8 +150,7 @@ async def test_a_port_that_is_taken_is_told_and_taken_over(tmp_path: Path) -> No
     async with serving(tmp_path, options="groups={1: 1}, udp=True") as first:
         app = service_app(first.port, "groups={1: 1}, udp=True", version=2)
         with NodeUnderTest(tmp_path / "second", name="b", app=app) as second:
-            await second.ready()
-            await eventually(lambda: f":{first.port} is taken" in second.complaint())
+            await eventually(lambda: f":{first.port} is taken" in second.complaint(), within=120)
             descriptors = psutil.Process(second.pid).num_fds()
             with first.client() as client:
                 assert client.ask(WHO).body.startswith(b"1 ")

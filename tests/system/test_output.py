@@ -113,6 +113,7 @@ services stat --loop 1 | services version | token ls | why short | relay drain
 
 CHANGES = """
 nodes cordon NODE | nodes uncordon NODE | nodes slots NODE 90 | nodes slots NODE --reset
+nodes label NODE zone=b | nodes label NODE --reset
 resources add room/1 | resources get room/1 | resources update room/1 --priority 3 | why room/1
 nodes drain NODE --no-wait | nodes undrain NODE | resources rm room/1
 jobs add says --every 9h -- true | jobs backfill says 2026-01-01T00:00Z 2026-01-02T00:00Z --preview
@@ -131,7 +132,7 @@ login URL --name prod --token admin | context use prod | context rm prod
 log create LOG --partitions 1 | log grow LOG --partitions 2 | log ls LOG | log truncate LOG --retain
 tls init | tls issue n1 --host n1.example.com | tls renew n1 | tls ls
 store check STORE | store dump STORE dump | store compact STORE --keep 0s
-simulate election --seeds 1 | simulate election --seed 1 | simulate try SKETCH
+simulate election --seeds 1 | simulate election --seed 1 | simulate try SKETCH | init begun
 """
 """What needs no token, each after those that it needs."""
 

@@ -127,7 +127,7 @@ async def test_what_is_wrong_has_a_line_and_a_code(url: str, code: int, argument
         (("resources", "add", "room", "x", "--label", "=x"), "is not a pair; write NAME=VALUE"),
         (("resources", "update", "room", "x", "--pin", "a", "--unset", "pin"), "pin is set and unset"),
         (("resources", "update", "room", "x", "--unset", "id"), "Invalid value for '--unset'"),
-        (("resources", "add", "room"), "Missing argument 'ID'"),
+        (("resources", "add", "room"), "write the kind and the id, like room/"),
         (("nodes", "cordo", "n1"), "No such command 'cordo'"),
     ],
 )

@@ -269,8 +269,6 @@ class _Node:
                     may_lack_link=settings.may_move or settings.sockets is not None,
                 )
             )
-            if (user := self._commands.confinement.user) and settings.commands.user is None:
-                log.info("commands that come over the API do not run as root", extra={"node": state.id, "user": user})
             if settings.node.insecure:
                 state.journal.tell("node.insecure", state.id, **state.doors)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
@@ -396,8 +394,11 @@ class _Node:
         ):
             await wait_to_belong(store, state.id, self._claim(), self._clock)
             state.store = store
-            if self._new_token:  # not before: where a node cannot start, the reason is all that is said
+            # Not before: where a node cannot start, the reason is all that is said.
+            if self._new_token:
                 log.info("token made", extra={"node": state.id, "file": str(self._new_token)})
+            if (user := self._commands.confinement.user) and self._settings.commands.user is None:
+                log.info("commands that come over the API do not run as root", extra={"node": state.id, "user": user})
             events = EventLog(store, state.id, self._clock)
             state.journal.write_to(events)
             async with asyncio.TaskGroup() as parts:

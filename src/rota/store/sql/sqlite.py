@@ -45,6 +45,9 @@ OLDEST = (3, 35, 0)
 BESIDE = ("-wal", "-shm")
 """What SQLite keeps beside a database; it gives them the mode of the database when it makes them."""
 
+MAGIC = b"SQLite format 3\0"
+"""What a SQLite database begins with."""
+
 STOP = 5.0
 """Seconds a closing store waits for its threads."""
 
@@ -93,8 +96,10 @@ def keep_from_others(url: StoreUrl, path: Path) -> None:
     """Take from users outside the file's group what they may do with the store's files.
 
     New files are their owner's alone. Those that an older Rota made with the usual umask can be read by everybody on
-    the machine, and so can every secret in them.
+    the machine, and so can every secret in them. A file that is no database stays as it is: its name was a mistake.
     """
+    if not _may_be_a_database(path):
+        return
     for file in (path, *(path.with_name(path.name + ending) for ending in BESIDE)):
         mode = mode_of(file)
         if mode is None or not mode & stat.S_IRWXO:
@@ -109,6 +114,15 @@ def keep_from_others(url: StoreUrl, path: Path) -> None:
             log.warning("others may read the store", extra={**told, "why": error.strerror, "run": run})
         else:
             log.warning("others could read the store, and cannot any more", extra=told)
+
+
+def _may_be_a_database(path: Path) -> bool:
+    """Does a file begin as SQLite's do, or is it empty or not there?"""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) in (b"", MAGIC)
+    except OSError:  # not there, or opening it as a store says why not
+        return True
 
 
 class SqliteDriver:
