@@ -677,9 +677,13 @@ FINDINGS = (
     ),
     Finding(
         "ux 4: logs of tasks, services and streams",
-        State.OPEN,
-        (),
-        "not begun: what their workers print goes to the node's own output, by inheritance, and no door shows it",
+        State.FIXED,
+        (
+            "tests/process/test_printed.py::test_what_work_prints_is_read_at_the_door_and_by_the_command",
+            "tests/unit/node/test_printed.py",
+            "tests/unit/node/test_tee.py",
+        ),
+        "over HTTP and in the CLI; not over gRPC, and not what subprocesses and native libraries write",
     ),
     Finding(
         "reading 2 one key twice at once tries for ever",

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,7 +68,8 @@ def http_streams(run: str) -> list[str]:
     """The path of every operation over HTTP that goes on answering; `run` is one that is not over."""
     job, _, moment = run.partition("/")
     found = [each for each in resources.table() if each.operation in operations.STREAMING]
-    return [each.path.replace("{job}", job).replace("{moment}", moment) for each in found]
+    named = {"{job}": job, "{moment}": moment, "{kind}": "service", "{id}": "logic"}
+    return [reduce(lambda path, part: path.replace(*part), named.items(), each.path) for each in found]
 
 
 def grpc_streams(run: str) -> dict[str, bytes | None]:

@@ -33,6 +33,7 @@ from rota.api import (
     overview,
     parameters,
     planning,
+    printing,
     problems,
     pulse,
     relays,
@@ -55,7 +56,7 @@ from rota.model.problems import PROBLEMS
 
 _MODULES = (
     operations, planning, watching, relays, hooks, job_operations, job_why, stream_operations, tokens, audit, crawler,
-    overview, pulse, steering, fleet_status, syncing, labels,
+    overview, pulse, steering, fleet_status, syncing, labels, printing,
 )  # fmt: skip
 """Where operations are."""
 
@@ -113,6 +114,8 @@ _ANSWERS: Mapping[str, type] = {
     "try_hook": hooks.HookTrial,
     "list_services": steering.ServiceList,
     "node_services": bodies.ServicesOfNode,
+    "read_printed": printing.PrintedPage,
+    "node_printed": printing.NodeLines,
     "reload_node": bodies.Reload,
     "rollback_node": bodies.Reload,
     "clear_service": bodies.Cleared,
@@ -197,6 +200,7 @@ _STREAMS: Mapping[str, str] = {
     "watch_events": "Events `happened`, whose data is an Event; `synced`.",
     "watch_pulse": "Events `beat`, with `parts` and `revision`.",
     "follow_log": "Events `output`, with `attempt`, `offset`, `text` and `next`.",
+    "follow_printed": "Events `printed`, whose data is a PrintedPage.",
 }
 """What the operations answer that go on."""
 
@@ -223,6 +227,7 @@ _TAGS: Mapping[str, tuple[str, str]] = {
     "plan": ("Nodes", ""),
     "why": ("Nodes", ""),
     "services": ("Services", "Services of the app, and its code."),
+    "logs": ("Resources", ""),
     "relays": ("Messages", "Relays, sinks, and what was counted."),
     "jobs": ("Jobs", "What is done by the clock or on demand."),
     "runs": ("Runs", "What jobs did, and their output."),
@@ -271,6 +276,9 @@ _OWN_CODES: Mapping[str, tuple[str, ...]] = {
     "count_messages": ("resource_not_found",),
     "list_relays": ("not_found",),
     "list_runs": ("job_not_found",),
+    "read_printed": ("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
+    "follow_printed": ("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
+    "node_printed": ("node_not_found", "not_found"),
     "read_log": ("not_found",),
     "follow_log": ("not_found",),
 }

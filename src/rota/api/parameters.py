@@ -59,12 +59,16 @@ QUERY: Mapping[str, Parameter] = {
     "state": Parameter("Only runs in this state; may be given several times.", ["failed"], TEXTS),
     "attempt": Parameter("The number of the attempt; the newest if left out.", 1, WHOLE),
     "offset": Parameter("The first byte of the output that is wanted.", 0, WHOLE),
+    "tail": Parameter(
+        "Only the last lines of each node, this many.", 100, {"type": "integer", "minimum": 1, "maximum": 1000}
+    ),
     "all": Parameter("Also backfills that are completed.", True, FLAG),
     "by": Parameter("Only what this caller did.", "ada"),
     "refused": Parameter("Only what was refused.", True, FLAG),
     "noted": Parameter("A hash of the chain that was noted earlier, and must still be in it.", "5f2c…"),
 }
 
+_PLACE = "n1=2026-01-31T12:00:00.000000Z@4096"
 _WHOLE = page(1000, 1000)
 _BACK = Parameter("The `next` of the page before, which leads further back; left out for the newest.", "4711")
 
@@ -82,6 +86,17 @@ SPECIAL: Mapping[tuple[str, str], Parameter] = {
     ("watch_events", "limit"): page(1000, 50, 0),
     ("read_audit", "limit"): page(1000, 50),
     ("list_runs", "node"): Parameter("Only runs of which this node had an attempt.", "n1"),
+    **{
+        (name, "after"): Parameter("Only what was printed after this place: the `next` of an earlier answer.", _PLACE)
+        for name in ("read_printed", "follow_printed")
+    },
+    ("node_printed", "after"): Parameter(
+        "Only what was printed after this place: the `next` of an earlier answer.", _PLACE.partition("=")[2]
+    ),
+    **{
+        (name, "node"): Parameter("Only what was printed on this node; may be given several times.", ["n1"], TEXTS)
+        for name in ("read_printed", "follow_printed")
+    },
     ("list_runs", "since"): Parameter("Only runs that were due at this time or later.", _NOON, TIME),
     ("preview_job", "after"): Parameter("Due times after this time; after now if left out.", _NOON, TIME),
     ("preview_backfill", "force"): Parameter("Also due times that have a run already.", False, FLAG),

@@ -28,6 +28,7 @@ from rota.api import (
     operations,
     overview,
     planning,
+    printing,
     pulse,
     relays,
     safety_http,
@@ -82,6 +83,7 @@ def table() -> tuple[Endpoint, ...]:
     return (
         *ENDPOINTS,
         *steering.ENDPOINTS,
+        *printing.ENDPOINTS,
         *job_http.ENDPOINTS,
         *stream_http.ENDPOINTS,
         *safety_http.ENDPOINTS,

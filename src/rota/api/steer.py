@@ -18,6 +18,7 @@ class Verb(StrEnum):
     ROLLBACK = "rollback"
     CLEAR = "service.clear"
     RESIZE = "service.resize"
+    PRINTED = "printed"
 
 
 class Steer(Protocol):

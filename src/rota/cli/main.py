@@ -29,6 +29,7 @@ COMMANDS = {
     "join": "Make this machine a node of a fleet, with a ticket.",
     "log": "Make, fill and look at logs that streams read.",
     "login": "Remember a fleet by the doors of a node, and use it.",
+    "logs": "Print what resources, services, streams and runs print.",
     "node": "Run one node of a fleet.",
     "nodes": "Show the nodes, and say which of them get new tasks.",
     "plan": "Show what the leader would change now.",
@@ -55,7 +56,6 @@ ALIASES = {
     "cancel": ["runs", "interrupt"],
     "describe": ["why"],
     "list": ["status"],
-    "logs": ["runs", "logs"],
     "ps": ["status"],
     "top": ["nodes", "ls"],
 }

@@ -152,6 +152,12 @@ async def _things(given: Given, incomplete: str) -> Iterable[str]:
     return [*NAMED, *await _of_fleet(both)(given, incomplete)]
 
 
+async def _printing(fleet: "Fleet", incomplete: str) -> Iterable[str]:
+    """What `rota logs` shows; services are known to nodes alone, so there is only the word."""
+    streams = [f"stream/{name}" for name in await _streams(fleet, incomplete.partition("/")[2])]
+    return ["service/", "worker/", *streams, *await _resources(fleet, incomplete), *await _runs(fleet, incomplete)]
+
+
 async def _named(given: Given, incomplete: str) -> Iterable[str]:
     """What may follow such a word."""
     after = {"run": _runs, "job": _jobs, "stream": _streams, "source": _kinds}
@@ -162,4 +168,5 @@ jobs, runs, streams = offer(_of_fleet(_jobs)), offer(_of_fleet(_runs)), offer(_o
 nodes, kinds, resources = offer(_of_fleet(_nodes)), offer(_of_fleet(_kinds)), offer(_of_fleet(_resources))
 hooks, tokens = offer(_of_fleet(_hooks)), offer(_of_fleet(_tokens))
 services, contexts = offer(_services), offer(_contexts)
+printing = offer(_of_fleet(_printing))
 things, named = offer(_things), offer(_named)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rota.cli import logs, settings
+from rota.cli import own_log, settings
 from rota.kit import collector
 from rota.model.config import (
     CommandsConfig,
@@ -69,7 +69,7 @@ def command(app: str | None, label: tuple[str, ...], config: Path | None, **flag
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to heed it
     given = {**flags, "app": app, "config": config, "labels": _labels(label) if label else None}
     log = settings.resolve(LogConfig, given).config
-    logs.to_stderr(log.level, log.format)
+    own_log.to_stderr(log.level, log.format)
     node = settings.resolve(NodeConfig, given)
     sockets = _sockets_of_the_one_who_started_us()
     is_default = {node.origins["http"], node.origins["grpc"]} == {settings.DEFAULT}

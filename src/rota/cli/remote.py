@@ -22,6 +22,7 @@ import httpx2
 import msgspec
 
 from rota.api.job_schema import LogPart, RunPage, RunView
+from rota.api.printing import PrintedPage
 from rota.api.schema import NodeList, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange, What
 from rota.cli.targets import Server
@@ -60,7 +61,7 @@ FAMILIES: dict[int, type[RotaError]] = {
 }  # fmt: skip
 """The error that each status stands for; any other is a plain RotaError."""
 
-_OURS = ("store", "clock", "by", "logs", "most")
+_OURS = ("store", "clock", "by", "logs", "most", "steer")
 """Arguments that the server has values of its own for."""
 
 
@@ -139,6 +140,7 @@ WAYS: dict[str, Way] = {
     "delete_run": Way("DELETE", "/v1/runs/{job}/{moment}", nothing=True),
     "restart_run": Way("POST", "/v1/runs/{job}/{moment}/restart", body={}),
     "interrupt_run": Way("POST", "/v1/runs/{job}/{moment}/interrupt", _same("wait"), _same("why")),
+    "read_printed": Way("GET", "/v1/logs/{kind}/{id}", _same("after", "tail", nodes="node")),
     "read_log": Way("GET", "/v1/runs/{job}/{moment}/log", _same("attempt", "offset")),
     "list_streams": Way("GET", "/v1/streams", _same("prefix", "limit", "token", with_past="all")),
     "get_stream": Way("GET", "/v1/streams/{name}"),
@@ -201,6 +203,7 @@ class DoorFleet:
             "watch_resources": self._watch_resources,
             "watch_events": self._watch_events,
             "follow_log": self._follow_log,
+            "follow_printed": self._follow_printed,
         }
         async for each in going[operation.__name__](**_bound(operation, args, kwargs)):
             yield cast(T, each)
@@ -326,6 +329,13 @@ class DoorFleet:
             else:
                 why = msgspec.json.decode(data, type=dict[str, Any]).get("why", "")
                 yield (ResourceChange(what=what, why=str(why), resume=resume),)
+
+    async def _follow_printed(
+        self, kind: str, id: str, nodes: Collection[str] = (), after: str = "", tail: int | None = None
+    ) -> AsyncGenerator[PrintedPage, None]:
+        path = _path("/v1/logs/{kind}/{id}/follow", {"kind": kind, "id": id})
+        async for _, data, _ in self._events(path, {"node": list(nodes), "after": after, "tail": tail}):
+            yield msgspec.json.decode(data, type=PrintedPage)
 
     async def _watch_events(
         self, kinds: Collection[str] = (), node: str | None = None, limit: int = 0, after: Revision | None = None

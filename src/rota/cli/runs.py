@@ -185,6 +185,19 @@ def logs(
 
     Example: rota runs logs --last report -f
     """
+    print_log(run, last, follow, attempt, raw, place, fleet)
+
+
+def print_log(
+    run: str | None,
+    last: str | None,
+    follow: bool,
+    attempt: int | None,
+    raw: bool,
+    place: str | None,
+    fleet: Target,
+) -> None:
+    """Print what a run has put out, or the newest run of the job `last`."""
     if (run is None) == (last is None):
         raise click.UsageError("name a run, or the job whose newest run is meant: --last JOB")
 

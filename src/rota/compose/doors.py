@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from rota.api.doorkeeper import Doorkeeper
@@ -20,11 +21,13 @@ from rota.api.metrics import registry
 from rota.compose.service_verbs import service_verbs
 from rota.compose.state import NodeState
 from rota.decide.access import TurnedAway
+from rota.kit.aside import in_thread
 from rota.model.config import NodeConfig, split_address
-from rota.model.errors import Conflict, Invalid
+from rota.model.errors import Conflict, Invalid, NotFound
 from rota.node.certificates import Folder, keep_fresh
 from rota.node.control_socket import Verb
 from rota.node.link import LinkHandler
+from rota.node.printed import subject_of
 from rota.node.reload import Reloaded
 from rota.node.runtime import Runtime
 from rota.rpc.open import serve_link
@@ -86,8 +89,14 @@ def steering_verbs(state: NodeState) -> dict[str, Verb]:
     async def rollback(_: dict[str, Any]) -> Any:
         return await _work(state).reloads.rollback()
 
+    async def printed(fields: dict[str, Any]) -> Any:
+        if state.printed is None:
+            raise NotFound(f"node {state.id} runs no app, so nothing is printed there")
+        subject = subject_of(str(fields["kind"]), str(fields["id"]))
+        return await in_thread(partial(state.printed.read, subject, str(fields["after"]), fields["tail"]))
+
     services = service_verbs(lambda: state.services, lambda: state.admins.closed if state.admins else {})
-    return {"reload": reload_all, "rollback": rollback, **services}
+    return {"reload": reload_all, "rollback": rollback, "printed": printed, **services}
 
 
 def _noted(state: NodeState, name: str, verb: Verb) -> Verb:

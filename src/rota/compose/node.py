@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from rota import __version__
@@ -73,6 +74,7 @@ from rota.node.leftovers import end_leftovers
 from rota.node.loaders import LoadError, Target
 from rota.node.manager import Condition, Manager, keep_told
 from rota.node.pipes import Order
+from rota.node.printed import Printed, keep_tidy
 from rota.node.queries import answer_queries
 from rota.node.relay.fleet import join_relays
 from rota.node.relay.hold import RelayPlace
@@ -91,6 +93,7 @@ SWITCH = 0.001
 """Seconds after which a thread that computes lets others go on: each system call of the event loop waits for that."""
 
 LETTERS = "dead-letters"
+PRINTED = "printed"
 LAST_WORDS = 2.0
 """Seconds a stopping node may take to write what its tasks saved last."""
 
@@ -193,6 +196,15 @@ def _confinement(settings: Settings) -> confine.Confinement:
         return confine.Confinement()
 
 
+def _printed(folder: Path, *, is_ours: bool) -> Printed:
+    """The lines that workers print, in a folder that is made if need be. It is ours unless the app has a user."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if is_ours and folder.stat().st_uid != os.geteuid():  # that of an earlier life was its app's
+        with contextlib.suppress(PermissionError):
+            os.chown(folder, os.geteuid(), -1)
+    return Printed(folder)
+
+
 class _Node:
     """The parts of one node."""
 
@@ -220,6 +232,8 @@ class _Node:
         self._commands = confine.find_commands(settings.commands, limits)
         if config.app is not None and config.role.may_work:
             letters = confine.own_folder(folder.path, LETTERS, limits)
+            printed = confine.own_folder(folder.path, PRINTED, limits)
+            state.printed = _printed(folder.path / PRINTED, is_ours=printed is None)
             target = Target(
                 config.app,
                 state.id,
@@ -228,6 +242,7 @@ class _Node:
                 commands=self._commands,
                 withheld=confine.withheld(config.store, settings.relay.sink, settings.runtime, os.environ),
                 letters=str(letters.absolute()) if letters else "",
+                printed=str(printed.absolute()) if printed else "",
                 home=folder.home,
                 enclosure=Enclosure(limits),
                 kept=Kept(folder.path),
@@ -243,6 +258,7 @@ class _Node:
                 jobs=settings.jobs,
             )
             state.runtime.crew.letters = str(folder.path / LETTERS)
+            state.runtime.crew.printed = str((folder.path / PRINTED).absolute())
             state.services = state.runtime.services
             if settings.sockets is not None:
                 state.runtime.services.borrow_from(settings.sockets)
@@ -318,7 +334,10 @@ class _Node:
             raise AppFailed(f"app {app}: {error}{details}") from None
 
     async def _run_app(self, runtime: Runtime) -> None:
-        await runtime.run(self._health.expect("crew", PROGRESS))
+        async with asyncio.TaskGroup() as parts:
+            if self._state.printed is not None:
+                parts.create_task(keep_tidy(self._state.printed, self._clock), name="printed lines")
+            parts.create_task(runtime.run(self._health.expect("crew", PROGRESS)), name="crew")
 
     def _revoke(self) -> None:
         """Have the relay know which certificates were taken back; the doors ask the doorkeeper."""

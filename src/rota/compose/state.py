@@ -29,6 +29,7 @@ from rota.node.admin import Admins
 from rota.node.journal import Journal
 from rota.node.load import LoadMeter
 from rota.node.peers import Peers
+from rota.node.printed import Printed
 from rota.node.runtime import Runtime
 from rota.node.services_door import ServicesDoor
 from rota.node.session import Session
@@ -70,6 +71,9 @@ class NodeState:
 
     services: ServicesDoor | None = None
     """None if it runs no app."""
+
+    printed: Printed | None = None
+    """The lines that its workers print; None if it runs no app."""
 
     admins: Admins | None = None
     """The admin doors of its services."""

@@ -7,7 +7,7 @@ share. What it says, its refusals too, comes back as it was said.
 import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -129,6 +129,10 @@ def _context(tls: TlsFiles | None) -> ssl.SSLContext | bool:
 def _request(node: NodeId, verb: Asked, fields: dict[str, Any]) -> tuple[str, str, dict[str, Any] | None]:
     """Method, path and body of what is asked, as the HTTP door has it."""
     base = f"/v1/nodes/{quote(node, safe='')}"
+    if verb is Asked.PRINTED:
+        thing = "/".join(quote(str(fields[name]), safe="") for name in ("kind", "id"))
+        query = {name: str(fields[name]) for name in ("after", "tail") if fields[name]}
+        return "GET", f"{base}/logs/{thing}?{urlencode(query)}", None
     service = f"{base}/services/{quote(str(fields.get('service', '')), safe='')}"
     match verb:
         case Asked.SERVICES:

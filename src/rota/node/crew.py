@@ -119,6 +119,9 @@ class Crew:
         self.letters = ""
         """The folder for records that streams could not read."""
 
+        self.printed = ""
+        """The folder for lines that workers print."""
+
         self.excuses: list[Callable[[Worker], bool]] = []
         """Did a worker fall because of what it was given to do? Then its successor need not wait for that."""
 
@@ -398,6 +401,7 @@ class Crew:
             beat=self._vigil.beat,
             emitting=self.emitting,
             letters=self.letters,
+            printed=self.printed,
         )
 
     def _drain(self, worker: Worker, why: str) -> None:

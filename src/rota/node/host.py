@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from contextvars import copy_context
 from functools import partial
 
 from rota.kit.clock import SYSTEM
@@ -27,6 +28,7 @@ from rota.node.pipes import (
     Unsent,
 )
 from rota.node.reports import Reports
+from rota.node.tee import about, work_of
 from rota.sdk.app import App
 from rota.workloads.resources.run import Life, Offer, Outcome, limits, run_task
 
@@ -103,7 +105,9 @@ class Host:
             clock=SYSTEM,
         )
         running = run_task(kind, order, offer, lambda: self._channel.send(started))
-        task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task)
+        context = copy_context()
+        context.run(about.set, work_of(order))  # what it prints is told apart from what other tasks print
+        task = self._tasks[order.task, order.epoch] = asyncio.create_task(running, name=order.task, context=context)
         task.add_done_callback(partial(self._done, order))
 
     def _save(self, order: Order, state: bytes) -> None:

@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
     pipe = Pipe(socket.socket(fileno=options.control))
     confinement = msgspec.json.decode(options.confinement, type=Confinement)
     bounds = _Bounds(confinement, msgspec.json.decode(options.commands, type=Commands))
-    letters = None if options.letters is None else os.open(options.letters, os.O_RDONLY | os.O_DIRECTORY)
+    folders = _Folders(_folder(options.letters), _folder(options.printed))
     brief = None if options.brief is None else _brief(options.brief)
     enclosure.enter(options.cgroup, enclosure.LOADER if brief is None else _leaf(brief))
     confine(confinement)
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> None:
             target = kept.use(used)
     app = _imported(target, pipe)
     if brief is not None:
-        _become(app, pipe, brief, options, bounds, letters)
+        _become(app, pipe, brief, options, bounds, folders)
     warnings = _warnings()
     streaming.preload(app)
     sources = kept.collect(target, used)
@@ -104,7 +104,7 @@ def main(argv: list[str] | None = None) -> None:
     del sources
     gc.collect()
     gc.freeze()
-    _serve(app, pipe, options, bounds, letters, packed)
+    _serve(app, pipe, options, bounds, folders, packed)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -116,6 +116,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--confinement", default="{}")
     parser.add_argument("--commands", default="{}", help="how commands run that came over the API")
     parser.add_argument("--letters", help="the folder of dead letters, to be opened before anything is given up")
+    parser.add_argument("--printed", help="the folder of printed lines, likewise")
     parser.add_argument("--cgroup", default="", help="the folder of this generation's cgroups, if it has any")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--log-format", default="text")
@@ -185,6 +186,21 @@ class _Bounds(NamedTuple):
                 become_command(self.commands)
 
 
+class _Folders(NamedTuple):
+    """Folders of the node's data that the app's user cannot reach by their paths, opened before it is that user."""
+
+    letters: int | None
+    printed: int | None
+
+    def handed_to(self, brief: Brief) -> Brief:
+        """The brief of a worker that may use them."""
+        return msgspec.structs.replace(brief, letters_at=self.letters, printed_at=self.printed)
+
+
+def _folder(path: str | None) -> int | None:
+    return None if path is None else os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
 def _brief(fd: int) -> Brief:
     """What a spawned worker is told."""
     with open(fd, "rb") as file:
@@ -197,17 +213,17 @@ def _leaf(brief: Brief) -> str:
 
 
 def _become(
-    app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, bounds: _Bounds, letters: int | None
+    app: App, pipe: Pipe, brief: Brief, options: argparse.Namespace, bounds: _Bounds, folders: _Folders
 ) -> None:
     """The worker of a spawned process; does not return."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    brief = msgspec.structs.replace(brief, letters_at=letters)
+    brief = folders.handed_to(brief)
     bounds.confine(brief)
     worker.run(app, brief, pipe.sock, options.lifeline, options.stacks, options.extra)
 
 
 def _serve(
-    app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, letters: int | None, sources: bytes
+    app: App, pipe: Pipe, options: argparse.Namespace, bounds: _Bounds, folders: _Folders, sources: bytes
 ) -> None:
     """Fork and reap, until the agent says so or is gone."""
     wake, woken = os.pipe()
@@ -227,7 +243,7 @@ def _serve(
             for message in pipe.ready():
                 match message:
                     case Fork(brief=brief, extras=extras):
-                        brief = msgspec.structs.replace(brief, letters_at=letters)
+                        brief = folders.handed_to(brief)
                         _fork(app, pipe, brief, extras, own, wardens, bounds, options.cgroup)
                     case AskSources():
                         pipe.send(SourcesAre(sources))

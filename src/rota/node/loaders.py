@@ -81,6 +81,9 @@ class Target:
     letters: str = ""
     """The folder of dead letters, if they cannot get there by themselves; loaders open it before they are confined."""
 
+    printed: str = ""
+    """The folder of printed lines, likewise."""
+
     home: str = ""
     """The home of the node's data folder, by which a later life of the node knows what they left behind."""
 
@@ -238,6 +241,8 @@ def start_process(
             argv += [f"--commands={msgspec.json.encode(target.commands).decode()}"]
         if target.letters:
             argv += [f"--letters={target.letters}"]
+        if target.printed:
+            argv += [f"--printed={target.printed}"]
         if place := target.enclosure.place(generation):
             argv += [f"--cgroup={place}"]
         if source is not None:

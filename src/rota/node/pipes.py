@@ -143,6 +143,12 @@ class Brief(msgspec.Struct, frozen=True):
     letters_at: int | None = None
     """The same folder, opened by the loader for a user that cannot get there by its path."""
 
+    printed: str = ""
+    """The folder for lines that workers print; empty: they are not kept."""
+
+    printed_at: int | None = None
+    """The same folder, opened by the loader likewise."""
+
 
 class Fork(Message, frozen=True):
     """To the loader: fork a worker; its channel, lifeline and stack file come along, and what else it needs."""

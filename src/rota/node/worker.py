@@ -12,6 +12,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import setproctitle
@@ -24,10 +25,12 @@ from rota.node.guard import Guard, Page
 from rota.node.host import be_host
 from rota.node.output import PAGE
 from rota.node.pipes import Brief, Pipe, StartFailed
+from rota.node.printed import WORKER_LINES, Printed, service_lines
 from rota.node.program import become_program
 from rota.node.service import be_service_worker
 from rota.node.stacks import SIGNAL
 from rota.node.streaming import be_stream
+from rota.node.tee import About, Keeper, install, work_of
 from rota.node.warden import Warden
 from rota.sdk.app import App
 
@@ -37,6 +40,10 @@ BODIES: dict[str, Callable[[App, Brief, socket.socket, Guard | None], None]] = {
     "stream": be_stream,
 }
 """What each role does that needs nothing else; imported before the fork, which none pays for."""
+
+
+PRINTING = frozenset({"host", "task", "stream", "service"})
+"""Roles whose lines are kept in files of the node; what a run prints is kept with the run."""
 
 
 def run(
@@ -49,9 +56,12 @@ def run(
     warden: Warden | None = None,
 ) -> NoReturn:
     """Be the worker that `brief` describes; `extras` are the descriptors that its role needs beside the usual ones."""
-    code = 1
+    code, keeper = 1, None
     try:
         guard = _settle_in(brief, lifeline, stacks, extras, warden)
+        if brief.printed and brief.role in PRINTING:
+            keeper = Keeper(Printed(Path(brief.printed), brief.printed_at), _work_of(brief))
+            install(keeper)
         if brief.attempt is not None and brief.attempt.argv:
             become_program(brief, sock, guard, extras)
         if _start(app, sock):
@@ -70,6 +80,8 @@ def run(
     except BaseException:  # the last frame of this process; nobody above may see it
         traceback.print_exc()
     finally:
+        if keeper is not None:
+            keeper.end()
         _leave(code)
 
 
@@ -87,6 +99,15 @@ def _settle_in(brief: Brief, lifeline: int, stacks: int, extras: Sequence[int], 
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
     return guard
+
+
+def _work_of(brief: Brief) -> About:
+    """What the lines of a worker are about that are printed outside of any task."""
+    if brief.service:
+        return About(service_lines(brief.service), brief.group)
+    if brief.order is None:
+        return About(WORKER_LINES, brief.pool)
+    return work_of(brief.order)
 
 
 def _own_session() -> None:

@@ -157,12 +157,15 @@ def test_every_method_has_an_operation_that_says_what_it_needs() -> None:
 
 
 def test_whatever_is_asked_over_http_can_be_asked_over_grpc() -> None:
-    """All but the pulse, which is for pages in a browser, and what only the command line asks."""
+    """All but the pulse, which is for pages in a browser, and what only the command line and nodes ask."""
     over_http = {endpoint.operation for endpoint in resources.table()}
     assert over_http - {method.operation for method in door.METHODS.values()} == {
         "watch_pulse",
         "fleet_status",
         "sync_source",
+        "read_printed",
+        "follow_printed",
+        "node_printed",
     }
 
 

@@ -21,6 +21,7 @@ from rota.api import (
     operations,
     overview,
     planning,
+    printing,
     pulse,
     relays,
     steering,
@@ -720,7 +721,7 @@ async def test_the_seed_needs_a_name(store: Store, name: object) -> None:
 # What operations need
 
 
-PARTS = {"explained", "explained_run", "run_record", "no_job", "no_node"}
+PARTS = {"nodes_with", "explained", "explained_run", "run_record", "no_job", "no_node"}
 """What operations share, and no door offers."""
 
 
@@ -761,9 +762,10 @@ def test_every_operation_says_what_it_needs() -> None:
             fleet_status,
             syncing,
             labels,
+            printing,
         )
         for name, thing in vars(module).items()
-        if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_log")))
+        if (asyncio.iscoroutinefunction(thing) or name.startswith(("watch_", "follow_")))
         and not name.startswith("_")
         and thing.__module__ == module.__name__
     }

@@ -61,7 +61,6 @@ def test_every_group_suggests_so() -> None:
         (["runs", "cancel"], "rota runs interrupt"),
         (["cancel"], "rota runs interrupt"),
         (["describe"], "rota why"),
-        (["logs"], "rota runs logs"),
         (["top"], "rota nodes ls"),
         (["ps"], "rota status"),
     ],
@@ -112,3 +111,26 @@ def test_the_newest_run_of_a_job_is_named_by_the_job(store: str, capsys: pytest.
     said(capsys, "jobs", "add", "says", "--store", store, "--", "echo")
     code, _, err = said(capsys, "runs", "logs", "--last", "says", "--store", store)
     assert (code, 'job "says" has no runs yet' in err) == (3, True)
+    code, _, err = said(capsys, "logs", "--last", "says", "--store", store)
+    assert (code, 'job "says" has no runs yet' in err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        ((), 2, "name what printed"),
+        (("room",), 2, "name what printed"),
+        (("room/9",), 3, "room/9"),
+        (("service/chat",), 3, 'no node has a service "chat"; there are: none'),
+        (("stream/clicks",), 3, "clicks"),
+        (("worker/n9",), 3, "n9"),
+        (("report/20260131T030000.000Z",), 3, "report/20260131T030000.000Z"),
+        (("report/20260131T030000.000Z", "--tail", "3"), 2, "--tail, --node and -o are for resources"),
+        (("room/9", "--raw"), 2, "--attempt, --raw and --logs are for runs"),
+    ],
+)
+def test_logs_says_what_it_cannot_show(
+    store: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    given, _, err = said(capsys, "logs", *words, "--store", store)
+    assert (given, sentence in err) == (code, True), err

@@ -4,7 +4,7 @@ import json
 import logging
 from typing import Any
 
-from rota.cli.logs import JsonLines, Lines
+from rota.cli.own_log import JsonLines, Lines
 
 NOON = 1767268801.25  # 2026-01-01 12:00:01.250 UTC
 
