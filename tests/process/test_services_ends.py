@@ -150,7 +150,8 @@ async def test_a_port_that_is_taken_is_told_and_taken_over(tmp_path: Path) -> No
     async with serving(tmp_path, options="groups={1: 1}, udp=True") as first:
         app = service_app(first.port, "groups={1: 1}, udp=True", version=2)
         with NodeUnderTest(tmp_path / "second", name="b", app=app) as second:
-            await eventually(lambda: f":{first.port} is taken" in second.complaint(), within=120)
+            await second.until(_waits_for_its_port_alone, within=120)
+            assert f":{first.port} is taken" in second.complaint()
             descriptors = psutil.Process(second.pid).num_fds()
             with first.client() as client:
                 assert client.ask(WHO).body.startswith(b"1 ")
@@ -159,6 +160,13 @@ async def test_a_port_that_is_taken_is_told_and_taken_over(tmp_path: Path) -> No
                 await eventually(partial(_second_answers, first.port, udp), despite=(OSError, EOFError))
             await eventually(lambda: psutil.Process(second.pid).num_fds() <= descriptors + 2)
         await eventually(lambda: not second.leftovers())
+
+
+def _waits_for_its_port_alone(status: dict[str, Any]) -> bool:
+    """Is a node in the fleet, with all its workers, and not ready only because a service does not listen?"""
+    work = status["work"]
+    is_manned = work is not None and all(pool["ready"] == pool["want"] for pool in work["pools"])
+    return bool(status["session"] and is_manned and work["not_listening"] and not status["is_ready"])
 
 
 def _second_answers(port: int, udp: bool) -> bool:

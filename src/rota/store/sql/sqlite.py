@@ -45,9 +45,6 @@ OLDEST = (3, 35, 0)
 BESIDE = ("-wal", "-shm")
 """What SQLite keeps beside a database; it gives them the mode of the database when it makes them."""
 
-MAGIC = b"SQLite format 3\0"
-"""What a SQLite database begins with."""
-
 STOP = 5.0
 """Seconds a closing store waits for its threads."""
 
@@ -60,8 +57,9 @@ async def open(url: StoreUrl, clock: Clock, *, create: bool) -> Store:
     options.done()
     path = database_path(url)
     check_file(url, path)
-    keep_from_others(url, path)
-    return await open_log(SqliteDriver(url, path, timeout, synchronous), clock, create=create)
+    store = await open_log(SqliteDriver(url, path, timeout, synchronous), clock, create=create)
+    keep_from_others(path)  # not before it was opened: a file that is no database stays as it is
+    return store
 
 
 def database_path(url: StoreUrl) -> Path:
@@ -92,14 +90,12 @@ def _check_place(url: StoreUrl, path: Path) -> None:
         raise Denied(f"store {url}: {path} is read-only; chmod u+w it, or choose another file")
 
 
-def keep_from_others(url: StoreUrl, path: Path) -> None:
+def keep_from_others(path: Path) -> None:
     """Take from users outside the file's group what they may do with the store's files.
 
     New files are their owner's alone. Those that an older Rota made with the usual umask can be read by everybody on
-    the machine, and so can every secret in them. A file that is no database stays as it is: its name was a mistake.
+    the machine, and so can every secret in them.
     """
-    if not _may_be_a_database(path):
-        return
     for file in (path, *(path.with_name(path.name + ending) for ending in BESIDE)):
         mode = mode_of(file)
         if mode is None or not mode & stat.S_IRWXO:
@@ -114,15 +110,6 @@ def keep_from_others(url: StoreUrl, path: Path) -> None:
             log.warning("others may read the store", extra={**told, "why": error.strerror, "run": run})
         else:
             log.warning("others could read the store, and cannot any more", extra=told)
-
-
-def _may_be_a_database(path: Path) -> bool:
-    """Does a file begin as SQLite's do, or is it empty or not there?"""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) in (b"", MAGIC)
-    except OSError:  # not there, or opening it as a store says why not
-        return True
 
 
 class SqliteDriver:
