@@ -68,7 +68,7 @@ WORST: dict[str, Any] = {
     "rebalance": True, "without": NOT_GIVEN, "add": 1000, "like": NOT_GIVEN, "kinds": ["no.such"], "count": 1000,
     "since": "2000-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z", "first": "2000-01-01T00:00:00Z",
     "last": "2026-01-01T00:00:00Z", "force": True, "state": "lost", "states": ["lost"], "attempt": NOT_GIVEN,
-    "offset": 0, "wait": "1s", "by": NOBODY, "refused": True, "noted": "0" * 64,
+    "offset": 0, "wait": "1s", "by": NOBODY, "refused": True, "noted": "0" * 64, "tail": 1000,
 }  # fmt: skip
 """What costs most, by the name of the argument. `node` is the node that is asked."""
 
@@ -83,6 +83,11 @@ OTHERWISE: dict[tuple[str, str], Any] = {
     ("preview_job", "after"): "1900-01-01T00:00:00Z",
     ("list_jobs", "prefix"): "",
     ("list_runs", "job"): NOT_GIVEN,
+    ("read_printed", "after"): NOT_GIVEN,  # from the first line that is kept, on every node
+    ("read_printed", "node"): NOT_GIVEN,
+    ("follow_printed", "after"): NOT_GIVEN,
+    ("follow_printed", "node"): NOT_GIVEN,
+    ("node_printed", "after"): NOT_GIVEN,
 }
 """Where another value costs more."""
 
@@ -112,10 +117,12 @@ def worst(operation: str, name: str, node: str) -> Any:
     """The worst value of an argument; Unsaid if there is none in `WORST`."""
     if OPERATIONS[operation] is not Access.VIEW and name in ("id", "name", "node", "run", "moment", "job", "service"):
         return NOBODY
+    if (operation, name) in OTHERWISE:
+        return OTHERWISE[operation, name]
     if name == "node":
         return node
     try:
-        return OTHERWISE[operation, name] if (operation, name) in OTHERWISE else WORST[name]
+        return WORST[name]
     except KeyError:
         raise Unsaid(f"{operation} takes {name}: say in tests/kit/crowd.py which value costs most") from None
 
