@@ -105,7 +105,8 @@ async def trial(tmp_path: Path) -> AsyncIterator[Trial]:
 
 LOOKS = """
 audit ls | audit verify | config check --config CONFIG | config view --config CONFIG | context ls | events | hooks ls
-jobs get short | jobs ls | jobs preview short | logs service/logic | nodes ls | nodes idlest | plan | relay stat | relay stat --loop 1
+jobs get short | jobs ls | jobs preview short | logs service/logic
+nodes ls | nodes idlest | plan | relay stat | relay stat --loop 1
 resources ls | runs ls | status
 streams ls | streams status clicks | streams lag | streams history clicks | services ls | services stat
 services stat --loop 1 | services version | token ls | why short | relay drain

@@ -18,6 +18,7 @@ import pytest
 from tests.kit.cli import ROTA, rota
 from tests.kit.node import APP, is_alive, when_open
 from tests.kit.process import Process
+from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
 
 
@@ -127,9 +128,10 @@ async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("before", "named"), [(0, "--port"), (1, "--port, as gRPC takes the one after it")])
 def test_a_port_that_is_taken_is_an_error_that_names_the_option(tmp_path: Path, before: int, named: str) -> None:
     (tmp_path / "app.py").write_text(APP)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        answer = rota("up", "app.py", "--port", port - before, cwd=tmp_path)
+    first = free_port()  # none of those that the system gives to whoever asks meanwhile
+    port = first + before
+    with socket.create_server(("127.0.0.1", port)):
+        answer = rota("up", "app.py", "--port", first, cwd=tmp_path)
     why = f"address 127.0.0.1:{port} is taken; stop what listens there, or choose another with {named}"
     assert (answer.code, answer.out, answer.err) == (5, "", f"rota: {why}\n")
 

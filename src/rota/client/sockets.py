@@ -44,14 +44,19 @@ def tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
 
 
+QUIET = 0.1
+"""Seconds without an answer after which a service is taken to be reading and not answering."""
+
+
 def close_gently(sock: socket.socket) -> None:
     """Close a connection, and lose nothing that was written to it.
 
     Closing with answers unread resets the connection, and what the other machine has not acknowledged is discarded. So
-    say first that nothing more comes, and read what comes until all is acknowledged, `LINGER` at most: a service whose
-    answers are not read does not read either.
+    say first that nothing more comes, and read what comes until all is acknowledged and nothing has come for `QUIET`,
+    `LINGER` at most: a service whose answers are not read does not read either.
     """
     ends = time.monotonic() + LINGER
+    last = time.monotonic()
     with contextlib.suppress(OSError), sock:
         sock.shutdown(socket.SHUT_WR)
         sock.settimeout(0)
@@ -59,8 +64,10 @@ def close_gently(sock: socket.socket) -> None:
             try:
                 if not sock.recv(READ):
                     return
+                last = time.monotonic()
             except BlockingIOError:
-                if not _unacknowledged(sock):
+                # What is acknowledged may still lie unread on the other machine, whose service is about to answer.
+                if not _unacknowledged(sock) and time.monotonic() - last > QUIET:
                     return
                 time.sleep(0.001)
 
