@@ -42,7 +42,7 @@ POLL = 1.0
 """Seconds between looks for new lines."""
 
 LOOK = 10
-"""Every so many looks, the nodes that have the work are looked up anew."""
+"""After this number of looks, the nodes that have the work are looked up again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +249,7 @@ def read_part(node: NodeId, said: Any) -> NodeLines:
 
 
 def check_tail(tail: int | None) -> None:
-    """Invalid unless so many lines may be asked for."""
+    """Raises Invalid if `tail` is not from 1 to `TAIL`."""
     if tail is not None and not 1 <= tail <= TAIL:
         raise Invalid(f"tail is {tail}; it must be from 1 to {TAIL}")
 

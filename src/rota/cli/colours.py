@@ -1,6 +1,6 @@
 """Colours: what the word for a state looks like, and where there are colours at all.
 
-`STATES` has every word that stands in a column of states: red is what somebody must look at, yellow what is on its way
+`STATES` has every word that stands in a column of states: red is what needs attention, yellow what is on its way
 or held back, green what goes well. `coloured` and `as_state` turn one into escapes.
 """
 
