@@ -18,14 +18,11 @@ from typing import Any, Self
 from rota.client.answer import Answer, TimedOut
 from rota.client.exchange import MAX_FRAME, Body, Exchange, unreachable
 from rota.client.redial import Redial
-from rota.client.sockets import reason, tune
+from rota.client.sockets import LINGER, QUIET, reason, tune, unacknowledged
 from rota.kit import durations
 from rota.model.errors import Invalid, Unavailable, Unknown
 from rota.workloads.checks import Duration
 from rota.workloads.services.frames import BOX, BadFrame, Layout
-
-GOODBYE = timedelta(seconds=1)
-"""How long closing waits for what was handed over to leave."""
 
 
 class AsyncServiceClient:
@@ -77,8 +74,7 @@ class AsyncServiceClient:
 
     async def aclose(self) -> None:
         """Close all connections; calls under way end with Unknown."""
-        for lane in self._lanes:
-            await lane.close()
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,6 +199,8 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
 
     def __init__(self, exchange: Exchange) -> None:
         self.is_lost = False
+        self._is_closing = False
+        self._heard = 0.0
         self._exchange = exchange
         self._intake = exchange.intake()
         self._waiting: dict[int, asyncio.Future[Answer | str]] = {}
@@ -235,15 +233,33 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         await self._writable.wait()
 
     async def close(self) -> None:
-        """Send what was handed over, and end."""
+        """Send what was handed over, and end; `close_gently` of `sockets` says what would be lost otherwise."""
+        self._is_closing = True
         self._settle_all("the client was closed")
-        self._transport.close()
         try:
-            async with asyncio.timeout(GOODBYE.total_seconds()):
-                await self._lost.wait()
-        except TimeoutError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER):
+                    await self._goodbye()
+        finally:
             self._transport.abort()
-            await self._lost.wait()
+        await self._lost.wait()
+
+    async def _goodbye(self) -> None:
+        if not self._exchange.peer.is_udp and not self._transport.is_closing():
+            self._transport.write_eof()
+            await self._until_quiet()
+        self._transport.close()
+        await self._lost.wait()
+
+    async def _until_quiet(self) -> None:
+        """Wait until all is with the service, and it has answered nothing for a while or closed, too."""
+        clock = asyncio.get_running_loop().time
+        self._heard = clock()
+        while not self.is_lost and (clock() < self._heard + QUIET or self._has_unsent()):  # noqa: ASYNC110 nobody tells
+            await asyncio.sleep(QUIET / 10)
+
+    def _has_unsent(self) -> bool:
+        return bool(self._transport.get_write_buffer_size() or unacknowledged(self._transport.get_extra_info("socket")))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -255,6 +271,9 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         self._lost.set()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_closing:
+            self._heard = asyncio.get_running_loop().time()
+            return
         try:
             answers = self._intake.feed(data)
         except BadFrame as error:

@@ -67,12 +67,12 @@ def close_gently(sock: socket.socket) -> None:
                 last = time.monotonic()
             except BlockingIOError:
                 # What is acknowledged may still lie unread on the other machine, whose service is about to answer.
-                if not _unacknowledged(sock) and time.monotonic() - last > QUIET:
+                if not unacknowledged(sock) and time.monotonic() - last > QUIET:
                     return
                 time.sleep(0.001)
 
 
-def _unacknowledged(sock: socket.socket) -> int:
+def unacknowledged(sock: socket.socket) -> int:
     """Bytes that the other machine has not acknowledged; 0 where the system does not say."""
     if sys.platform != "linux":
         return 0

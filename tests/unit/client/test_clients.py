@@ -5,6 +5,7 @@ import contextlib
 import functools
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -269,6 +270,28 @@ async def test_what_was_sent_leaves_before_the_client_closes(client_of: Any, ser
     await client.send(Cmd.SILENCE, bytes(1 << 20))
     await client.aclose()
     assert await eventually(lambda: [len(body) for body in server.bodies] == [1 << 20])
+
+
+async def test_closing_loses_nothing_while_the_service_is_between_two_requests(client_of: Any) -> None:
+    """What it answers next would reset a connection that is closed, and the rest would be discarded unread."""
+    arrived = []
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while data := connection.recv(1000):
+                arrived.append(len(data))
+                time.sleep(0.01)
+                connection.sendall(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.get_running_loop().run_in_executor(THREADS, serve, listener)
+        client = client_of(f"127.0.0.1:{listener.getsockname()[1]}")
+        for _ in range(20):
+            await client.send(1, b"x" * 976)
+        await client.aclose()
+        await serving
+    assert sum(arrived) == 20_000
 
 
 def test_closing_with_unread_answers_resets_no_connection() -> None:
