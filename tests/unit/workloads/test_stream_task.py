@@ -391,15 +391,27 @@ async def test_records_whose_rows_are_refused_by_a_publish_are_put_aside_and_the
     assert (status.rows, status.dropped) == (6, {"not readable": 1, "does not fit": 1})
 
 
+class Keeping(MemoryCommitter):
+    """An output that keeps letters with its rows."""
+
+    kept: dict[str, list[int]]
+    """The offsets of each draft's letters."""
+
+    def keep_letters(self, draft: MemoryDraft, letters: Sequence[Letter]) -> None:
+        self.kept[draft.id] = [letter.offset for letter in letters]
+
+
+@pytest.fixture
+async def keeping(world: World) -> Keeping:
+    """The world's output, which keeps letters."""
+    world.committer = keeping = Keeping(world.name, "s", world.store, world.clock)
+    keeping.kept = {}
+    return keeping
+
+
 async def test_an_output_that_keeps_letters_gets_all_of_a_sequence_with_its_publish_also_if_it_is_made_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: dict[str, list[int]] = {}
-
-    def keep(self: MemoryCommitter, draft: MemoryDraft, letters: Sequence[Letter]) -> None:
-        kept[draft.id] = [letter.offset for letter in letters]
-
-    monkeypatch.setattr(MemoryCommitter, "keep_letters", keep, raising=False)
     refusing(monkeypatch, lambda rows: any("odd" in row for row in rows))
     world.grow(0, 3)
     world.grow(0, 1, value=b"poison")
@@ -407,12 +419,12 @@ async def test_an_output_that_keeps_letters_gets_all_of_a_sequence_with_its_publ
     await world.say(sequences=({0: 5, 1: 0},), phase=Phase.PUBLISHING)
     assert await (await world.start(limits=Limits(batch=2))) == ""
     (published,) = await world.committer.manifests()
-    assert kept[published.id] == [3, 4]
+    assert keeping.kept[published.id] == [3, 4]
     assert world.letters == [], "nothing is in the node's own file"
 
 
-async def test_many_bytes_of_letters_ask_for_a_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryCommitter, "keep_letters", lambda self, draft, letters: None, raising=False)
+@pytest.mark.usefixtures("keeping")
+async def test_many_bytes_of_letters_ask_for_a_checkpoint(world: World) -> None:
     world.grow(0, 9)
     world.grow(0, 1, value=b"poison")
     await world.say()
