@@ -1042,12 +1042,12 @@ FINDINGS = (
     ),
     Finding(
         'v-resources "Awkward"',
-        State.PARTLY,
+        State.FIXED,
         (
             "tests/unit/node/test_relay_shell.py::test_a_spool_that_refuses_is_logged_once_until_it_has_taken_something",
             "tests/unit/compose/test_readiness.py::test_readiness_names_what_is_in_the_way_and_not_what_follows_from_it",
+            "tests/unit/cli/test_own_log.py::test_what_grpc_says_of_its_connections_is_not_among_our_lines",
         ),
-        "left: gRPC's own log lines",
     ),
     Finding(
         "v-services S5 (readiness of services)",

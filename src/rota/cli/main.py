@@ -4,6 +4,7 @@ Each noun or verb has a file of its own and imports what it needs when it runs, 
 error of Rota's becomes one line on stderr and the exit code of its family; a bug shows its traceback.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -116,6 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     standard_streams.fill_in()
     hide_passwords(sys.argv)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what its library tells on stderr has another form than our log
     try:
         code: Any = cli.main(args=arguments, prog_name="rota", standalone_mode=False)
     except click.exceptions.Abort:

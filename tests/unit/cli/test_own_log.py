@@ -2,9 +2,33 @@
 
 import json
 import logging
+import subprocess
+import sys
 from typing import Any
 
 from rota.cli.own_log import JsonLines, Lines
+
+A_SERVER_SAYS_GOODBYE = """
+import contextlib, socket, threading
+from rota.cli.main import main
+
+def frame(kind, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind]) + bytes(5) + payload
+
+with contextlib.suppress(SystemExit):
+    main(["--version"])
+import grpc
+with socket.create_server(("127.0.0.1", 0)) as server:
+    channel = grpc.insecure_channel(f"127.0.0.1:{server.getsockname()[1]}")
+    ready, ended = grpc.channel_ready_future(channel), threading.Event()
+    connection, _ = server.accept()
+    connection.recv(65536)
+    connection.sendall(frame(4, b""))
+    ready.result(30)
+    connection.sendall(frame(7, bytes(7) + b"\\x01"))  # gRPC's library has a line for it, at its level INFO
+    channel.subscribe(lambda state: state is grpc.ChannelConnectivity.READY or ended.set())
+    assert ended.wait(30)
+"""
 
 NOON = 1767268801.25  # 2026-01-01 12:00:01.250 UTC
 
@@ -22,6 +46,11 @@ def failed() -> logging.LogRecord:
         made = record("term failed", logging.ERROR, term=3)
         made.exc_info = (type(error), error, error.__traceback__)
         return made
+
+
+def test_what_grpc_says_of_its_connections_is_not_among_our_lines() -> None:
+    done = subprocess.run([sys.executable, "-c", A_SERVER_SAYS_GOODBYE], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_a_line_for_people() -> None:
