@@ -1,7 +1,11 @@
-"""A disk with places that cannot be read."""
+"""Disks with places that cannot be read, and disks that are full."""
 
 import errno
 import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,3 +35,18 @@ class BadSectors:
         if max(offset, bad.start) < min(offset + size, bad.stop):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return self._pread(file, size, offset)
+
+
+@contextmanager
+def small_files() -> Iterator[int]:
+    """Inside, no file grows beyond so many bytes: the kernel writes what fits, and then refuses, as a full disk does.
+
+    For a part of a test, never the whole: a report of tests that goes to a file is a file, too.
+    """
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        yield 1000
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)

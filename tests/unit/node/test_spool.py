@@ -1,9 +1,7 @@
 """The spool on real files: order, crashes, damage, full disks."""
 
 import os
-import resource
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from rota.kit import records
 from rota.model.errors import Invalid, Unavailable
 from rota.node.relay.spool import Spool, SpoolRefused
 from rota.sinks import Message
-from tests.kit.disks import BadSectors
+from tests.kit.disks import BadSectors, small_files
 from tests.kit.sinks import message, messages, numbers
 
 
@@ -273,25 +271,16 @@ def test_a_spool_without_room_at_all_is_invalid(folder: Path) -> None:
         Opened(folder, limit=0)
 
 
-@pytest.fixture
-def small_files() -> Iterator[int]:
-    """No file may grow beyond this: the kernel writes what fits, and then refuses, as a full disk does."""
-    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield 1000
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, ignored)
-
-
-def test_a_disk_that_takes_half_a_batch_keeps_nothing_of_it(folder: Path, small_files: int) -> None:
+def test_a_disk_that_takes_half_a_batch_keeps_nothing_of_it(folder: Path) -> None:
     opened = Opened(folder)
     opened.spool.append(messages(3))
-    large = [message(9, payload=b"x" * 2 * small_files)]
-    with pytest.raises(SpoolRefused, match="File too large; make room on the disk"):
-        opened.spool.append(large)
-    with pytest.raises(SpoolRefused):
-        opened.spool.append(large)
-    assert opened.spool.append([message(3)]) == 4
+    with small_files() as size:
+        large = [message(9, payload=b"x" * 2 * size)]
+        with pytest.raises(SpoolRefused, match="File too large; make room on the disk"):
+            opened.spool.append(large)
+        with pytest.raises(SpoolRefused):
+            opened.spool.append(large)
+        assert opened.spool.append([message(3)]) == 4
     assert opened.read() == [0, 1, 2, 3]
     opened.spool.close()
     again = Opened(folder)

@@ -1,10 +1,7 @@
 """The embedded log on real files: appending, segments, retention, policies, locks, full disks."""
 
 import os
-import resource
-import signal
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +19,7 @@ from rota.sources.log.layout import SEGMENT_BYTES, Meta, Partition, Place
 from rota.sources.log.partition import Lost, PartitionReader, bounds, offset_at
 from rota.sources.log.retention import Kept
 from rota.sources.log.writer import ALWAYS, NEVER, Fsync, PartitionWriter
+from tests.kit.disks import small_files
 from tests.kit.sources import at, new, news, numbers
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -235,22 +233,12 @@ def test_a_disk_that_fails_to_sync_leaves_it_unknown(tmp_path: Path, monkeypatch
             writer.append(news(1))
 
 
-@pytest.fixture
-def small_files() -> Iterator[int]:
-    """No file may grow beyond this: the kernel writes what fits, and then refuses, as a full disk does."""
-    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield 1000
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, ignored)
-
-
-def test_a_disk_that_takes_half_a_batch_keeps_nothing_of_it(tmp_path: Path, small_files: int) -> None:
+def test_a_disk_that_takes_half_a_batch_keeps_nothing_of_it(tmp_path: Path) -> None:
     log = OneLog(tmp_path / "log")
-    with closing(log.writer()) as writer:
+    with closing(log.writer()) as writer, small_files() as size:
         writer.append(news(3))
         with pytest.raises(Unavailable, match="File too large; make room"):
-            writer.append([new(9, value=bytes(2 * small_files))])
+            writer.append([new(9, value=bytes(2 * size))])
         assert writer.append(news(1, first=3)) == 3
     assert numbers(log.read()) == [0, 1, 2, 3]
     with closing(log.writer()) as writer:
