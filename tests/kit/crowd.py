@@ -318,7 +318,7 @@ async def crowd(
     resources: int = 2000,
     seed: int = 0,
 ) -> Report:
-    """Every operation for each role, by so many callers: once, or in the time that there is, again and again."""
+    """Every operation for each role, by so many callers: once, and then again and again while there is time."""
     report, url = Report(), f"sqlite:///{folder}/crowd.db"
     names = [f"n{number}" for number in range(nodes)]
     async with open_store(url) as store:
@@ -369,7 +369,7 @@ async def _come(
             for number, role in waiting:
                 await crowds[place].ask_at_once(asked[place][number], shown[role], callers)
                 report.not_asked = max(0, report.not_asked - 1)
-                if seconds and time.monotonic() > end:
+                if seconds and not report.not_asked and time.monotonic() > end:
                     return
 
         await asyncio.gather(*(come(place) for place in range(len(crowds))))
