@@ -22,7 +22,7 @@ from rota.api.behind import Behind
 from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.decide.access import Admitted
-from rota.kit import durations
+from rota.kit import collector, durations
 from rota.kit.clock import Clock
 from rota.model.errors import Invalid, RotaError
 from rota.store.port import Store
@@ -108,7 +108,8 @@ async def body(request: Request, *, may_be_empty: bool = False) -> dict[str, Any
             code="not_json",
         )
     try:
-        fields = msgspec.json.decode(sent)
+        with collector.paused():
+            fields = msgspec.json.decode(sent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RotaError(f"the body is not JSON: {error}", code="bad_json") from None
     except RecursionError:

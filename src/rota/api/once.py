@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from rota.api import idempotency
 from rota.api.calls import content
+from rota.kit import collector
 from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store.around import StoreAround
@@ -179,7 +180,8 @@ async def _digest(request: Request) -> str:
     """What is asked, in a few characters. Two texts of the same JSON are the same request."""
     sent = await content(request)
     try:
-        body: object = json.loads(sent) if sent else None
+        with collector.paused():
+            body: object = json.loads(sent) if sent else None
     except (ValueError, RecursionError):
         body = sent.hex()  # it is refused later, in the usual words
     headers = [request.headers.get("if-match")]

@@ -19,7 +19,7 @@ from rota.api.relays import RelayList, RelayView
 from rota.api.schema import CHANGEABLE, IdlestNode, NodeList, NodeView, ResourcePage, ResourceView, Why
 from rota.api.watching import Happened, ResourceChange
 from rota.control.preview import Preview
-from rota.kit import durations
+from rota.kit import collector, durations
 from rota.model.errors import Invalid
 from rota.model.event import Event
 from rota.model.ids import Revision
@@ -116,7 +116,8 @@ def _given(request: Message, *names: str) -> dict[str, object]:
 def from_json(name: str, text: str) -> object:
     """What a field holds that is JSON."""
     try:
-        return msgspec.json.decode(text)
+        with collector.paused():
+            return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{name} is not JSON: {error}") from None
     except RecursionError:
