@@ -123,6 +123,7 @@ def bound(name: str, host: str, port: int, sort: socket.SocketKind) -> socket.so
         sock.bind(address)
         if sort == socket.SOCK_STREAM:
             sock.listen(BACKLOG)
+        sock.setblocking(False)
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:

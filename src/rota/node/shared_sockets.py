@@ -113,7 +113,7 @@ class SocketBorrower:
         """A socket of one's own for the shared one; CannotListen says why not, NotYet that it was asked for."""
         place = Place(service, host, port, next(name for name, each in SORTS.items() if each == sort))
         if place in self._lent:
-            return self._lent[place].dup()
+            return _copy(self._lent[place])
         if why := self._refused.pop(place, None):
             raise CannotListen(why)
         self.want({*self._wanted, place}, again=True)
@@ -152,3 +152,12 @@ class SocketBorrower:
         else:
             self._lent[place] = sock
         self._wake()
+
+
+def _copy(sock: socket.socket) -> socket.socket:
+    """Another descriptor of a socket. Not `sock.dup()`: it sets anew whether calls wait, and that is one thing for all
+    who share the socket, so that the others would stand still in their next `accept`.
+    """
+    copy = socket.socket(fileno=os.dup(sock.fileno()))
+    copy.setblocking(False)
+    return copy

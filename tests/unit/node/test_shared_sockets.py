@@ -1,6 +1,7 @@
 """Shared sockets: lent to each node that asks, kept while one uses them, and given back."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from itertools import count
@@ -59,6 +60,21 @@ async def test_two_nodes_have_the_same_socket(lender: SocketLender, sort: socket
     with await lent(one, "logic", port, sort) as mine, await lent(other, "logic", port, sort) as theirs:
         assert mine.getsockname() == theirs.getsockname() == ("127.0.0.1", port)
         assert mine.type == sort
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("sort", [socket.SOCK_STREAM, socket.SOCK_DGRAM], ids=["tcp", "udp"])
+async def test_nobody_who_takes_the_socket_lets_the_others_wait_in_a_call(
+    lender: SocketLender, sort: socket.SocketKind
+) -> None:
+    """Whether calls wait is one thing for all who have a socket; a proxy that waits in `accept` serves nobody."""
+    port = free_port()
+    one, other = borrower(lender), borrower(lender)
+    with await lent(one, "logic", port, sort) as mine:
+        mine.setblocking(False)
+        with await lent(other, "logic", port, sort):
+            assert not os.get_blocking(mine.fileno())
     one.close()
     other.close()
 
