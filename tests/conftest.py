@@ -128,7 +128,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # -k and -m have chosen by then
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is the matrix's to the matrix, unless tests are asked for by name."""
+    """Leave what is the matrix's to the matrix, unless tests are asked for by name; among workers the longest begin."""
+    if hasattr(config, "workerinput"):
+        from tests.kit import spread
+
+        items.sort(key=lambda item: spread.rank(item.nodeid))
     if config.getoption("matrix") or any("::" in asked for asked in config.args):
         return
     left = tiers.left_to_the_matrix(items)

@@ -138,14 +138,17 @@ async def test_repeats_are_replays_of_the_unconfirmed(victim: RabbitHarness, tol
     assert told.twice == []
 
 
-async def test_a_frozen_server_is_noticed_and_left(victim: RabbitHarness, told: Told) -> None:
+async def test_a_frozen_server_is_noticed_and_left(
+    victim: RabbitHarness, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
     async with FaultProxy(victim.rabbit.port) as proxy:
         url = victim.url(heartbeat="1s", timeout="2s").replace(str(victim.rabbit.port), str(proxy.port))
         async with open_sink(url, told) as sink:
             proxy.strand()
             await sink.publish(messages(10))
-            await eventually(lambda: "silent for 2 s" in (sink.trouble or ""))
             await told.until_confirmed(10)
+    why = [getattr(line, "why", "") for line in caplog.records]  # it is over as soon as another connection stands
+    assert any("silent for 2 s" in each for each in why), why
 
 
 async def test_an_idle_connection_is_kept_by_heartbeats(place: RabbitHarness, told: Told) -> None:

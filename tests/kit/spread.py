@@ -1,10 +1,12 @@
-"""Which tests share a worker of xdist: those that need a server that is slow to start, a browser with its fleet, or
-everything parsed.
+"""Which tests share a worker of xdist, and which come first.
+
+Together are those that need a server that is slow to start, a browser with its fleet, or everything parsed.
 
 Tests go to whichever worker is free, so every worker would start a Kafka, a RabbitMQ and a Chromium of its own. Those
-of one group stay together, and the largest groups go first: none of them is left over for the end. The group follows
-from the test's name, for that is all the process knows that hands tests out. (xdist has a mark for it, which it writes
-into the name; since pytest 9.2 it can no longer do so, and without a word spreads such tests like all the others.)
+of one group stay together, and the largest groups go first: none of them is left over for the end. After them come the
+folders with the longest tests, for the same reason. The group follows from the test's name, for that is all the process
+knows that hands tests out. (xdist has a mark for it, which it writes into the name; since pytest 9.2 it can no longer
+do so, and without a word spreads such tests like all the others.)
 """
 
 import re
@@ -22,6 +24,15 @@ GROUPS = {
     ),
 }
 """The names of tests that need a backend, or that share what takes long to make: a fleet, a tree of all modules."""
+
+
+LONGEST_FIRST = ("tests/system/", "tests/process/", "tests/contract/", "tests/sim/", "tests/unit/")
+"""Folders whose tests take longest, in this order; a long test that begins last has a worker to itself in the end."""
+
+
+def rank(test: str) -> int:
+    """How late a test comes that is in no group."""
+    return next((place for place, folder in enumerate(LONGEST_FIRST) if test.startswith(folder)), len(LONGEST_FIRST))
 
 
 def group(test: str) -> str | None:
