@@ -51,22 +51,38 @@ ZONE = "Europe/Berlin"
 """Where a database server stands: in a zone with summer time, so that whatever depends on the server's zone shows."""
 
 
+ROW = 10
+"""So many ports in a row are one worker's."""
+
+
 def free_port() -> int:
-    """A port nobody listens on, from below the range the kernel gives to outgoing connections.
+    """A port nobody listens on."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> range:
+    """Ports in a row that nobody listens on, from below the range the kernel gives to outgoing connections.
 
     A port from inside that range may become some client's while the server is down, and the restart then fails. No
-    port is given twice, and each worker of xdist has ports of its own: whoever got one may take its time to listen.
+    port is given twice, and each worker of xdist has ports of its own, `ROW` in a row: whoever got one may take its
+    time to listen, and whoever takes two in a row asks for two.
     """
     first_ephemeral = int(EPHEMERAL.read_text().split()[0])
     worker, workers = _worker()
     while True:
-        port = CHANCE.randrange(10_000 + worker, first_ephemeral, workers)
-        if port in _given:
-            continue
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            _given.add(port)
-            return port
+        row = CHANCE.randrange(10_000 // ROW + worker, first_ephemeral // ROW, workers) * ROW
+        first = row + CHANCE.randrange(ROW - count + 1)
+        ports = range(first, first + count)
+        if _given.isdisjoint(ports) and all(map(_is_free, ports)):
+            _given.update(ports)
+            return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def _worker() -> tuple[int, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.boxes import Asker, can_connect
 from tests.kit.node import NodeUnderTest, workers
-from tests.kit.servers import free_port
+from tests.kit.servers import free_port, free_ports
 from tests.kit.service_app import ECHO, HELD, SLOW, WHO, service_app
 from tests.kit.service_trials import CLIENTS, Served, crowd, serving
 from tests.kit.waiting import eventually
@@ -177,7 +177,7 @@ def _second_answers(port: int, udp: bool) -> bool:
 async def test_three_nodes_of_one_machine_share_the_port_and_answer_whichever_is_killed(tmp_path: Path) -> None:
     port = free_port()
     app = service_app(port, "groups={1: 1}")
-    async with fleet(tmp_path, "--nodes", 3, "--port", free_port(), app=app) as up:
+    async with fleet(tmp_path, "--nodes", 3, "--port", free_ports(2)[0], app=app) as up:
         await ready(up)
         assert "is taken" not in up.errors.read_text() + up.output.read_text()
         for name in ("n1", "n2"):

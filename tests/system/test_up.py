@@ -18,7 +18,7 @@ import pytest
 from tests.kit.cli import ROTA, rota
 from tests.kit.node import APP, is_alive, when_open
 from tests.kit.process import Process
-from tests.kit.servers import free_port
+from tests.kit.servers import free_ports
 from tests.kit.waiting import eventually
 
 
@@ -31,7 +31,11 @@ async def fleet(folder: Path, *flags: object, app: str = APP) -> AsyncIterator[P
 
 
 async def ready(up: Process) -> str:
-    return (await eventually(lambda: [line for line in up.lines() if line.startswith("ready")], within=60))[0]
+    def told() -> list[str]:
+        assert up.is_running, up.errors.read_text()
+        return [line for line in up.lines() if line.startswith("ready")]
+
+    return (await eventually(told, within=60))[0]
 
 
 def below(up: Process) -> list[psutil.Process]:
@@ -128,10 +132,10 @@ async def test_a_missing_app_names_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("before", "named"), [(0, "--port"), (1, "--port, as gRPC takes the one after it")])
 def test_a_port_that_is_taken_is_an_error_that_names_the_option(tmp_path: Path, before: int, named: str) -> None:
     (tmp_path / "app.py").write_text(APP)
-    first = free_port()  # none of those that the system gives to whoever asks meanwhile
-    port = first + before
+    ports = free_ports(2)  # none of those that the system gives to whoever asks meanwhile
+    port = ports[before]
     with socket.create_server(("127.0.0.1", port)):
-        answer = rota("up", "app.py", "--port", first, cwd=tmp_path)
+        answer = rota("up", "app.py", "--port", ports[0], cwd=tmp_path)
     why = f"address 127.0.0.1:{port} is taken; stop what listens there, or choose another with {named}"
     assert (answer.code, answer.out, answer.err) == (5, "", f"rota: {why}\n")
 
