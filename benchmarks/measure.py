@@ -9,8 +9,10 @@ Nothing here reads a clock: a turn returns the seconds that each of its operatio
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
+
+from rota.kit.record import replace
 
 Samples = list[float]
 Turn = Callable[[], Awaitable[Samples]]

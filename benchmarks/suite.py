@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from benchmarks import (
 from benchmarks.clients import Place
 from benchmarks.load import NoCompiler
 from benchmarks.measure import Row
+from rota.kit.record import replace
 from tests.kit import obtain
 from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server

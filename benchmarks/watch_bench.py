@@ -16,7 +16,6 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -28,6 +27,7 @@ from benchmarks.bare_postgres import BarePostgres
 from benchmarks.bare_sqlite import Poller
 from benchmarks.clients import B, Client, Place
 from benchmarks.measure import Goal, Row, Samples, Side, Turn
+from rota.kit.record import replace
 from rota.model.ids import Revision
 from rota.store import Store, open_store
 from tests.kit.process import Process

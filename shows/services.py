@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from netkit.contrib.tcp_client import TcpClient
 
 import benchmarks
 from benchmarks.load import Ledger, Load, Running
+from rota.kit.record import replace
 from shows.ground import figure
 from shows.report import Line, show
 from tests.kit.boxes import HEADER, MAGIC, Asker, box

@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from rota.api.operations import OPERATIONS
 from rota.control.jobs import verbs
 from rota.decide.access import Access
 from rota.decide.jobs.due import new_run
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.job import Cause, Origin, RunState, WantedJob
 from rota.store import Put, Store, open_store

@@ -4,9 +4,10 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
+from rota.kit.record import replace
 from tests.kit.node import NodeUnderTest
 
 

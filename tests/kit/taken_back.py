@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from pathlib import Path
@@ -25,6 +25,7 @@ import httpx2
 from rota.api import grpc as grpc_door
 from rota.api import introspection, operations, resources
 from rota.api.pb import api_pb2, jobs_pb2, reflection_pb2
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.token import Access, TokenRecord
 from rota.rpc.pb import link_pb2

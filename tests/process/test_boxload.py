@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
 from benchmarks.load import Ledger, Load, NoCompiler, Running, build, run
+from rota.kit.record import replace
 from rota.workloads.services.codes import Ret
 from tests.kit.box_server import BoxServer, Cmd, Visit
 from tests.kit.listening import listening

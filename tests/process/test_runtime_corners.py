@@ -75,6 +75,13 @@ def daemon(run: rota.Run) -> None:
     import subprocess
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     note("child", child.pid)
+
+
+@app.job()
+def orphan(run: rota.Run) -> None:
+    import subprocess
+    started = subprocess.run(["sh", "-c", "sleep 600 >/dev/null & echo $!"], start_new_session=True, stdout=-1)
+    note("child", int(started.stdout))
 """
 )
 
@@ -256,7 +263,7 @@ async def test_a_child_in_a_session_of_its_own_that_outlived_a_killed_agent_ends
 ) -> None:
     """Where the node has no cgroup of its own."""
     async with running(tmp_path, app=SLOW_TO_STOP, portable="1") as node:
-        await dispatch(node, "r", "daemon")
+        await dispatch(node, "r", "orphan")  # it descends from no worker, or the worker's guard would end it
         child = await child_of(node)
         node.kill()
         assert not is_gone(child), "then there is nothing to try"

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rota.kit.record import replace
 from rota.store import open_store
 from tests.kit.cli import ROTA
 from tests.kit.process import Process

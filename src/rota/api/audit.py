@@ -2,8 +2,9 @@
 
 from collections import deque
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from rota.api.operations import needs
 from rota.decide.access import Access
@@ -17,8 +18,7 @@ PAGE = 50
 MAX_PAGE = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditLine:
+class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of the trail, and its place in the chain; 0 while it has none."""
 
     number: int
@@ -31,8 +31,7 @@ class AuditLine:
     """What was done or refused."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the trail is whole."""
 
     is_whole: bool
@@ -54,8 +53,7 @@ class Verdict:
     """Why it cannot be told whether a noted hash was in the chain; empty if it can."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditPage:
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some entries of the audit trail, the oldest first."""
 
     entries: tuple[AuditLine, ...]

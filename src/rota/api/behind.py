@@ -1,8 +1,9 @@
 """What stands behind the doors of a node: what its operations need of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rota.api.budget import Budget
 from rota.api.idempotency import KeyBudget
@@ -23,8 +24,7 @@ async def _alone(node: NodeId, verb: Verb, /, *, was_passed_on: bool = False, **
     raise Unavailable(f"node {node} cannot be asked from here; ask it at its own door")
 
 
-@dataclass(frozen=True)
-class Behind:
+class Behind(msgspec.Struct, frozen=True):
     """One node, as its doors see it."""
 
     store: Callable[[], Store | None]
@@ -43,13 +43,13 @@ class Behind:
     steer: Steer = _alone
     """Asks a node what only it can answer."""
 
-    keys_used: KeyBudget = field(default_factory=KeyBudget)
+    keys_used: KeyBudget = msgspec.field(default_factory=KeyBudget)
     """Bounds how many idempotency keys callers use."""
 
     note: Callable[..., None] = lambda **_: None
     """Puts what is done without a commit on the audit trail: by whom, from where, what."""
 
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = msgspec.field(default_factory=Budget)
     """What callers may take of this node."""
 
     def present_store(self) -> Store:

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
 
 from rota.decide.budget import Accounts
 from rota.kit.clock import SYSTEM, Clock
@@ -164,8 +165,7 @@ def _release(counted: "Counter[str]", who: str) -> None:
         del counted[who]
 
 
-@dataclass(frozen=True)
-class _Payer:
+class _Payer(msgspec.Struct, frozen=True):
     """Whose work runs, and where that is counted."""
 
     budget: Budget

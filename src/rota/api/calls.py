@@ -8,7 +8,6 @@ also keeps such pages out.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
@@ -39,8 +38,7 @@ SLOWEST = 10.0
 _VERSION = re.compile(r'(?:W/)?"?(\d{1,18})"?')
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request, as an operation needs it."""
 
     store: Store
@@ -79,8 +77,7 @@ class Call:
 Answer: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """A method of a path, and the operation behind it."""
 
     method: str

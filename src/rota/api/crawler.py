@@ -7,9 +7,9 @@
 What is better than in the seed: a resource that no node can take is kept, and placed when one can.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 from starlette.responses import Response
 
 from rota.api import operations
@@ -35,8 +35,7 @@ class NoWorkerNodes(Unavailable):
     code = "no_node"
 
 
-@dataclass(frozen=True)
-class NodeSpec:
+class NodeSpec(msgspec.Struct, frozen=True):
     """The node that got a resource; its fields are named as the seed named them."""
 
     id: str

@@ -1,14 +1,13 @@
 """Metrics as data: what one is called, what it is, and how its samples are written down."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """One metric: its name, what it is, its labels and what it means."""
 
     name: str

@@ -10,7 +10,6 @@ A caller's deadline bounds how long we wait for the leader on its behalf: it is 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -44,6 +43,7 @@ from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, services_pb2, streams
 from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, TurnedAway
+from rota.kit.record import replace
 from rota.model.errors import Invalid, Unavailable
 from rota.rpc.address import caller_address
 

@@ -8,9 +8,10 @@ each returns None, or the reason why not.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
+
+import msgspec
 
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -20,16 +21,14 @@ Check: TypeAlias = Callable[[], str | None]
 """None: well. Text: why not. It must answer at once."""
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """When a loop last did something, and how long that may last."""
 
     at: Instant
     within: timedelta
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What is wrong, by name; nothing if all is well."""
 
     reasons: Mapping[str, str]

@@ -6,15 +6,17 @@ A hook may run a command on any node, so making one needs the right to say who m
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
+
+import msgspec
 
 from rota.api.operations import needs
 from rota.decide.access import Access
 from rota.kit import durations
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, event, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.hook import Delivery, Hook, HookStatus
@@ -37,8 +39,7 @@ LARGEST = 4096
 """Characters of a URL, and of all words of a command."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookView:
+class HookView(msgspec.Struct, frozen=True, kw_only=True):
     """A hook, what waits for it, and what became of its deliveries."""
 
     name: str
@@ -63,8 +64,7 @@ class HookView:
     """What became of its deliveries."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookTrial:
+class HookTrial(msgspec.Struct, frozen=True, kw_only=True):
     """What came of trying a hook."""
 
     hook: str

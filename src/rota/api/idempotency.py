@@ -9,7 +9,6 @@ the name that is taken, so nothing is doubled; one for a run makes another run.
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from urllib.parse import quote
@@ -29,8 +28,7 @@ _KEY = re.compile(r"[!-.0-~]{1,200}")
 """Printable ASCII without a slash or a space."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """What a request made."""
 
     v: int = 1

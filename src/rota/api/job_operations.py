@@ -8,7 +8,6 @@ import asyncio
 import heapq
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Self
@@ -403,8 +402,7 @@ async def run_record(store: Store, run: str) -> RunRecord:
     raise NotFound(f"there is no run {run}; rota runs ls shows those there are", code="run_not_found")
 
 
-@dataclass(frozen=True)
-class _Listed:
+class _Listed(msgspec.Struct, frozen=True):
     """Which runs a list is to have."""
 
     job: str | None
@@ -452,8 +450,7 @@ def _newest_due(runs: list[RunView]) -> tuple[RunView, ...]:
     return tuple(sorted(runs, key=lambda run: run.due, reverse=True))
 
 
-@dataclass(frozen=True)
-class _Head:
+class _Head(msgspec.Struct, frozen=True):
     """The newest run of a job that was not looked at, and those behind it; the newest of all heads is the smallest."""
 
     run: RunRecord

@@ -5,9 +5,10 @@ declaration in an app is, so that every door refuses the same with the same sent
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from rota.kit import durations
 from rota.model.errors import Invalid
@@ -24,8 +25,7 @@ OPTIONS = (
 """What may be said of a job; what is left out is as in an app."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobView:
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job, its version, and how it is doing."""
 
     name: str
@@ -60,8 +60,7 @@ class JobView:
     """The newest run that is over, if it is known."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobPage:
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some jobs in the order of the name."""
 
     jobs: tuple[JobView, ...]
@@ -70,12 +69,11 @@ class JobPage:
     next: str | None = None
     """The token to go on with; None: there are no more."""
 
-    not_understood: dict[str, str] = field(default_factory=dict)
+    not_understood: dict[str, str] = msgspec.field(default_factory=dict)
     """Records that a newer Rota wrote, by name, with what is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunView:
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run."""
 
     id: str
@@ -118,8 +116,7 @@ class RunView:
         return self.ended is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPage:
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some runs: those that live first, then the newest."""
 
     runs: tuple[RunView, ...]
@@ -132,8 +129,7 @@ class RunPage:
     """How many runs were read for this page; more than there are on it if only some runs were asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DueTime:
+class DueTime(msgspec.Struct, frozen=True, kw_only=True):
     """A due time to come."""
 
     due: datetime
@@ -146,8 +142,7 @@ class DueTime:
     """What is odd about it, if anything: clocks change there."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogPart:
+class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of an attempt's output."""
 
     run: str

@@ -6,8 +6,9 @@ Nothing is written: the answer is that of the pure decisions (`decide.jobs`) on 
 
 from collections.abc import Collection, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+import msgspec
 
 from rota.api.job_operations import no_job, run_record
 from rota.api.job_schema import RunPage, RunView
@@ -20,6 +21,7 @@ from rota.decide.jobs import why as reasons
 from rota.decide.jobs.dispatch import Member, Plan, dispatch, is_ready
 from rota.decide.jobs.due import BACKLOG, new_run
 from rota.decide.jobs.why import Held, JobSeen
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.ids import Key, NodeId, Revision, SessionId
 from rota.model.job import Cause, RunRecord, RunState
@@ -67,8 +69,7 @@ async def explained_run(store: Store, view: RunView) -> RunView:
     return (await explained(store, RunPage(runs=(view,)))).runs[0]
 
 
-@dataclass(frozen=True)
-class _Survey:
+class _Survey(msgspec.Struct, frozen=True):
     """What the nodes decide by, as far as it was read, and what they would decide."""
 
     view: JobsView

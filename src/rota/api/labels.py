@@ -6,7 +6,8 @@ into account at once; tasks that a node has already stay where they are.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.api.operations import TRIES, needs, no_node
 from rota.decide.access import Access
@@ -24,8 +25,7 @@ MOST = 64
 """Labels of a node that can be set or taken away."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeLabels:
+class NodeLabels(msgspec.Struct, frozen=True, kw_only=True):
     """The labels of a node."""
 
     node: NodeId

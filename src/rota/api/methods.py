@@ -1,11 +1,11 @@
 """Methods of the gRPC contracts: which operation answers, and what it is given beside the request."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
+import msgspec
 from google.protobuf.message import Message
 
 from rota.api import paging, wire
@@ -27,8 +27,7 @@ NOBODY = Admitted("", Access.VIEW)
 """Who calls where nobody asks who that is."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What an operation needs beside the request."""
 
     store: Store
@@ -79,8 +78,7 @@ class Call:
 Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """The operation behind a method, and how it is asked."""
 
     operation: str
@@ -88,8 +86,7 @@ class Method:
     conflict: grpc.StatusCode = grpc.StatusCode.ABORTED
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True):
     """The operation behind a method that goes on answering, in batches of messages."""
 
     operation: str

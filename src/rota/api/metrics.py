@@ -8,8 +8,8 @@ since its process did.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -67,33 +67,32 @@ METRICS: tuple[Declared, ...] = (
 """Every metric of Rota's own; those of the process, `process_…`, come from the client library."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What a node knows of itself at one moment."""
 
-    workers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    workers: Mapping[tuple[str, str], int] = msgspec.field(default_factory=dict)
     """By pool and state."""
 
-    exits: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    exits: Mapping[tuple[str, str], int] = msgspec.field(default_factory=dict)
     """By pool and reason."""
 
-    reloads: Mapping[str, int] = field(default_factory=dict)
+    reloads: Mapping[str, int] = msgspec.field(default_factory=dict)
     """By outcome."""
 
-    events_dropped: Mapping[str, int] = field(default_factory=dict)
+    events_dropped: Mapping[str, int] = msgspec.field(default_factory=dict)
     """By reason."""
 
     leads: bool = False
     lease_safe_s: float = 0.0
     lease_least_left_s: float = 0.0
-    services: Mapping[str, ServiceStat | None] = field(default_factory=dict)
+    services: Mapping[str, ServiceStat | None] = msgspec.field(default_factory=dict)
     """By name; None for one that does not answer."""
 
     load: NodeLoad | None = None
-    peers: Mapping[str, int] = field(default_factory=dict)
+    peers: Mapping[str, int] = msgspec.field(default_factory=dict)
     """By standing."""
 
-    hooks: Mapping[str, int] = field(default_factory=dict)
+    hooks: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Tries by outcome."""
     relay: RelayStatus | None = None
     """None if this node has no relay, or it does not answer."""

@@ -11,7 +11,7 @@ import enum
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
@@ -288,8 +288,7 @@ _NONE = re.compile(r"\bNone\b")
 _DURATION = "A duration, such as `10s`, `1h30m` or `250ms`; `PT10S` is accepted too."
 
 
-@dataclass(frozen=True)
-class _Plain:
+class _Plain(msgspec.Struct, frozen=True):
     """A path that is no operation of the fleet: it is about the door itself."""
 
     method: str

@@ -12,10 +12,11 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from inspect import isasyncgenfunction
 from typing import Any, TypeVar
+
+import msgspec
 
 from rota.api import idempotency
 from rota.api.idempotency import Note
@@ -38,6 +39,7 @@ from rota.decide.peers import GONE, shown
 from rota.decide.trouble import GIVEN_BACK, told
 from rota.kit import durations
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Compacted, Conflict, Invalid, NotFound, Unavailable
@@ -588,8 +590,7 @@ def status_of(entry: Entry | None, uid: str) -> ResourceStatus | None:
     return status if status and uid == status.ID else None
 
 
-@dataclass(frozen=True)
-class _Listed:
+class _Listed(msgspec.Struct, frozen=True):
     """Which resources a list is to have."""
 
     kind: str | None
@@ -683,8 +684,7 @@ async def _until_in_time(name: str, attempt: Callable[[], Awaitable[ResourceView
 # Reading nodes
 
 
-@dataclass(frozen=True)
-class _Nodes:
+class _Nodes(msgspec.Struct, frozen=True):
     """What the store has on nodes."""
 
     nodes: dict[NodeId, Entry]

@@ -6,8 +6,9 @@ What is wrong is found here, so that every reader finds the same. `concerns` is 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from rota.api.operations import list_nodes, needs, scan_all
 from rota.api.relays import RelayList, list_relays
@@ -34,8 +35,7 @@ LOOKED = 1000
 """Notes of troubles that are read to find what fails, where not everything is read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeaderView:
+class LeaderView(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads."""
 
     node: NodeId
@@ -51,8 +51,7 @@ class LeaderView:
     """How many seconds it has led."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Concern:
+class Concern(msgspec.Struct, frozen=True, kw_only=True):
     """Something that somebody should look at."""
 
     severity: Severity
@@ -68,8 +67,7 @@ class Concern:
     """What is wrong, in words."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Overview:
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The fleet at a glance."""
 
     as_of: datetime
@@ -133,8 +131,7 @@ class Overview:
     """Concerns beyond those listed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What was read of the fleet."""
 
     leader: LeaderView | None

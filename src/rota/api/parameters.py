@@ -4,8 +4,9 @@ A parameter means the same wherever it is taken, but for those of `SPECIAL`, by 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 TEXT: Mapping[str, Any] = {"type": "string"}
 FLAG: Mapping[str, Any] = {"type": "boolean", "default": False}
@@ -16,13 +17,12 @@ TEXTS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
 _NOON = "2026-01-31T12:00:00Z"
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """A parameter of a path, a query or a header."""
 
     doc: str
     example: object
-    schema: Mapping[str, Any] = field(default_factory=lambda: TEXT)
+    schema: Mapping[str, Any] = msgspec.field(default_factory=lambda: TEXT)
 
 
 def page(most: int, default: int, least: int = 1) -> Parameter:

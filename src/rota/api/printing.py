@@ -8,7 +8,6 @@ what the workers of a node print outside of any task.
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -45,8 +44,7 @@ LOOK = 10
 """After this number of looks, the nodes that have the work are looked up again."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedLine:
+class PrintedLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line that a worker printed."""
 
     node: NodeId
@@ -65,8 +63,7 @@ class PrintedLine:
     """The line, without its end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedPage:
+class PrintedPage(msgspec.Struct, frozen=True, kw_only=True):
     """Lines in the order of their times, as far as they were read."""
 
     lines: tuple[PrintedLine, ...]
@@ -75,12 +72,11 @@ class PrintedPage:
     next: str
     """What to send as `after` to go on behind these lines; empty if nothing was printed yet."""
 
-    unreached: dict[NodeId, str] = field(default_factory=dict)
+    unreached: dict[NodeId, str] = msgspec.field(default_factory=dict)
     """Why nodes that have such work did not answer, by node."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeLines:
+class NodeLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of one node, in the order in which they were printed."""
 
     lines: tuple[PrintedLine, ...]

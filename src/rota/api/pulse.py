@@ -7,9 +7,10 @@ enough for everything that a screen shows, whatever that is, and a storm of comm
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from random import random
 from typing import Any
+
+import msgspec
 
 from rota.api.operations import needs
 from rota.decide.access import Access
@@ -60,8 +61,7 @@ PARTS: Mapping[str, tuple[Key, ...]] = {
 _PART_OF = {prefix: part for part, prefixes in PARTS.items() for prefix in prefixes}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beat:
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """Some parts have changed."""
 
     parts: tuple[str, ...]

@@ -5,9 +5,10 @@ relay knows at which they meet; `Tallies` asks it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
+
+import msgspec
 
 from rota.api.operations import get_resource, needs
 from rota.decide.access import Access
@@ -22,8 +23,7 @@ Tallies: TypeAlias = Callable[[str, str], Awaitable[ResourceTally]]
 """What the relay at which a resource's messages meet has counted of them, by kind and id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelayView:
+class RelayView(msgspec.Struct, frozen=True, kw_only=True):
     """One node's relay."""
 
     node: NodeId
@@ -47,8 +47,7 @@ class RelayView:
         return self.status is not None and self.status.is_idle
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelayList:
+class RelayList(msgspec.Struct, frozen=True, kw_only=True):
     """Every relay, in the order of its node's id."""
 
     relays: tuple[RelayView, ...]

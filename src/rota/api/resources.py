@@ -6,7 +6,6 @@ a sentence.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
@@ -46,6 +45,7 @@ from rota.api.schema import ResourceView, kind_view
 from rota.api.sse import EventStream, Told
 from rota.api.watching import Happened, ResourceChange, What
 from rota.decide.access import Access
+from rota.kit.record import replace
 from rota.model.errors import Invalid
 from rota.store.port import Store
 from rota.workloads.checks import Check

@@ -6,13 +6,13 @@ door can write them in its own form. Nothing here asks the store.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from rota.kit import durations
+from rota.kit.record import replace
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.node import NodeLoad, Role
@@ -50,8 +50,7 @@ CHANGEABLE = ("spec", "priority", "replicas", "cost", "labels", "pin", "tags", "
 FIELDS = ("kind", "id", *CHANGEABLE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceView:
+class ResourceView(msgspec.Struct, frozen=True, kw_only=True):
     """A resource, its version, and how it is covered."""
 
     kind: str
@@ -94,8 +93,7 @@ class ResourceView:
         return self.status is None or self.status.assigned < self.status.replicas
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourcePage:
+class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
     """Some resources in the order of kind and id."""
 
     resources: tuple[ResourceView, ...]
@@ -107,12 +105,11 @@ class ResourcePage:
     next: str | None = None
     """The token to go on with; None: there are no more."""
 
-    not_understood: dict[str, str] = field(default_factory=dict)
+    not_understood: dict[str, str] = msgspec.field(default_factory=dict)
     """Records that a newer Rota wrote, by kind and id, with what is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KindView:
+class KindView(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource, as an app declares it. Durations are written as people write them."""
 
     name: str
@@ -149,8 +146,7 @@ def kind_view(record: KindRecord) -> KindView:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeView:
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node: what it offers, what of that is taken, and whether it gets more."""
 
     id: NodeId
@@ -166,7 +162,7 @@ class NodeView:
     host: str = ""
     http: str = ""
     grpc: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     app: str | None = None
     """The app it runs; null if none."""
 
@@ -182,7 +178,7 @@ class NodeView:
     slots_set: SlotsSet | None = None
     """Since when somebody has set them, if so."""
 
-    configured_labels: dict[str, str] = field(default_factory=dict)
+    configured_labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Its labels as its settings say; `labels` are those that count."""
 
     labels_set: LabelsSet | None = None
@@ -235,8 +231,7 @@ class NodeView:
     """What is wrong with its record, if a newer Rota wrote it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeList:
+class NodeList(msgspec.Struct, frozen=True, kw_only=True):
     """Some nodes, in the order of the id."""
 
     nodes: tuple[NodeView, ...]
@@ -249,8 +244,7 @@ class NodeList:
     """The store's clock."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class IdlestNode:
+class IdlestNode(msgspec.Struct, frozen=True, kw_only=True):
     """The node that has least to do."""
 
     node: NodeId
@@ -272,8 +266,7 @@ class IdlestNode:
     """The store's clock."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Why:
+class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a resource is where it is, or why a node has what it has."""
 
     thing: str
@@ -282,10 +275,10 @@ class Why:
     says: str
     """The answer in a sentence."""
 
-    chosen: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a resource: its nodes, and why each was chosen."""
 
-    refusals: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a resource: nodes that do not take it. Of a node: resources that it does not take. Some of them."""
 
     holds: tuple[str, ...] = ()
@@ -295,7 +288,7 @@ class Why:
     """Of a node: why it gets nothing new; none if it may. Of a resource: what is wrong with its source,
     and which nodes gave it back."""
 
-    remedies: dict[str, str] = field(default_factory=dict)
+    remedies: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a resource that waits: what to do about each node so that it takes it."""
 
 

@@ -3,7 +3,6 @@
 What a node says comes as records from this one and as JSON from another; here both become the same messages.
 """
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -14,8 +13,7 @@ from rota.api.pb import services_pb2 as pb
 from rota.model.service import ServiceStat
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
     """A service in a node's list."""
 
     service: str
@@ -81,12 +79,12 @@ def _service(said: Any) -> pb.Service:
 def _stat(stat: ServiceStat) -> pb.ServiceStat:
     """The figures; the contract names them as the record does."""
     latencies = {name: _latencies(getattr(stat, name)) for name in ("groups", "cmds")}
-    slow = [pb.SlowRequest(**asdict(each)) for each in stat.slow]
-    return pb.ServiceStat(**{**asdict(stat), **latencies, "slow": slow})
+    slow = [pb.SlowRequest(**msgspec.structs.asdict(each)) for each in stat.slow]
+    return pb.ServiceStat(**{**msgspec.structs.asdict(stat), **latencies, "slow": slow})
 
 
 def _latencies(found: dict[str, Any]) -> dict[str, pb.Latency]:
-    return {name: pb.Latency(**asdict(latency)) for name, latency in found.items()}
+    return {name: pb.Latency(**msgspec.structs.asdict(latency)) for name, latency in found.items()}
 
 
 def _reloaded(said: Any) -> pb.Reloaded:

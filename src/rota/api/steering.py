@@ -4,10 +4,10 @@ Only that node can answer; `Steer` asks it, wherever it is. The node that was as
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from rota.api import calls
@@ -21,8 +21,7 @@ from rota.model.ids import NodeId
 from rota.store.port import Store
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeServices:
+class NodeServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services of one node."""
 
     node: NodeId
@@ -35,8 +34,7 @@ class NodeServices:
     """Why nothing is known of them, if so."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceList:
+class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
     """The services of every node that has some, in the order of its id."""
 
     nodes: tuple[NodeServices, ...]

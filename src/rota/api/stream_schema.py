@@ -1,11 +1,13 @@
 """What the operations on streams answer, and how they read what is asked of one. Nothing here asks the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, get_args, get_type_hints
 
+import msgspec
+
 from rota.kit import durations
+from rota.kit.record import replace
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest
@@ -37,8 +39,7 @@ MOST_TASKS = 10_000
 """Task groups that one stream may be asked to have."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamView:
+class StreamView(msgspec.Struct, frozen=True, kw_only=True):
     """A stream, what people want of it, and how it is."""
 
     name: str
@@ -75,17 +76,17 @@ class StreamView:
     since: datetime | None = None
     """Since when it is in this state."""
 
-    phases: dict[str, int] = field(default_factory=dict)
+    phases: dict[str, int] = msgspec.field(default_factory=dict)
     """Phase → how many groups are in it."""
 
-    committed: dict[int, int] = field(default_factory=dict)
+    committed: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → up to where it is in the output."""
 
-    latest: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → where the source ends."""
 
     lag: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     """Records of published groups that made no rows, by reason; what open groups left out is with their tasks."""
 
     errors: tuple[StreamError, ...] = ()
@@ -123,8 +124,7 @@ class StreamView:
         return self.state not in (StreamState.SUSPENDED, StreamState.STOPPING)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamPage:
+class StreamPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some streams, in the order of the name."""
 
     streams: tuple[StreamView, ...]
@@ -136,12 +136,11 @@ class StreamPage:
     left_out: int = 0
     """Backfills on this page that are completed, and not told."""
 
-    not_understood: dict[str, str] = field(default_factory=dict)
+    not_understood: dict[str, str] = msgspec.field(default_factory=dict)
     """Records that a newer Rota wrote, by name, with what is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamTaskView:
+class StreamTaskView(msgspec.Struct, frozen=True, kw_only=True):
     """A stream task, as it says itself."""
 
     slot: int
@@ -160,8 +159,7 @@ class StreamTaskView:
     at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupView:
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     """A task group, and its tasks."""
 
     id: str
@@ -179,8 +177,7 @@ class GroupView:
     """Its tasks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamDetail:
+class StreamDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A stream, with its groups and what was left out of it or read again."""
 
     stream: StreamView
@@ -196,8 +193,7 @@ class StreamDetail:
     """Offsets that were set; the newest last."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartitionLag:
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     """How far the output of one partition is behind its source."""
 
     stream: str
@@ -216,8 +212,7 @@ class PartitionLag:
     """Records that are in the source and not in the output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamVersion:
+class StreamVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A stream as it was declared from some time on."""
 
     at: datetime
@@ -236,8 +231,7 @@ class StreamVersion:
     """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedPage:
+class PublishedPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some publishes, the oldest first."""
 
     published: tuple[Manifest, ...]

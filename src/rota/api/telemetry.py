@@ -12,11 +12,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
@@ -33,8 +33,7 @@ USUAL = timedelta(minutes=1)
 ENDPOINTS = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-@dataclass(frozen=True)
-class Telemetry:
+class Telemetry(msgspec.Struct, frozen=True):
     """What is to be sent."""
 
     every: timedelta = USUAL

@@ -6,12 +6,14 @@ good, in the same commit: what was rotated or revoked stays so, whatever becomes
 
 import re
 import secrets
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+import msgspec
 
 from rota.api.operations import needs
 from rota.decide.access import OPERATOR, Access, digest
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound
 from rota.model.token import DigestRecord, TokenRecord
@@ -27,8 +29,7 @@ LONGEST = timedelta(days=3650)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenView:
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     """A token, without anything by which it could be known again."""
 
     name: str
@@ -41,8 +42,7 @@ class TokenView:
     """Does it open anything now?"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewToken:
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """A token that was just made. It is not told again."""
 
     name: str

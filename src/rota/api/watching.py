@@ -12,14 +12,16 @@ deletion can say what was deleted, and a status whose it is.
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import random
+
+import msgspec
 
 from rota.api.operations import needs, read_events, scan_all, status_of, view_of
 from rota.api.schema import ResourceView
 from rota.decide.access import Access
 from rota.kit.backoff import delays
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.errors import Compacted, Unavailable
 from rota.model.event import Event
@@ -54,8 +56,7 @@ class What(StrEnum):
     """An event."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceChange:
+class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a watch of resources tells."""
 
     what: What
@@ -93,8 +94,7 @@ async def watch_resources(
             await asyncio.sleep(next(waits).total_seconds())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Happened:
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a watch of events tells."""
 
     event: Event | None

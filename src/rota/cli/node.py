@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from rota.cli import own_log, settings
 from rota.kit import collector
+from rota.kit.record import replace
 from rota.model.config import (
     CommandsConfig,
     EventsConfig,

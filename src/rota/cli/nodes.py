@@ -4,10 +4,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import click
+import msgspec
 
 from rota.api import operations
 from rota.api.labels import label_node
@@ -141,12 +141,11 @@ async def _drain(fleet: Fleet, node: str, deadline: timedelta | None, why: str, 
     tables.say(f"node {node} is drained: {begun.tasks} of {begun.tasks} tasks have moved")
 
 
-@dataclass(frozen=True)
-class _Before:
+class _Before(msgspec.Struct, frozen=True):
     """What a node had when it was to be drained, and how its resources were covered then."""
 
     tasks: frozenset[str] = frozenset()
-    assigned: Mapping[str, int] = field(default_factory=dict)
+    assigned: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @classmethod
     async def of(cls, fleet: Fleet, node: str) -> "_Before":

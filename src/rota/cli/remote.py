@@ -12,7 +12,6 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import NoneType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, get_type_hints
@@ -28,6 +27,7 @@ from rota.api.watching import Happened, ResourceChange, What
 from rota.cli.targets import Server
 from rota.kit import durations
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
@@ -65,13 +65,12 @@ _OURS = ("store", "clock", "by", "logs", "most", "steer")
 """Arguments that the server has values of its own for."""
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """How an operation is asked over HTTP."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Arguments that are parameters, by the names that these have there."""
 
     body: Mapping[str, str] | str | None = None

@@ -1,8 +1,8 @@
 """What a service did per second between two looks. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from rota.kit.record import replace
 from rota.model.service import Latency, ServiceStat
 
 

@@ -17,7 +17,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import Enum
@@ -34,6 +34,7 @@ from rota.api.schema import read_resource
 from rota.cli.options import ParamType, parse_size, render_size
 from rota.decide.jobs.circle import circle
 from rota.kit import durations
+from rota.kit.record import replace
 from rota.model import config as sections
 from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
@@ -66,8 +67,7 @@ DEFAULT = "default"
 NOT_GIVEN = "not given"
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One field of a section, as a flag, as a variable and as a key of a file."""
 
     section: type[Section]
@@ -147,8 +147,7 @@ class Option:
         return _RENDERERS.get(self.kind, str)(value)
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One value, and where it came from."""
 
     option: Option
@@ -157,8 +156,7 @@ class Setting:
     """`flag --http`, `env ROTA_HTTP`, `rota.toml:12`, `default` or `not given`."""
 
 
-@dataclass(frozen=True)
-class Resolved(Generic[S]):
+class Resolved(msgspec.Struct, Generic[S], frozen=True):
     """A section, and for each of its fields where its value came from."""
 
     config: S
@@ -339,8 +337,7 @@ def _flag(option: Option) -> Callable[[F], F]:
     return click.option(option.flag, option.parameter, type=kind, metavar=metavar, help=told)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     """A file of settings that has been read and whose keys are all known."""
 
     shown: str

@@ -12,13 +12,13 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from rota.cli import local, names, options, tables, targets
 from rota.cli.progress import Progress
@@ -32,8 +32,7 @@ ONE_MACHINE = ("sqlite:", "memory:")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class Meant:
+class Meant(msgspec.Struct, frozen=True):
     """Which nodes a command means."""
 
     folders: tuple[Path, ...] = ()

@@ -40,8 +40,7 @@ class Server:
     """A file with the certificates of those who may vouch for the server; None: those that the system knows."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A fleet, as a command reaches it: by its store or by a server, never both."""
 
     origin: str

@@ -6,11 +6,11 @@ given: `cert.pem`, `key.pem`, `ca.pem`.
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
 import click
+import msgspec
 
 from rota.cli import options, tables
 from rota.cli.on_store import on_store
@@ -89,7 +89,7 @@ def issue(name: str, hosts: tuple[str, ...], client: bool, life: timedelta, fold
     issued = _issue(folder, name, hosts, "client" if client else "node", life)
     made = folder / name
     use = "show it to the gRPC door" if client else f"start the node with rota node --id {name} --tls {made}"
-    tables.answer({"folder": str(made), **asdict(issued)})
+    tables.answer({"folder": str(made), **msgspec.structs.asdict(issued)})
     tables.say(f"the certificate is in {made}; {use}")
 
 
@@ -108,7 +108,7 @@ def renew(name: str, life: timedelta, folder: Path) -> None:
     newest = max(_issued_to(folder, name), key=lambda each: each.begins)
     kind: Kind = "client" if newest.kind == "client" else "node"
     issued = _issue(folder, name, newest.hosts, kind, life)
-    tables.answer({"folder": str(folder / name), **asdict(issued)})
+    tables.answer({"folder": str(folder / name), **msgspec.structs.asdict(issued)})
     tables.say(f"the new certificate is in {folder / name}; bring the folder to where the old one is")
 
 

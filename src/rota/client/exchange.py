@@ -7,7 +7,6 @@ without being looked at again until it is, so a long answer in small pieces cost
 import itertools
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -26,8 +25,7 @@ MAX_FRAME = 16 * 1024 * 1024
 Body = bytes | bytearray | memoryview | str
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """Where a service listens."""
 
     scheme: str

@@ -8,8 +8,9 @@ Adapters are opened by URL (`committers.open`) and translate their driver's erro
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from rota.committers.verdict import Verdict
 from rota.model.errors import Invalid, RotaError, Unavailable
@@ -39,8 +40,7 @@ class Lost(Unavailable):
     """Something that was published is gone from the output, or damaged."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Swept:
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """What was cleared away or put right."""
 
     drafts: int = 0
@@ -50,8 +50,7 @@ class Swept:
     """Files of publishes whose task died before it had made them visible."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Letter:
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A record that made no row, or none that the output takes."""
 
     partition: int

@@ -6,9 +6,10 @@ do: wait for its predecessor, die because others went another way, or be glad th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.manifest import Offsets, Range
@@ -32,8 +33,7 @@ class Turn(StrEnum):
     """Its records are in the output already: a replica was faster."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What becomes of a publish, and why."""
 
     turn: Turn

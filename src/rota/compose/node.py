@@ -12,10 +12,11 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rota import __version__
 from rota.api.doorkeeper import Doorkeeper
@@ -122,20 +123,19 @@ class Stop:
             self.now.set()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All sections a node is made from."""
 
     node: NodeConfig
-    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    commands: CommandsConfig = field(default_factory=CommandsConfig)
-    relay: RelayConfig = field(default_factory=RelayConfig)
-    events: EventsConfig = field(default_factory=EventsConfig)
-    retention: RetentionConfig = field(default_factory=RetentionConfig)
-    log: LogConfig = field(default_factory=LogConfig)
-    supervisor: SupervisorConfig = field(default_factory=SupervisorConfig)
-    peers: PeersConfig = field(default_factory=PeersConfig)
-    jobs: JobsConfig = field(default_factory=JobsConfig)
+    runtime: RuntimeConfig = msgspec.field(default_factory=RuntimeConfig)
+    commands: CommandsConfig = msgspec.field(default_factory=CommandsConfig)
+    relay: RelayConfig = msgspec.field(default_factory=RelayConfig)
+    events: EventsConfig = msgspec.field(default_factory=EventsConfig)
+    retention: RetentionConfig = msgspec.field(default_factory=RetentionConfig)
+    log: LogConfig = msgspec.field(default_factory=LogConfig)
+    supervisor: SupervisorConfig = msgspec.field(default_factory=SupervisorConfig)
+    peers: PeersConfig = msgspec.field(default_factory=PeersConfig)
+    jobs: JobsConfig = msgspec.field(default_factory=JobsConfig)
     resources: Read = lambda: None
     """Reads the resources that a file declares, now and at each reload; None if there is no file."""
 
@@ -148,7 +148,7 @@ class Settings:
     changed: Callable[[], Sequence[str]] = lambda: ()
     """Names the settings that have changed since and need a restart; Invalid or Denied if they cannot be read."""
 
-    manager: Manager = field(default_factory=Manager)
+    manager: Manager = msgspec.field(default_factory=Manager)
     """Who is told how the node is."""
 
     telemetry: Telemetry | None = None

@@ -17,7 +17,6 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from random import random
@@ -26,6 +25,7 @@ from typing import TypeAlias
 from rota.decide import duties
 from rota.decide.hooks import Taken, claimed, failed, taken, wait
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
 from rota.model.event import Event, Value

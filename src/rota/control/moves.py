@@ -6,7 +6,6 @@ or of which another task is on its way.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from rota.control.plan import How, Shift, demand_of, places
@@ -16,6 +15,7 @@ from rota.decide.flapping import Returns, returned
 from rota.decide.pace import Pace
 from rota.decide.placement import Movable, Place, rebalance
 from rota.kit.instant import Instant
+from rota.kit.record import replace
 from rota.model.ids import NodeId, SessionId
 
 

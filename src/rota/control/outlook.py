@@ -1,8 +1,9 @@
 """Outlook: what would have to change for a resource that waits to be placed, by the leader's own rules."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+
+import msgspec
 
 from rota.control.plan import How, chosen_by, coverage_of, demand_of, places
 from rota.control.rests import suppose_rests
@@ -10,6 +11,7 @@ from rota.control.rules import load_rules
 from rota.control.view import FleetView, read_fleet
 from rota.decide.placement import place, remedies
 from rota.kit.aside import in_thread
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.config import SupervisorConfig
 from rota.model.resource import PlacingRecord
@@ -17,8 +19,7 @@ from rota.store.port import Store
 from rota.store.records import understood
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """Why each node refuses a resource, and what would make it take it."""
 
     refusals: dict[str, str]

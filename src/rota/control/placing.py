@@ -4,15 +4,14 @@ A reload changes both in the middle of a term. The supervisor looks at `Placing.
 what it finds; a node that does not lead has them ready for its next term.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from rota.control.rules import load_rules
 from rota.decide.placement import NO_RULES, Rules
 from rota.model.config import SupervisorConfig
 
 
-@dataclass(frozen=True)
-class Current:
+class Current(msgspec.Struct, frozen=True):
     """One state of the settings, with the rules that belong to them."""
 
     config: SupervisorConfig

@@ -8,14 +8,16 @@ what is left, and only as fast as nodes may be given tasks (`ramp`). A resource 
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+
+import msgspec
 
 from rota.control.view import FleetView, tags_of
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot, is_exclusive
 from rota.decide.placement import POLICIES, Bind, Demand, Pending, Place, Policy, Rules, place
 from rota.decide.trouble import kept_until, last, noted
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
@@ -35,14 +37,13 @@ REASONS = 20
 """Refusals kept with a status."""
 
 
-@dataclass(frozen=True)
-class How:
+class How(msgspec.Struct, frozen=True):
     """How nodes are chosen."""
 
     policy: Policy
     avoid_for: timedelta
     tolerance: float
-    rules: Rules = field(default_factory=dict)
+    rules: Rules = msgspec.field(default_factory=dict)
 
 
 def chosen_by(settings: SupervisorConfig | PlacingRecord, rules: Rules) -> How:
@@ -50,8 +51,7 @@ def chosen_by(settings: SupervisorConfig | PlacingRecord, rules: Rules) -> How:
     return How(POLICIES[settings.policy], settings.avoid_for, settings.tolerance / 100, rules)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """What one resource gets: all of it, or nothing."""
 
     name: str
@@ -64,8 +64,7 @@ class Change:
     """That status once more: what makes this change impossible from then on."""
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(msgspec.Struct, frozen=True):
     """A task that goes to another node, though it might stay."""
 
     hold: Hold
@@ -73,8 +72,7 @@ class Shift:
     why: str
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What is to be written, and what has to be looked at again."""
 
     changes: list[Change]
@@ -84,12 +82,11 @@ class Plan:
     waiting: frozenset[str] = frozenset()
     """Resources whose move waits only because their nodes get no more tasks at a time."""
 
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Users' rules that raised an error."""
 
 
-@dataclass(frozen=True)
-class _Move:
+class _Move(msgspec.Struct, frozen=True):
     """Where a task that is to leave its node goes, or why it cannot."""
 
     hold: Hold

@@ -5,13 +5,15 @@ nothing to do. So what is shown is what would come of it, also of chains of move
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+import msgspec
 
 from rota.control.moves import shifts
 from rota.control.plan import Change as Planned
 from rota.control.plan import How, plan
 from rota.control.view import FleetView
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId, Revision
@@ -24,8 +26,7 @@ ROUNDS = 10_000
 ALL = 1_000_000_000
 
 
-@dataclass(frozen=True)
-class PlannedMove:
+class PlannedMove(msgspec.Struct, frozen=True):
     """A task that would come to a node, go to another, or end."""
 
     task: str
@@ -41,8 +42,7 @@ class PlannedMove:
     """Why it would move."""
 
 
-@dataclass(frozen=True)
-class PlannedNode:
+class PlannedNode(msgspec.Struct, frozen=True):
     """How much a node would have."""
 
     id: NodeId
@@ -58,8 +58,7 @@ class PlannedNode:
     """Slots in use afterwards."""
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What would change."""
 
     moves: tuple[PlannedMove, ...]

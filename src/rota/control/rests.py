@@ -7,8 +7,9 @@ A rest is for what has failed: once the resource has another spec, or the node o
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from rota.control.view import FleetView
 from rota.decide.trouble import RECENT, is_recent, rest, resting
@@ -26,8 +27,7 @@ UNKNOWN: Version = ()
 """Of what a leader finds when it begins."""
 
 
-@dataclass(frozen=True)
-class _Rest:
+class _Rest(msgspec.Struct, frozen=True):
     trouble: Trouble
     version: Version
     until: Instant

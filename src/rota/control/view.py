@@ -9,12 +9,12 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from rota.control.retries import FEW, Retries
 from rota.decide.coverage import Hold, being_relieved
 from rota.decide.placement import Tag
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.errors import Compacted

@@ -14,10 +14,12 @@ record names it. A token of a node's folder opens nothing until the store was as
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.token import Access, TokenRecord
 
 __all__ = [
@@ -41,8 +43,7 @@ OPERATOR = "operator"
 WHERE = "which is in the file that the node's setting `token` names, or in the file `token` of its data folder"
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A token that opens something; its digest is all that is kept of it."""
 
     digest: bytes
@@ -63,16 +64,14 @@ class Known:
         return self.access.covers(needed) and isinstance(_judged(self, needed, now), Admitted)
 
 
-@dataclass(frozen=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """Who was let in, and what it may do."""
 
     name: str
     access: Access
 
 
-@dataclass(frozen=True)
-class TurnedAway:
+class TurnedAway(msgspec.Struct, frozen=True):
     """Why a caller is turned away."""
 
     why: str
@@ -92,8 +91,7 @@ class TurnedAway:
     """Did a page of another site send it with the cookie of a session?"""
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """The tokens that are known here."""
 
     known: tuple[Known, ...]
@@ -102,7 +100,7 @@ class Gate:
     where: str = WHERE
     """Where a caller finds one, as the end of a sentence. It is said to strangers, so it names no path."""
 
-    recorded: Mapping[bytes, Known] = field(default_factory=dict)
+    recorded: Mapping[bytes, Known] = msgspec.field(default_factory=dict)
     """Those of the store by their digests; they count more. Who gives them keeps them up to date."""
 
     def judge(self, authorization: str | None, needed: Access, now: datetime) -> Admitted | TurnedAway:

@@ -10,11 +10,13 @@ Pure: time arrives as an argument; `node.tasks` carries it out.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+import msgspec
 
 from rota.decide.restart import RestartPolicy
 from rota.kit.instant import Instant
+from rota.kit.record import replace
 
 PORTIONS = 8
 """Into how many portions suspects are divided."""
@@ -29,8 +31,7 @@ REMEMBER = timedelta(minutes=30)
 """How long a task that was found at fault starts in a process of its own, after it was last seen to be."""
 
 
-@dataclass(frozen=True)
-class Portion:
+class Portion(msgspec.Struct, frozen=True):
     """Suspects in one process."""
 
     tasks: tuple[str, ...]

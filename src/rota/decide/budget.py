@@ -7,7 +7,8 @@ At most `most` accounts are kept; the one that was used longest ago is dropped f
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.kit.instant import Instant
 
@@ -21,8 +22,7 @@ MOST = 4096
 """Accounts that are kept."""
 
 
-@dataclass(frozen=True)
-class _Account:
+class _Account(msgspec.Struct, frozen=True):
     """What is left, and when that was so."""
 
     left: float

@@ -12,16 +12,17 @@ Pure: the leader's supervisor reads, asks and commits.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.assignment import Assignment
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.resource import KindRecord, ResourceRecord
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """A task of a resource on a node, as its assignment says."""
 
     task: str
@@ -42,8 +43,7 @@ class Hold:
         return f"{self.assignment.kind}/{self.assignment.resource}"
 
 
-@dataclass(frozen=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """A task to be taken from its node."""
 
     hold: Hold
@@ -52,8 +52,7 @@ class End:
     """Must the node say that it has stopped before another may begin?"""
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(msgspec.Struct, frozen=True):
     """What to do about one resource."""
 
     keep: tuple[Hold, ...]

@@ -18,9 +18,10 @@ Time arrives as an argument; the node's shell (`node.crew`) carries the actions 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+
+import msgspec
 
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.instant import Instant
@@ -34,8 +35,7 @@ class Phase(StrEnum):
     DRAINING = "draining"
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True):
     """Workers of one sort."""
 
     name: str
@@ -56,8 +56,7 @@ class Pool:
     """Is it there for one task, which may come, go and fail at any time?"""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One worker process."""
 
     id: int
@@ -78,8 +77,7 @@ class Member:
     """Which piece of work it was started for."""
 
 
-@dataclass(frozen=True)
-class Crew:
+class Crew(msgspec.Struct, frozen=True):
     """What a node has and wants."""
 
     pools: Mapping[str, Pool]
@@ -91,13 +89,12 @@ class Crew:
     safe_until: Instant | None = None
     """Until when this node may act under its lease; None if it has none."""
 
-    falls: Mapping[tuple[str, int], Falls] = field(default_factory=dict)
+    falls: Mapping[tuple[str, int], Falls] = msgspec.field(default_factory=dict)
     start_timeout: timedelta = timedelta(seconds=30)
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    restart: RestartPolicy = msgspec.field(default_factory=RestartPolicy)
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """Fork a worker."""
 
     pool: str
@@ -105,16 +102,14 @@ class Start:
     generation: int
 
 
-@dataclass(frozen=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True):
     """Let a worker finish what it has, and end."""
 
     member: int
     why: str
 
 
-@dataclass(frozen=True)
-class Kill:
+class Kill(msgspec.Struct, frozen=True):
     """End a worker now."""
 
     member: int
@@ -124,8 +119,7 @@ class Kill:
 Action = Start | Drain | Kill
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What to do now, and when to look again if nothing happens before."""
 
     actions: tuple[Action, ...]

@@ -5,7 +5,8 @@ Only what came from settings is ever changed or removed. `control.declared` read
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.model.resource import ResourceRecord, WantedResource, record_of
 
@@ -13,8 +14,7 @@ ORIGIN = "config"
 """Of the resources that came from settings."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """What is to be written."""
 
     add: tuple[WantedResource, ...]

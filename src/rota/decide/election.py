@@ -7,35 +7,32 @@ own candidacy ended in "unknown" simply finds itself in the key, or does not.
 Pure. `control.leader` carries the stance out.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from rota.model.ids import NodeId, SessionId, TermNumber
 from rota.model.node import Leader
 
 
-@dataclass(frozen=True)
-class Rest:
+class Rest(msgspec.Struct, frozen=True):
     """Do nothing; `why` says what is missing."""
 
     why: str
 
 
-@dataclass(frozen=True)
-class Stand:
+class Stand(msgspec.Struct, frozen=True):
     """Nobody leads: try to become leader."""
 
 
-@dataclass(frozen=True)
-class Follow:
+class Follow(msgspec.Struct, frozen=True):
     """Somebody else leads."""
 
     leader: NodeId
     term: TermNumber
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(msgspec.Struct, frozen=True):
     """I lead, in this term."""
 
     term: TermNumber
@@ -44,8 +41,7 @@ class Lead:
 Stance: TypeAlias = Rest | Stand | Follow | Lead
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """The leader key as it is now."""
 
     leader: Leader

@@ -7,23 +7,22 @@ Pure: time arrives as an argument.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 MOST = 50
 """Episodes of a sort that are open at a time."""
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Something waits now."""
 
     since: datetime
     why: str
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """What is to be told."""
 
     begun: tuple[str, ...]

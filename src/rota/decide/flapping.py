@@ -5,8 +5,9 @@ otherwise get tasks each time, and each time they would have to be started elsew
 own clock.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from rota.kit.instant import Instant
 
@@ -17,8 +18,7 @@ FORGET = timedelta(minutes=20)
 """After this long without another return, earlier ones no longer count."""
 
 
-@dataclass(frozen=True)
-class Returns:
+class Returns(msgspec.Struct, frozen=True):
     """How often a node came back lately, and when it did last."""
 
     count: int

@@ -8,15 +8,16 @@ Pure. `node.fleet` reads and writes the record.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.node import FleetRecord
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What a node says of the fleet it belongs to."""
 
     fleet: str | None = None
@@ -26,8 +27,7 @@ class Claim:
     """The name of its app; None if it runs none."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What else the store says."""
 
     apps: frozenset[str] = frozenset()
@@ -37,16 +37,14 @@ class Surroundings:
     """Other nodes that are members now."""
 
 
-@dataclass(frozen=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """The node belongs here."""
 
     record: FleetRecord | None
     """What the record should say; None if nothing is known yet."""
 
 
-@dataclass(frozen=True)
-class Stranger:
+class Stranger(msgspec.Struct, frozen=True):
     """The node belongs to another fleet."""
 
     why: str

@@ -9,8 +9,9 @@ Pure: the node's shell (`node.tasks`) carries the moves out.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.instant import Instant
@@ -24,8 +25,7 @@ class CopyPhase(StrEnum):
     STOPPING = "stopping"
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """A task in one worker."""
 
     task: str
@@ -34,16 +34,14 @@ class Copy:
     phase: CopyPhase
 
 
-@dataclass(frozen=True)
-class StartCopy:
+class StartCopy(msgspec.Struct, frozen=True):
     """Run a task in a worker."""
 
     task: str
     worker: int
 
 
-@dataclass(frozen=True)
-class StopCopy:
+class StopCopy(msgspec.Struct, frozen=True):
     """End a task in a worker."""
 
     task: str

@@ -1,8 +1,9 @@
 """How much of the store's history may go. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from rota.model.history import HistoryNote
 from rota.model.ids import Revision
@@ -11,8 +12,7 @@ MOST = 100
 """Notes that are kept: they are written anew each time."""
 
 
-@dataclass(frozen=True)
-class Clearing:
+class Clearing(msgspec.Struct, frozen=True):
     """What to do with the history now."""
 
     before: Revision | None

@@ -7,10 +7,12 @@ Times are those of the store's clock. `control.hooks` carries it out.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.event import Event
 from rota.model.hook import Delivery, Hook
 from rota.model.ids import NodeId
@@ -28,15 +30,14 @@ OWN = "hook."
 """Events about hooks go to none: one that fails would feed itself."""
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """What some events mean for the hooks."""
 
-    deliveries: list[Delivery] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
+    deliveries: list[Delivery] = msgspec.field(default_factory=list)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     """By hook, how many events were too many."""
 
-    paces: dict[str, datetime] = field(default_factory=dict)
+    paces: dict[str, datetime] = msgspec.field(default_factory=dict)
 
 
 def wants(hook: Hook, event: Event) -> bool:

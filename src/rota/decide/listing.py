@@ -9,7 +9,6 @@ price: a true fall by more than half takes one period longer. What was not liste
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rota.kit import durations
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision, TermNumber
 from rota.model.resource import NEVER, NO_AFFINITY, Affinity, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 
@@ -43,21 +43,19 @@ NAMED = 5
 """Resources that a reason names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """One resource as a source gives it."""
 
     id: str
     priority: int = 0
     replicas: int | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: Affinity = NO_AFFINITY
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Apply:
+class Apply(msgspec.Struct, frozen=True):
     """What brings the stored resources to the list."""
 
     add: tuple[Listed, ...]
@@ -69,16 +67,14 @@ class Apply:
     """Ids that are listed but were added by others: they stay as they are."""
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """The list is not applied, for now."""
 
     why: str
     digest: str
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Have a node ask the source now."""
 
     node: NodeId
@@ -86,8 +82,7 @@ class Ask:
     sync: Revision
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Nothing to do until then; None: until something changes."""
 
     until: datetime | None
@@ -227,7 +222,7 @@ def _too_few(listed: int, gone: int, stored: int) -> str:
 
 
 def _changed(record: ResourceRecord, listed: Listed) -> ResourceRecord:
-    names = (each.name for each in fields(Listed) if each.name != "id")
+    names = (name for name in Listed.__struct_fields__ if name != "id")
     return replace(record, **{name: getattr(listed, name) for name in names})
 
 

@@ -9,8 +9,9 @@ Shares are smoothed before they are weighed: a moment's peak should not send the
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from rota.model.ids import NodeId
 
@@ -24,8 +25,7 @@ STEP = 1.0
 """Points by which a score must have moved to be worth telling."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shares:
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a node is in use, each from 0 to 1."""
 
     cpu: float
@@ -33,8 +33,7 @@ class Shares:
     memory: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A node as the search for the idlest sees it."""
 
     node: NodeId
@@ -46,8 +45,7 @@ class Candidate:
     """Why it is not to be had; None if it is."""
 
 
-@dataclass(frozen=True)
-class NoneIdle:
+class NoneIdle(msgspec.Struct, frozen=True):
     """There is no node to be had, with each node's reason."""
 
     refusals: dict[NodeId, str]

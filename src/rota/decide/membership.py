@@ -4,27 +4,25 @@ Pure. `node.session` joins, `control.roster` tells.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(msgspec.Struct, frozen=True):
     """The name is free."""
 
 
-@dataclass(frozen=True)
-class TakeOver:
+class TakeOver(msgspec.Struct, frozen=True):
     """The name is held by an earlier life of this very node, which is dead: end its lease, then join."""
 
     lease: LeaseId
 
 
-@dataclass(frozen=True)
-class WaitFor:
+class WaitFor(msgspec.Struct, frozen=True):
     """The name is held by another node: wait for its lease to end."""
 
     holder: Node
@@ -46,8 +44,7 @@ def admission(holder: Node | None, home: str, host: str) -> Admission:
     return WaitFor(holder)
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(msgspec.Struct, frozen=True):
     """Who came and went between two looks at the fleet."""
 
     joined: tuple[NodeId, ...] = ()

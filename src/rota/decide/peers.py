@@ -18,10 +18,12 @@ Times are those of the store's clock and arrive as arguments. `node.peers` check
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import NodeHealth, Standing, Strikes
 
@@ -54,8 +56,7 @@ Members: TypeAlias = Mapping[NodeId, SessionId]
 # What one observer does
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """What a round of checks means."""
 
     struck: Mapping[NodeId, str]
@@ -64,8 +65,7 @@ class Heard:
     answered: frozenset[NodeId]
 
 
-@dataclass(frozen=True)
-class Withheld:
+class Withheld(msgspec.Struct, frozen=True):
     """Why a round strikes nobody."""
 
     why: str
@@ -119,8 +119,7 @@ class Ledger:
 # What the fleet makes of it
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """How a node stands, and why."""
 
     standing: Standing

@@ -7,16 +7,16 @@ refused.
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from rota.kit.instant import Instant
 
 C = TypeVar("C", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Seat(Generic[C]):
+class Seat(msgspec.Struct, Generic[C], frozen=True):
     """A connection that is open."""
 
     connection: C
@@ -30,15 +30,13 @@ class Seat(Generic[C]):
     since: Instant
 
 
-@dataclass(frozen=True)
-class Admit(Generic[C]):
+class Admit(msgspec.Struct, Generic[C], frozen=True):
     """There is room, once another connection is closed if one is named."""
 
     instead_of: C | None = None
 
 
-@dataclass(frozen=True)
-class Full:
+class Full(msgspec.Struct, frozen=True):
     """There is no room; the sentence says for whom."""
 
     why: str

@@ -10,8 +10,8 @@ Pure. `node.session` asks before it joins; `rota status` and the overview say wh
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
+from rota.kit.record import replace
 from rota.model.config import LOOPBACK, NodeConfig, is_loopback, split_address
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId

@@ -7,14 +7,14 @@ ever given up: the cause may be mended from outside.
 Time arrives as an argument; nothing here reads a clock or waits.
 """
 
-from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from rota.kit.instant import Instant
 
 
-@dataclass(frozen=True, kw_only=True)
-class RestartPolicy:
+class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How patient to be with what falls."""
 
     first: timedelta = timedelta(milliseconds=100)
@@ -30,12 +30,11 @@ class RestartPolicy:
     """Falls in a row that make a crash loop."""
 
 
-@dataclass(frozen=True)
-class Falls:
+class Falls(msgspec.Struct, frozen=True):
     """The falls of one slot in a row."""
 
     count: int = 0
-    last: Instant = field(default=Instant(0.0))
+    last: Instant = msgspec.field(default=Instant(0.0))
     why: str = ""
 
     def add(self, now: Instant, stood: timedelta, why: str, policy: RestartPolicy) -> "Falls":

@@ -8,8 +8,9 @@ Pure: time arrives as an argument.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.instant import Instant
@@ -18,8 +19,7 @@ REMEMBER = timedelta(minutes=30)
 """How long the failures of a task count after the last one."""
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """What a task ran with."""
 
     spec: bytes

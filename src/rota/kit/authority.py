@@ -12,6 +12,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -33,8 +34,7 @@ class Pair:
     key: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a certificate."""
 
     name: str

@@ -4,14 +4,14 @@ The leader writes it below the node's prefix; the revision of that commit is the
 difference to what it has, so a leader may die between deciding and telling.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rota.model.ids import NodeId
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One replica of a resource, on one node."""
 
     kind: str
@@ -19,7 +19,7 @@ class Assignment:
 
     resource: str
     slot: int
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
     exclusive: bool = False
     cost: int = 1
     """Slots it takes on its node."""

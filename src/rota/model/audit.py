@@ -5,12 +5,12 @@ then seals entries into a chain: each link holds the hash of the one before, so 
 put in between without all that follows being written anew.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 
-@dataclass(frozen=True, kw_only=True)
-class Changed:
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """One key of a change."""
 
     key: str
@@ -23,8 +23,7 @@ class Changed:
     """What is there now; None if nothing is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was done, or refused."""
 
     id: str
@@ -42,7 +41,7 @@ class AuditEntry:
     what: str
     """The operation; of a refusal, what was asked for."""
 
-    changes: list[Changed] = field(default_factory=list)
+    changes: list[Changed] = msgspec.field(default_factory=list)
     """The keys that were changed."""
 
     refused: str = ""
@@ -52,8 +51,7 @@ class AuditEntry:
     """How many refusals this one line stands for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditLink:
+class AuditLink(msgspec.Struct, frozen=True, kw_only=True):
     """An entry at its place in the chain."""
 
     number: int
@@ -66,8 +64,7 @@ class AuditLink:
     """When it was sealed, by the store's clock: from then on its age counts. None where an older Rota sealed it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditHead:
+class AuditHead(msgspec.Struct, frozen=True, kw_only=True):
     """Where the chain begins and where it ends."""
 
     number: int = 0

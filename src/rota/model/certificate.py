@@ -1,11 +1,11 @@
 """Certificates that were taken back."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 
-@dataclass(frozen=True, kw_only=True)
-class RevokedCertificate:
+
+class RevokedCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """A certificate that nobody may come in with any more."""
 
     serial: str

@@ -4,9 +4,10 @@ The leader writes the record in one commit with the event that tells of it, and 
 end: so each is told once, whichever node leads.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 
 class Wait(StrEnum):
@@ -22,8 +23,7 @@ class Wait(StrEnum):
     """A run of a job gets no node."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Episode:
+class Episode(msgspec.Struct, frozen=True, kw_only=True):
     """Something waits, and the event that says so is written."""
 
     wait: Wait

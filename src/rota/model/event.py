@@ -12,11 +12,12 @@ Nothing here writes anywhere; `store.events` does.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TypeAlias
+
+import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
@@ -47,8 +48,7 @@ class Severity(StrEnum):
     """Something was given up."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened."""
 
     id: str
@@ -76,8 +76,7 @@ class Event:
     """What else is known, by name; the reference of events lists the fields of each kind."""
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """One kind of event."""
 
     severity: Severity

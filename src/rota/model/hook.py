@@ -1,14 +1,14 @@
 """Hooks: what the fleet does when something happens, and what is still to be delivered."""
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """Call a URL or run a command for each event of some kinds."""
 
     name: str
@@ -20,7 +20,7 @@ class Hook:
     url: str = ""
     """What is called; empty if a command is run."""
 
-    command: list[str] = field(default_factory=list)
+    command: list[str] = msgspec.field(default_factory=list)
     """What is run, on whichever node takes it; empty if a URL is called."""
 
     timeout: timedelta = timedelta(seconds=10)
@@ -39,8 +39,7 @@ class Hook:
     """When it was made."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way to one hook."""
 
     hook: str
@@ -58,8 +57,7 @@ class Delivery:
         return f"{self.event.id}/{self.hook}"
 
 
-@dataclass(frozen=True)
-class HookFailure:
+class HookFailure(msgspec.Struct, frozen=True):
     """Why a try to deliver failed."""
 
     why: str
@@ -69,8 +67,7 @@ class HookFailure:
     """The end of what a command printed, where there may be a secret; for admins."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookStatus:
+class HookStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a hook's deliveries."""
 
     delivered: int = 0
@@ -92,10 +89,9 @@ class HookStatus:
     """The end of what its command printed then; shown to admins alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookCursor:
+class HookCursor(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where events have been looked at for hooks. It only grows."""
 
     revision: Revision
-    paces: dict[str, datetime] = field(default_factory=dict)
+    paces: dict[str, datetime] = msgspec.field(default_factory=dict)
     """By hook, when it has taken all that it was given, at its pace."""

@@ -11,7 +11,6 @@ Runs and cursors are structs with their version as the tag, not dataclasses: the
 and they are written and read without a step between.
 """
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -56,8 +55,7 @@ class Mode(StrEnum):
     """A process of its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WantedJob:
+class WantedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job as somebody asks for it."""
 
     name: str
@@ -93,7 +91,7 @@ class WantedJob:
     concurrency: int | None = 1
     """Runs of it at a time in the whole fleet; None: no limit."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What a node must be labelled with to run it."""
 
     mode: Mode = Mode.WARM
@@ -102,7 +100,7 @@ class WantedJob:
     argv: tuple[str, ...] = ()
     """The program of a command; empty for a function of an app."""
 
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
     """Variables for the program, beside those of the node."""
 
     cwd: str | None = None
@@ -119,8 +117,7 @@ class WantedJob:
         return self.cron is not None or self.every is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobRecord:
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job of the fleet."""
 
     spec: WantedJob
@@ -154,8 +151,7 @@ class JobCursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="v", tag=1)
     """For a job that comes after others: the success of each that its last run followed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobSuccess:
+class JobSuccess(msgspec.Struct, frozen=True, kw_only=True):
     """The newest success of a job that others come after. The revision of this record names it."""
 
     run: str

@@ -4,15 +4,15 @@ Plain records: an adapter of the link turns them into its own messages at the ed
 and every duration a `timedelta`: an `Instant` means nothing on another machine.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from rota.model.ids import NodeId, Revision, SessionId, TermNumber
 
 
-@dataclass(frozen=True, kw_only=True)
-class Load:
+class Load(msgspec.Struct, frozen=True, kw_only=True):
     """How busy a node is, and what it has left."""
 
     score: float
@@ -24,8 +24,7 @@ class Load:
     executors_used: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Presence:
+class Presence(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers a peer check, and how it is."""
 
     node: NodeId
@@ -36,8 +35,7 @@ class Presence:
     """The version of the relay map that it goes by; 0 for none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Whom:
+class Whom(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a link is meant for; without a session, any life of that node."""
 
     node: NodeId
@@ -51,8 +49,7 @@ class Whom:
         return f"node {self.node}" + (f", session {self.session}" if self.session else "")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskChange:
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
     """A task came into a phase."""
 
     task: str
@@ -62,8 +59,7 @@ class TaskChange:
     why: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What a node tells the leader: how it is, what changed since the last report, and a digest of all it runs."""
 
     node: NodeId
@@ -80,16 +76,14 @@ class Report:
     """The nonce this report answers: then `changes` is the whole running set."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotLeader:
+class NotLeader(msgspec.Struct, frozen=True, kw_only=True):
     """The receiver of a report does not lead; what it knows of who does."""
 
     term: TermNumber | None = None
     leader: NodeId | None = None
 
 
-@dataclass(frozen=True)
-class AttemptId:
+class AttemptId(msgspec.Struct, frozen=True):
     """One try of a run."""
 
     run: str
@@ -99,8 +93,7 @@ class AttemptId:
         return f"run {self.run}, attempt {self.number}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Start:
+class Start(msgspec.Struct, frozen=True, kw_only=True):
     """Start an attempt under its epoch."""
 
     attempt: AttemptId
@@ -111,15 +104,13 @@ class Start:
     """How long the attempt may run; None for as long as it takes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt has an executor, under the name of `reservation`."""
 
     reservation: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """The node does not take the attempt, and why."""
 
     why: str
@@ -133,8 +124,7 @@ class Verb(StrEnum):
     INTERRUPT = "interrupt"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Control:
+class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Do something to a task, named by its id, or to an attempt, under its epoch."""
 
     verb: Verb
@@ -143,8 +133,7 @@ class Control:
     why: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One emitted message on its way to the relay of its resource."""
 
     id: bytes
@@ -157,8 +146,7 @@ class Message:
     """The routing key, where the sink knows one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that are handed over and acked together."""
 
     sequence: int
@@ -167,8 +155,7 @@ class Batch:
     messages: tuple[Message, ...]
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """A piece of a log, and where it begins."""
 
     offset: int

@@ -5,16 +5,16 @@ either both are there or neither.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
+
+import msgspec
 
 Offsets: TypeAlias = Mapping[int, int]
 """Partition → the offset of the record that comes next."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Range:
+class Range(msgspec.Struct, frozen=True, kw_only=True):
     """Records of one partition, from `start` up to, and without, `end`."""
 
     partition: int
@@ -27,8 +27,7 @@ class Range:
     """The offset behind the last one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """A file with rows of a stream."""
 
     path: str
@@ -41,8 +40,7 @@ class Segment:
     """Its size."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One publish."""
 
     id: str
@@ -70,8 +68,7 @@ class Manifest:
     """The task that published."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommittedOffset:
+class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where one partition of a stream is in its output."""
 
     offset: int

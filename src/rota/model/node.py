@@ -1,8 +1,9 @@
 """A node as the others see it, the leader among them, and the incarnation of the store they share."""
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from rota.model.ids import LeaseId, NodeId, SessionId
 
@@ -25,8 +26,7 @@ class Role(StrEnum):
         return self is not Role.SUPERVISE
 
 
-@dataclass(frozen=True, kw_only=True)
-class FleetRecord:
+class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whose store this is."""
 
     name: str
@@ -39,8 +39,7 @@ class FleetRecord:
     since: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One member, for the length of one session; lives under that session's lease."""
 
     id: NodeId
@@ -70,7 +69,7 @@ class Node:
     grpc: str = ""
     """Where the other nodes reach it; empty if nowhere."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Its labels, which resources and jobs can ask for."""
 
     slots: int = 0
@@ -90,8 +89,7 @@ class Node:
     """The beginning of its token's digest, which shows whether two nodes have the same."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolStatus:
+class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Workers of one sort on a node."""
 
     name: str
@@ -121,8 +119,7 @@ def together(name: str, one: PoolStatus, other: PoolStatus) -> PoolStatus:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeStatus:
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a node runs; written by the node when it changes, under its lease."""
 
     app: str | None
@@ -132,13 +129,13 @@ class NodeStatus:
     pools: list[PoolStatus]
     tasks_ordered: int
     tasks_running: int
-    kinds: list[str] = field(default_factory=list)
+    kinds: list[str] = msgspec.field(default_factory=list)
     """The kinds of resources its app declares."""
 
-    jobs: list[str] = field(default_factory=list)
+    jobs: list[str] = msgspec.field(default_factory=list)
     """The jobs whose functions its app has."""
 
-    failing: dict[str, str] = field(default_factory=dict)
+    failing: dict[str, str] = msgspec.field(default_factory=dict)
     """Ordered tasks that failed more than once in a row here and have not recovered, and why; some of them."""
 
     failing_left_out: int = 0
@@ -156,12 +153,11 @@ class NodeStatus:
     app_version: str = ""
     """The `__version__` of its app's module or package; empty if it has none."""
 
-    not_listening: dict[str, str] = field(default_factory=dict)
+    not_listening: dict[str, str] = msgspec.field(default_factory=dict)
     """Services that do not listen where the app says, and why; the reason names the service."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeLoad:
+class NodeLoad(msgspec.Struct, frozen=True, kw_only=True):
     """How busy a node is; written by the node when it changes, under its lease."""
 
     score: float
@@ -180,8 +176,7 @@ class NodeLoad:
     """Attempts of jobs that it runs now."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Leader:
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads. The revision at which this record was created is the term."""
 
     node: NodeId
@@ -189,15 +184,13 @@ class Leader:
     since: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class Roster:
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes the leader last knew, each with its session."""
 
     nodes: dict[NodeId, SessionId]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Incarnation:
+class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     """One life of a store. A restored store begins another, whatever its revisions are."""
 
     id: str

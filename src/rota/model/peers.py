@@ -1,8 +1,9 @@
 """What nodes think of each other, and which of them does a chore."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 from rota.model.ids import NodeId, SessionId
 
@@ -18,8 +19,7 @@ class Standing(StrEnum):
     """It gets no work."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Strikes:
+class Strikes(msgspec.Struct, frozen=True, kw_only=True):
     """Checks of one node by one other that failed in a row; under the observer's lease."""
 
     node: NodeId
@@ -34,8 +34,7 @@ class Strikes:
     """What the last check met."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeHealth:
+class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a node is online, for the whole fleet; rewritten once per transition."""
 
     node: NodeId
@@ -44,12 +43,11 @@ class NodeHealth:
     """When that began, by the store's clock."""
 
     why: str
-    falls: list[datetime] = field(default_factory=list)
+    falls: list[datetime] = msgspec.field(default_factory=list)
     """When it went offline lately; who falls often comes back slowly."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DutyHeld:
+class DutyHeld(msgspec.Struct, frozen=True, kw_only=True):
     """Which beat of a duty was claimed last, and by whom. The beat only grows."""
 
     beat: int

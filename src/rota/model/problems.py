@@ -7,14 +7,13 @@ The status over HTTP, the status over gRPC and the reference page (docs/referenc
 Pure.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 DOMAIN = "rota"
 """Whose codes these are, where a protocol asks for that (`ErrorInfo.domain`)."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A code, and what it is at each door."""
 
     code: str

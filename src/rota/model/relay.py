@@ -12,17 +12,17 @@ process began: one that fell and was started again has another `since`.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
 
+import msgspec
+
 from rota.model.ids import NodeId
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelayMap:
+class RelayMap(msgspec.Struct, frozen=True, kw_only=True):
     """One version of it."""
 
     version: int
@@ -73,8 +73,7 @@ class SinkState(StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SinkStatus:
+class SinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One sink, as one relay sees it."""
 
     sink: str
@@ -89,7 +88,7 @@ class SinkStatus:
     confirmed: int = 0
     """Messages that the sink has confirmed."""
 
-    rejected: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
     """Reason → messages that can never be delivered."""
 
     waiting: int = 0
@@ -121,8 +120,7 @@ class SinkStatus:
         return self.state == SinkState.DOWN
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelayStatus:
+class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a node's relay is; written by the node under its lease, at most once a second."""
 
     address: str
@@ -152,10 +150,10 @@ class RelayStatus:
     waiting: int = 0
     """Messages in memory that another relay should get, or that a planned move holds back."""
 
-    unreached: dict[str, str] = field(default_factory=dict)
+    unreached: dict[str, str] = msgspec.field(default_factory=dict)
     """Node → why there is no way to its relay; messages that meet there wait."""
 
-    refused: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = msgspec.field(default_factory=dict)
     """Reason → messages that were given up here: of an earlier epoch, damaged in the spool, of a worker that ended."""
 
     sinks: tuple[SinkStatus, ...] = ()
@@ -167,8 +165,7 @@ class RelayStatus:
         return not self.waiting and all(sink.is_idle for sink in self.sinks)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceTally:
+class ResourceTally(msgspec.Struct, frozen=True, kw_only=True):
     """What a relay has counted of one resource's messages since its process began."""
 
     kind: str

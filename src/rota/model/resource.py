@@ -8,7 +8,6 @@ leader has a node ask it; `Listing`, what came of that.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -54,8 +53,7 @@ def both(general: Affinity, own: Affinity) -> Affinity:
     return Affinity(**{name: getattr(general, name) | getattr(own, name) for name in Affinity.__struct_fields__})
 
 
-@dataclass(frozen=True, kw_only=True)
-class KindRecord:
+class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource, as an app declares it."""
 
     name: str
@@ -79,7 +77,7 @@ class KindRecord:
     start_within: timedelta
     """A task that has not started within this time is started anew."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What nodes must be labelled with to hold such a task."""
 
     source_every: timedelta | None = None
@@ -98,19 +96,18 @@ class KindRecord:
     """What such a resource asks of its nodes beyond what they must have, unless it says otherwise itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WantedResource:
+class WantedResource(msgspec.Struct, frozen=True, kw_only=True):
     """A resource as somebody asks for it."""
 
     kind: str
     id: str
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
     priority: int = 0
     replicas: int | None = None
     cost: int = 1
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     pin: NodeId | None = None
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: Affinity = NO_AFFINITY
 
     @property
@@ -119,8 +116,7 @@ class WantedResource:
         return f"{self.kind}/{self.id}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceRecord:
+class ResourceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to keep covered."""
 
     uid: str
@@ -138,7 +134,7 @@ class ResourceRecord:
     origin: str = "api"
     """Who added it: `api`, `source`, `config` or `stream`."""
 
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
     """What its task function is given: an object that fits the schema of its kind."""
 
     priority: int = 0
@@ -150,13 +146,13 @@ class ResourceRecord:
     cost: int = 1
     """Slots that each of its tasks takes."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What its nodes must be labelled with, beside what its kind says."""
 
     pin: NodeId | None = None
     """The only node that may hold it."""
 
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     """What others can name it by in their affinity."""
 
     affinity: Affinity = NO_AFFINITY
@@ -182,8 +178,7 @@ def record_of(wanted: WantedResource, uid: str, created: datetime, origin: str =
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """A node could not keep a resource's task alive; the resource is better placed elsewhere for a while."""
 
     node: NodeId
@@ -205,8 +200,7 @@ class Trouble:
     """Of the assignment that the node gave back; 0: an older Rota wrote the record."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceStatus:
+class ResourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a resource is covered. The first four fields are named as seed 001 named them."""
 
     ID: str
@@ -233,10 +227,10 @@ class ResourceStatus:
     pending: str = ""
     """Why it has fewer, if it has."""
 
-    refusals: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = msgspec.field(default_factory=dict)
     """Why nodes do not take it, by node; some of them."""
 
-    chosen: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, str] = msgspec.field(default_factory=dict)
     """Why the nodes that hold it were chosen, by node."""
 
     moving: str = ""
@@ -289,8 +283,7 @@ def state_of(status: ResourceStatus | None) -> CoverageState:
     return CoverageState.MOVING if status.moving else CoverageState.COVERED
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavedState:
+class SavedState(msgspec.Struct, frozen=True, kw_only=True):
     """What a task saved for the one that comes after it."""
 
     epoch: int
@@ -299,8 +292,7 @@ class SavedState:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cordon:
+class Cordon(msgspec.Struct, frozen=True, kw_only=True):
     """A node that gets no new tasks."""
 
     node: NodeId
@@ -313,8 +305,7 @@ class Cordon:
     """The reason that was given; may be empty."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """A node whose tasks are to move to others; it gets no new ones."""
 
     node: NodeId
@@ -333,25 +324,22 @@ class Drain:
     """How many it had when it began."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacingRecord:
+class PlacingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How the leader chooses nodes, for whoever wants to know what it would do."""
 
     policy: str
     avoid_for: timedelta
     tolerance: int
-    rules: list[str] = field(default_factory=list)
+    rules: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Relief:
+class Relief(msgspec.Struct, frozen=True, kw_only=True):
     """A node runs a task that relieves the one on another node; written by the node for the leader."""
 
     epoch: Revision
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlotsSet:
+class SlotsSet(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody gave a node another number of slots than its settings say."""
 
     node: NodeId
@@ -364,8 +352,7 @@ class SlotsSet:
     """When they were set."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelsSet:
+class LabelsSet(msgspec.Struct, frozen=True, kw_only=True):
     """Labels that an operator gave a node, or took away; they win over those of its settings."""
 
     node: NodeId
@@ -384,8 +371,7 @@ def labelled(configured: Mapping[str, str], given: LabelsSet | None) -> dict[str
     return {name: value for name, value in both.items() if value is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Query:
+class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A node is to ask the source of a kind. Whatever it writes of that expects this record as it read it."""
 
     kind: str
@@ -406,8 +392,7 @@ class Query:
     """When the newest sync request was written that the leader had taken up; 0 if there was none yet."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """What came of the last query of a kind."""
 
     kind: str
@@ -450,8 +435,7 @@ class Listing:
     """Resources that the list removed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants a kind's source to be asked now."""
 
     kind: str

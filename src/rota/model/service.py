@@ -4,11 +4,10 @@ The first eleven are those of the original control tool, under its names; groups
 because that is what JSON makes of them.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 
-@dataclass(frozen=True, kw_only=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
     """How long requests took from their arrival to the end of their work."""
 
     count: int
@@ -17,8 +16,7 @@ class Latency:
     p99_ms: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlowRequest:
+class SlowRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request that a worker has had for a while."""
 
     pid: int
@@ -34,8 +32,7 @@ class SlowRequest:
     """Should the worker have ended? It does when this request is done."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceStat:
+class ServiceStat(msgspec.Struct, frozen=True, kw_only=True):
     """One service of one node, since its proxy started."""
 
     service: str
@@ -68,14 +65,14 @@ class ServiceStat:
     silent: int = 0
     """Requests that were left without an answer on purpose: by their handlers, or because failures are not told."""
 
-    failures: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = msgspec.field(default_factory=dict)
     """Requests that no handler answered, by reason: `queue full`, `worker lost` and so on."""
 
-    drops: dict[str, int] = field(default_factory=dict)
+    drops: dict[str, int] = msgspec.field(default_factory=dict)
     """What was dropped, by reason: `late answer`, `answer to a client that is gone` and so on."""
 
-    groups: dict[str, Latency] = field(default_factory=dict)
-    cmds: dict[str, Latency] = field(default_factory=dict)
+    groups: dict[str, Latency] = msgspec.field(default_factory=dict)
+    cmds: dict[str, Latency] = msgspec.field(default_factory=dict)
     generation: int = 0
     listening: tuple[str, ...] = ()
     """Where it listens, like tcp://127.0.0.1:9900."""

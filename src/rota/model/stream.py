@@ -5,10 +5,11 @@ record, written before anybody acts on it. What a task knows is in its status, u
 are all there is: a new leader goes on from them, wherever the one before it stopped.
 """
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from rota.model.ids import NodeId, Revision
 
@@ -35,8 +36,7 @@ def backfill_of(stream: str, at: datetime) -> str:
     return f"{stream}{BACKFILL}{at.astimezone(UTC):%Y%m%dT%H%M%S}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamRecord:
+class StreamRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stream, as an app declares it."""
 
     name: str
@@ -48,8 +48,7 @@ class StreamRecord:
     """The declaration (`workloads.streams.spec`)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """A stream as an app declared it at some time."""
 
     record: StreamRecord
@@ -59,14 +58,13 @@ class Declaration:
     at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reset:
+class Reset(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants a stream to go on elsewhere: to leave records out, or to read them again."""
 
     to: str = ""
     """Where partitions go on that are not named: `earliest`, `latest` or a time; empty: they stay where they are."""
 
-    partitions: dict[int, str] = field(default_factory=dict)
+    partitions: dict[int, str] = msgspec.field(default_factory=dict)
     """Partition → where it goes on: an offset, `earliest`, `latest` or a time."""
 
     is_backfilled: bool = False
@@ -90,8 +88,7 @@ class Reset:
         return "somebody asked for it" if self.by else "the source was made anew"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamWishes:
+class StreamWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What people want of a stream beyond its declaration."""
 
     is_suspended: bool = False
@@ -134,8 +131,7 @@ class StreamState(StrEnum):
     """Its tasks fail, again and again."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamError:
+class StreamError(msgspec.Struct, frozen=True, kw_only=True):
     """Something that went wrong with a stream."""
 
     at: datetime
@@ -145,8 +141,7 @@ class StreamError:
     """What went wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamStatus:
+class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream is, as the leader sees it. Every commit of its groups expects and writes this."""
 
     stream: str
@@ -164,25 +159,25 @@ class StreamStatus:
     identity: str | None = None
     """Which source it reads, so that one made anew is noticed."""
 
-    phases: dict[str, int] = field(default_factory=dict)
+    phases: dict[str, int] = msgspec.field(default_factory=dict)
     """Phase → how many groups are in it."""
 
-    committed: dict[int, int] = field(default_factory=dict)
+    committed: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → up to where it is in the output."""
 
-    latest: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → where the source ends."""
 
     lag: int = 0
     """Records that are in the source and not in the output."""
 
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     """Records of groups that are published which made no rows, by reason; as their last tasks counted them."""
 
     tasks: int = 0
     """Task groups that it has because of its lag; 0: as many as are declared."""
 
-    upto: dict[int, int] = field(default_factory=dict)
+    upto: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → where the stream ends, if it was declared to end somewhere."""
 
     upto_as: str = ""
@@ -192,8 +187,7 @@ class StreamStatus:
     """The last few, the newest last."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SkipRecord:
+class SkipRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stream went on at `offset`, and left records of a partition out that its source has no more."""
 
     stream: str
@@ -221,8 +215,7 @@ class SkipRecord:
     """When it happened."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MoveRecord:
+class MoveRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of a stream were set, other than by publishing: records were left out, or are read again."""
 
     id: str = ""
@@ -264,16 +257,14 @@ class Phase(StrEnum):
     """Where it ends is agreed: its tasks read up to there and publish."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dismissal:
+class Dismissal(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is to end, and why. It counts for this epoch and those before it."""
 
     epoch: Revision
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Some partitions of a stream, from agreed offsets to agreed offsets."""
 
     stream: str
@@ -292,7 +283,7 @@ class Group:
     after: tuple[str, ...] = ()
     """Groups whose ends are its starts, while it stands by."""
 
-    starts: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → offset; empty while it stands by."""
 
     sequences: tuple[dict[int, int], ...] = ()
@@ -319,16 +310,16 @@ class Group:
     progressed: datetime | None = None
     """While it publishes: how far its tasks have come, and when one of them last came further."""
 
-    reached: dict[str, int] = field(default_factory=dict)
+    reached: dict[str, int] = msgspec.field(default_factory=dict)
     """Which life of which task (`StreamTaskStatus.incarnation`) has come how far, as of then."""
 
-    dismissed: dict[int, Dismissal] = field(default_factory=dict)
+    dismissed: dict[int, Dismissal] = msgspec.field(default_factory=dict)
     """Slot → which task of it is to end."""
 
     failures: int = 0
     """Tasks that were dismissed since something was last agreed on."""
 
-    upto: dict[int, int] = field(default_factory=dict)
+    upto: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → offset from which on nothing is read, ever; empty: all is read."""
 
     spec: str = ""
@@ -358,8 +349,7 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamTaskStatus:
+class StreamTaskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream task says of itself."""
 
     stream: str
@@ -385,7 +375,7 @@ class StreamTaskStatus:
     sequence: int = 0
     """Which of the group's sequences it is in; those before it are closed."""
 
-    offsets: dict[int, int] = field(default_factory=dict)
+    offsets: dict[int, int] = msgspec.field(default_factory=dict)
     """The next record of each partition."""
 
     progress: int = 0
@@ -397,10 +387,10 @@ class StreamTaskStatus:
     rows: int = 0
     """Rows that it made."""
 
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     """Records that made none, by reason."""
 
-    latest: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, int] = msgspec.field(default_factory=dict)
     """Partition → where the source ended when the task last looked: what is between is its lag."""
 
     trouble: str = ""

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from rota.model.ids import NodeId
 
 
-@dataclass(frozen=True, kw_only=True)
-class TicketRecord:
+class TicketRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A ticket as the store has it. The secret is in the ticket alone; what it opens lies sealed under another key."""
 
     id: str

@@ -1,8 +1,9 @@
 """Tokens: who may come in, for what, and until when. Of a token itself only its digest is ever kept."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import msgspec
 
 
 class Access(StrEnum):
@@ -28,8 +29,7 @@ class Access(StrEnum):
 _PLACES = {access: place for place, access in enumerate(Access)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenRecord:
+class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A token that the fleet knows."""
 
     name: str
@@ -60,8 +60,7 @@ class TokenRecord:
     """When it was taken back; what is revoked stays so."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DigestRecord:
+class DigestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A note that stays: a token of this name has, or had, the digest that the key says."""
 
     name: str
@@ -69,8 +68,7 @@ class DigestRecord:
     """When it was noted."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A browser that has logged in. Its id is a secret of the browser's; the key has the digest of it."""
 
     digest: str

@@ -12,7 +12,6 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from enum import IntEnum
 from typing import Any
 
@@ -177,8 +176,10 @@ class Admin:
 
 def figures(stat: ServiceStat) -> dict[str, Any]:
     """A stat as the control tool takes it: the original's fields, and more numbers."""
-    typed = msgspec.convert(asdict(stat), ServiceStat)  # makes a float of a whole number where one is declared
-    return {name: value for name, value in asdict(typed).items() if name not in TEXTS}
+    typed = msgspec.convert(
+        msgspec.to_builtins(stat), ServiceStat
+    )  # makes a float of a whole number where one is declared
+    return {name: value for name, value in msgspec.to_builtins(typed).items() if name not in TEXTS}
 
 
 def _asked(body: bytes) -> Asked:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from random import random
 from typing import Protocol
@@ -132,8 +131,7 @@ class Known:
         }
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(msgspec.Struct, frozen=True):
     entry: Entry
     assignment: Assignment | None
     """None if a newer Rota wrote it."""

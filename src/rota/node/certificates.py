@@ -9,9 +9,10 @@ import logging
 import os
 import ssl
 import stat
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 from rota.model.errors import Denied, Invalid
 
@@ -22,8 +23,7 @@ LOOK = timedelta(seconds=10)
 """How often the files are looked at."""
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(msgspec.Struct, frozen=True):
     """Where a node's certificates are."""
 
     path: Path

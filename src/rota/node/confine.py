@@ -16,7 +16,6 @@ import os
 import pwd
 import resource
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -91,11 +90,10 @@ def _as_user(limits: Confinement, name: str, table: str) -> Confinement:
     return msgspec.structs.replace(limits, user=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=found.pw_dir)
 
 
-@dataclass(frozen=True)
-class Commands:
+class Commands(msgspec.Struct, frozen=True):
     """How commands that came over the API run on this node."""
 
-    confinement: Confinement = field(default_factory=Confinement)
+    confinement: Confinement = msgspec.field(default_factory=Confinement)
     refusal: str = ""
     """Why they do not; empty if they do."""
 

@@ -7,8 +7,9 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from rota.workloads.summary import ServiceSummary
 
@@ -25,8 +26,7 @@ class CannotListen(Exception):
     """A socket could not be bound; the message says why, and what to do."""
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Where a service listens."""
 
     hosts: tuple[str, ...]
@@ -40,13 +40,12 @@ class Wanted:
         return cls(service.hosts, service.port, service.tcp, service.udp)
 
 
-@dataclass(frozen=True)
-class Listening:
+class Listening(msgspec.Struct, frozen=True):
     """The sockets of one service, by host."""
 
     wanted: Wanted
-    tcp: dict[str, socket.socket] = field(default_factory=dict)
-    udp: dict[str, socket.socket] = field(default_factory=dict)
+    tcp: dict[str, socket.socket] = msgspec.field(default_factory=dict)
+    udp: dict[str, socket.socket] = msgspec.field(default_factory=dict)
 
     @property
     def addresses(self) -> tuple[str, ...]:

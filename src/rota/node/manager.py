@@ -13,14 +13,14 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
+
+import msgspec
 
 LOOK = 0.5
 """Seconds between looks at how the node is."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """How a node is at this moment."""
 
     is_ready: bool

@@ -5,10 +5,12 @@ Pure: from the summary of the app as the loader imported it, the tasks ordered, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import msgspec
+
 from rota.decide.crew import Pool
+from rota.kit.record import replace
 from rota.model.config import RuntimeConfig
 from rota.model.stream import KIND
 from rota.node.pipes import Order
@@ -28,8 +30,7 @@ ROUTER_GROUP = "router"
 """The group, among a service's pools, of the workers that only say which group a request is for."""
 
 
-@dataclass(frozen=True)
-class Post:
+class Post(msgspec.Struct, frozen=True):
     """A pool, and what its workers are for."""
 
     pool: Pool

@@ -20,11 +20,12 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
 
 from rota.kit.aside import in_thread
 from rota.kit.clock import Clock
@@ -91,8 +92,7 @@ def subject_of(kind: str, id: str) -> str:
             return resource_lines(kind, id)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line that a worker printed."""
 
     at: datetime
@@ -107,8 +107,7 @@ class Line:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a file, in the order in which they were printed."""
 
     lines: tuple[Line, ...]

@@ -13,7 +13,6 @@ import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import random
 from typing import Protocol, TypeVar
@@ -33,6 +32,7 @@ from rota.decide.listing import (
 )
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
@@ -99,8 +99,7 @@ def _take_up(
         answering[key] = revision, parts.create_task(answer.run(query), name=f"query of {query.kind}")
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True):
     """One resource that comes, changes or goes."""
 
     what: str

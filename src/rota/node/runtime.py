@@ -10,7 +10,6 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
 from rota.kit import durations
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant, NodeId

@@ -12,10 +12,11 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from random import random
+
+import msgspec
 
 from rota.decide.fleet import Claim
 from rota.decide.membership import Join, TakeOver, WaitFor, admission
@@ -40,8 +41,7 @@ LEAVE = 3.0
 """Seconds a leaving node waits for the store."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What a node says of itself in every session."""
 
     node: NodeId
@@ -50,12 +50,12 @@ class Identity:
     lease_ttl: timedelta
     http: str = ""
     grpc: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     slots: int = 0
     executors: int = 0
     version: str = ""
     insecure: bool = False
-    claim: Claim = field(default_factory=Claim)
+    claim: Claim = msgspec.field(default_factory=Claim)
     """Which fleet it belongs to."""
 
     network: str = ""
@@ -67,8 +67,7 @@ class Identity:
     """Do its settings name no token, so that it made one?"""
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A node's place in the fleet, for as long as its lease lasts."""
 
     node: Node

@@ -36,8 +36,7 @@ LONGEST_REST = 0.5
 """Seconds."""
 
 
-@dataclass(frozen=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True):
     """Why a task is given back."""
 
     epoch: int

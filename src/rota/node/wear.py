@@ -1,8 +1,8 @@
 """Wear: when a worker has lived, worked or grown enough to be replaced by a fresh one."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 import psutil
 
 from rota.kit import durations
@@ -15,8 +15,7 @@ SETTLED = timedelta(seconds=10)
 """It is not replaced for that before it is this old: one that is full from the beginning would be again and again."""
 
 
-@dataclass(frozen=True)
-class Wear:
+class Wear(msgspec.Struct, frozen=True):
     """What a worker has behind it."""
 
     age: timedelta

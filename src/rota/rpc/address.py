@@ -1,8 +1,9 @@
 """Addresses of the node link: `grpc://host:port`, `grpc://[::1]:7701`, `memory://name`."""
 
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from rota.model.errors import Invalid
 
@@ -12,8 +13,7 @@ _LITERAL = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9._-]+)?")
 HOW = "write grpc://host:port, grpc://[address]:port or memory://name"
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where a node answers."""
 
     scheme: str

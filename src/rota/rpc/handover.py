@@ -11,8 +11,9 @@ must not be torn. Their sender hears nothing of it and hands them over again.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from rota.model.errors import RotaError, Unavailable, Unknown
 from rota.model.link import Batch
@@ -131,8 +132,7 @@ async def receive(stream: Duplex[int, Batch], take: Callable[[Batch], "asyncio.T
         await _end(reading)
 
 
-@dataclass(frozen=True)
-class _Begun:
+class _Begun(msgspec.Struct, frozen=True):
     """A batch that is being made safe."""
 
     sequence: int

@@ -4,15 +4,15 @@ The texts below the fields are the reference. The defaults fit a fleet in one da
 within 13 s by the connection itself, and sooner by whoever calls it.
 """
 
-from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 from rota.model.errors import Invalid
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkSettings:
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Both ends of a link."""
 
     check: timedelta = timedelta(seconds=2)
@@ -49,17 +49,16 @@ class LinkSettings:
     """How many batches of a hand-over may be under way."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least = 1 if field.name == "window" else timedelta(milliseconds=1)
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            least = 1 if name == "window" else timedelta(milliseconds=1)
             if value < least:
-                raise Invalid(f"link.{field.name} is {value}; it must be at least {least}")
+                raise Invalid(f"link.{name} is {value}; it must be at least {least}")
         if self.first_reconnect > self.last_reconnect:
             raise Invalid("link.first_reconnect must not be longer than link.last_reconnect")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TlsFiles:
+class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Certificates, as PEM files; a node has one set for both ends."""
 
     cert: Path

@@ -5,8 +5,9 @@ of a service run for all its requests; `before_request` and `after_request` of r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from rota.sdk.declared import check_handler
 from rota.sdk.functions import Function, check_function, is_async, name_of
@@ -18,8 +19,7 @@ from rota.workloads.services.spec import HOOKS, HandlerSpec, ServiceSpec
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class _Pending:
+class _Pending(msgspec.Struct, frozen=True):
     """A handler of routes that no service has taken in yet."""
 
     cmd: int

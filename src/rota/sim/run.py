@@ -9,10 +9,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
+
+import msgspec
 
 from rota.kit import virtual
 from rota.kit.child import in_a_child
@@ -31,8 +32,7 @@ LITTER = 8
 """Seeds that share a process, which grows by some ten MB with each of them."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What one seed showed."""
 
     seed: int

@@ -16,9 +16,10 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
+
+import msgspec
 
 from rota.kit import virtual
 from rota.model import codec, keys
@@ -52,8 +53,7 @@ QUIET = 3.0
 """Seconds without a commit after which nothing more is to come."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """What one change cost."""
 
     what: str
@@ -81,8 +81,7 @@ class Cost:
         return self.writes / max(self.seconds, 1e-9)
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """What a fleet of a size showed."""
 
     nodes: int

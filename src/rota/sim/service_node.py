@@ -9,15 +9,17 @@ is noticed after what it had sent before.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Literal, Protocol
 
+import msgspec
+
 from rota.decide import crew
 from rota.decide.crew import Drain, Kill, Member, Phase, Start
 from rota.kit.instant import Instant
+from rota.kit.record import replace
 from rota.kit.virtual import Handle, virtual_loop
 from rota.model.config import RuntimeConfig
 from rota.node.posts import ROUTER_GROUP, Post, group_pool, posts
@@ -76,8 +78,7 @@ class Observer(Protocol):
         """A proxy has come to the end of a turn; nothing has been sent yet."""
 
 
-@dataclass(frozen=True)
-class Fate:
+class Fate(msgspec.Struct, frozen=True):
     """What becomes of a request in its handler, and after how many seconds."""
 
     what: Outcome

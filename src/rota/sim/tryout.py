@@ -11,8 +11,9 @@ Streams are drawn as what they are to the supervisor, a resource for each group 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from rota.control.leader import Candidate
 from rota.control.placing import Placing
@@ -48,8 +49,7 @@ LOOK = 1.0
 _LONG = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """How a moment was."""
 
     at: float
@@ -68,8 +68,7 @@ class Sample:
         return self.running / self.wanted if self.wanted else 1.0
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What one seed showed."""
 
     seed: int

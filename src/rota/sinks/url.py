@@ -4,8 +4,7 @@ A password in the URL is visible to whoever can read the app. Better: `?password
 (`model.secrets`). It never shows in errors and logs (`model.url`).
 """
 
-from dataclasses import replace
-
+from rota.kit.record import replace
 from rota.model import secrets
 from rota.model import url as urls
 from rota.model.secrets import Password

@@ -16,11 +16,11 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, event, keys
 from rota.model.audit import AuditEntry, AuditHead, AuditLink, Changed
 from rota.model.errors import Conflict, Denied, Unavailable, Unknown

@@ -10,10 +10,12 @@ afresh. Its last commit begins a new incarnation, which keeps old leaders out.
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import BinaryIO
 
+import msgspec
+
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Compacted, Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import Key, Revision
@@ -61,8 +63,7 @@ async def _incarnation_at(store: Store, revision: Revision) -> Incarnation | Non
     return next((incarnation.whole(entry) for entry in listing.entries if entry.key == keys.INCARNATION), None)
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """What a load did."""
 
     entries: int

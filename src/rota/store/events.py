@@ -15,12 +15,14 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import random
 
+import msgspec
+
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, event, keys
 from rota.model.errors import Compacted, Conflict, Denied, Unavailable, Unknown
 from rota.model.event import Event, Value
@@ -177,8 +179,7 @@ def event_put(kind: str, subject: str, fields: Mapping[str, Value], *, node: Nod
     return Put(keys.event(told.id), codec.encode(told))
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """Events, the oldest first, and the revision they were read at: `follow` goes on from there."""
 
     events: tuple[Event, ...]
@@ -263,8 +264,7 @@ def _matching(written: Iterable[Event | None], kinds: Collection[str], node: str
     return tuple(happened for happened in written if happened and event.matches(happened, kinds, node))
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """What `read` was asked for."""
 
     since: datetime | None

@@ -7,9 +7,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
 from random import random
+
+import msgspec
 
 from rota.kit.backoff import delays
 from rota.model.errors import Compacted, Unavailable
@@ -22,8 +23,7 @@ RETRY = timedelta(milliseconds=100), timedelta(seconds=2)
 """Shortest and longest wait after a failed try."""
 
 
-@dataclass(frozen=True)
-class News:
+class News(msgspec.Struct, frozen=True):
     """What is new below a prefix."""
 
     changes: tuple[Change, ...]

@@ -11,10 +11,11 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import median
 from typing import TypeAlias
+
+import msgspec
 
 from rota.kit.clock import Clock
 from rota.model import keys
@@ -40,13 +41,12 @@ CLOCK_MAY_DIFFER = 10.0
 """Seconds; nothing but the ages on a screen depends on it, and hours wrong are worth a look."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What one probe showed."""
 
     probe: str
     said: str
-    figures: Mapping[str, float | str | None] = field(default_factory=dict)
+    figures: Mapping[str, float | str | None] = msgspec.field(default_factory=dict)
     code: int = 0
     """0: it is well. Otherwise the exit code."""
 
@@ -58,8 +58,7 @@ class Failed(RotaError):
     """A law did not hold."""
 
 
-@dataclass(frozen=True)
-class Scratch:
+class Scratch(msgspec.Struct, frozen=True):
     """A place for probes in a store."""
 
     store: Store

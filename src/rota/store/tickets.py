@@ -10,12 +10,13 @@ import base64
 import binascii
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
 from rota.decide.tickets import refusal
+from rota.kit.record import replace
 from rota.kit.sealing import SECRET_BYTES, seal, unseal
 from rota.model import codec, keys
 from rota.model.config import check_node_id

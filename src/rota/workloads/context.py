@@ -13,7 +13,7 @@ import threading
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import repeat
 from operator import attrgetter
@@ -247,8 +247,7 @@ class SyncTask(_Held[S]):
         self._call(self._save(state))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one run of a job."""
 
     id: str
@@ -270,8 +269,7 @@ class Run:
     """What it was given when somebody started it, as JSON has it."""
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(msgspec.Struct, frozen=True):
     """Who asks."""
 
     host: str
@@ -432,13 +430,12 @@ class Records(Sequence[Record]):
         return found
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Records that were read together, in order per partition."""
 
     stream: str
     records: Sequence[Record]
-    offsets: Mapping[int, int] = field(default_factory=dict)
+    offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Partition → the offset that comes after this batch."""
 
     topic: str = ""

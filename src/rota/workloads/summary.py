@@ -4,7 +4,6 @@ The loader makes one from the app it imported and sends it up as JSON; `decode(e
 are of one Rota, so there is no version in it.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -23,8 +22,7 @@ PATIENCE = timedelta(seconds=30)
 """Of a stream's kind. The leader goes by what the tasks say themselves."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceSummary:
+class ResourceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource."""
 
     name: str
@@ -51,8 +49,7 @@ class ResourceSummary:
     affinity: Affinity = NO_AFFINITY
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceSummary:
+class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A listener."""
 
     name: str
@@ -90,8 +87,7 @@ class ServiceSummary:
     """Where the original control tool reaches it, if it may."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AppSummary:
+class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Everything an app declares."""
 
     name: str

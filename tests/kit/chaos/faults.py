@@ -12,11 +12,12 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import psutil
 
+from rota.kit.record import replace
 from rota.model.errors import RotaError
 from tests.kit.chaos import grounds
 from tests.kit.chaos.clients import Death

@@ -6,7 +6,7 @@ A route or method that is added is in the table by itself. One that says nothing
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import grpc
@@ -25,6 +25,7 @@ from rota.api.openapi import describe
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway, by_digest, digest
 from rota.decide.attempts import Failures
+from rota.kit.record import replace
 from rota.model.token import TokenRecord
 from rota.rpc import serve_link
 from rota.rpc.pb import link_pb2

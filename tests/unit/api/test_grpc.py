@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec.structs import fields
 
 from rota.api import grpc as door
 from rota.api import introspection, methods, operations, overview, refusals, resources, wire
@@ -213,7 +213,7 @@ async def test_relays_and_what_they_counted(ask: Caller, store: Store) -> None:
     (relay,) = found.relays
     assert (relay.node, relay.is_home, relay.status.lines) == ("a", True, 3)
     (sink,) = relay.status.sinks
-    told = {name: getattr(sink, name) for name in SinkStatus.__dataclass_fields__}
+    told = {name: getattr(sink, name) for name in SinkStatus.__struct_fields__}
     assert SinkStatus(**{**told, "rejected": dict(sink.rejected)}) == SINK
     async with refused(Code.NOT_FOUND, "has no relay"):
         await ask("rota.v1.Relays.List", pb.ListRelaysRequest(node="b"), pb.RelayList)

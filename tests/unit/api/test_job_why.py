@@ -1,13 +1,13 @@
 """Why runs wait, by what is in the store: the decisions of the nodes, made once more."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
 
 from rota.api import job_operations, job_why
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId, SessionId

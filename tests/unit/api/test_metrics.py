@@ -1,11 +1,11 @@
 import re
-from dataclasses import replace
 
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rota import __version__
 from rota.api.metrics import METRICS, Figures, registry
+from rota.kit.record import replace
 from rota.model.node import NodeLoad
 from tests.kit.services import MemoryServices
 from tests.unit.api.test_relays import RELAY

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rota.api.idempotency import KeyBudget
 from rota.api.metrics import Figures, registry
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Key, Revision

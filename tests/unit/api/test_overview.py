@@ -1,12 +1,12 @@
 """The fleet at a glance, and what is wrong with it."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.api.overview import SHOWN, Seen, concerns, failing_resources, overview
 from rota.api.relays import RelayList, RelayView
 from rota.api.schema import NodeView
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import Cause, RunRecord, RunState

@@ -1,12 +1,12 @@
 """What can be asked about relays, on a store in which the tests write what nodes and a leader would."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from rota.api import relays
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId

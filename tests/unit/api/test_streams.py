@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from rota.api.methods import Call, Method
 from rota.api.metrics import Figures, registry
 from rota.api.pb import streams_pb2 as pb
 from rota.api.watches import Watches
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId, Revision

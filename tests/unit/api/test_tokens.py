@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from rota.api.pb import safety_pb2 as pb
 from rota.api.tokens import create_token, list_tokens, revoke_token, rotate_token
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, Gate, TurnedAway, digest, known
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, Unavailable
 from rota.model.ids import Key

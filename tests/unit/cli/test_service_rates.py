@@ -1,8 +1,7 @@
 """Differences per second of a service's figures."""
 
-from dataclasses import replace
-
 from rota.cli.service_rates import per_second
+from rota.kit.record import replace
 from tests.kit.services import MemoryServices
 
 

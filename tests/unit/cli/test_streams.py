@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from rota.cli.rows import CsvPaper
 from rota.cli.streams import command
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound, RotaError, Unknown
 from rota.model.stream import MoveRecord, StreamState, StreamWishes

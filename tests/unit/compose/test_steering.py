@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
 from typing import Any
 
 import grpc
 import pytest
+from msgspec.structs import fields
 
 from rota.api import grpc as grpc_door
 from rota.api import resources, steering
@@ -24,6 +24,7 @@ from rota.compose.service_verbs import service_verbs
 from rota.compose.steering import FleetSteering
 from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from rota.api.watches import Watches
 from rota.compose.tallies import FleetTallies
 from rota.decide.access import Access, Gate, known
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import NotFound, Unavailable
 from rota.model.ids import NodeId

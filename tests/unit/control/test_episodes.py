@@ -1,13 +1,13 @@
 """The leader tells of what waits too long, once, and when that is over."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from rota.control.episodes import tell_waits
 from rota.control.placing import Placing
 from rota.control.term import Term
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, SessionId

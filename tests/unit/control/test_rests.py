@@ -1,11 +1,11 @@
 """A resource that has just failed on a node rests from it, longer each time, by the leader's clock."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rota.control.rests import Rests
 from rota.decide.trouble import LONGEST_REST, again, rest
 from rota.kit.instant import Instant
+from rota.kit.record import replace
 from rota.model.ids import NodeId
 from rota.model.resource import Trouble
 

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from rota.control.view import FleetView
 from rota.decide.placement import Place, Rule
 from rota.kit.aside import at_once
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig

@@ -1,6 +1,5 @@
 """The chain of the audit trail: whatever is done to it is found."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.decide.audit import Verifier, seal
+from rota.kit.record import replace
 from rota.model.audit import AuditEntry, AuditHead, AuditLink, Changed
 
 AT = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)

@@ -1,9 +1,9 @@
 """What one resource needs, and what it has too much of."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rota.decide.coverage import Coverage, End, Hold, cover, free_slot
+from rota.kit.record import replace
 from rota.model.assignment import Assignment
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import KindRecord, ResourceRecord

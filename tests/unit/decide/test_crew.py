@@ -1,7 +1,6 @@
 """The crew's plan: what starts, drains and dies, and that nothing is ever left uncovered by a replacement."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from rota.decide.crew import Action, Crew, Drain, Kill, Member, Phase, Pool, Start, is_settled, plan
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.instant import Instant
+from rota.kit.record import replace
 
 NOW = Instant(1000.0)
 POLICY = RestartPolicy()

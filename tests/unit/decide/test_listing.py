@@ -1,6 +1,5 @@
 """What a list changes, when it is held, and who asks for it when."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from rota.decide.listing import (
     next_query,
     problem,
 )
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision, TermNumber
 from rota.model.resource import NEVER, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 

@@ -1,12 +1,12 @@
 """Reach: which nodes cannot be called by others, and where a node listens if nobody said."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from rota.decide.reach import are_apart, faults, refusal, settled
+from rota.kit.record import replace
 from rota.model.config import NodeConfig
 from rota.model.ids import LeaseId, NodeId, SessionId
 from rota.model.node import Node, Role

@@ -1,11 +1,11 @@
 """The next relay map: at once when a relay dies, in turn otherwise."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from rota.decide.relays import next_map
+from rota.kit.record import replace
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus
 

@@ -1,13 +1,13 @@
 """Whose store it is: read before anything is written, and kept by whoever is there first."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from rota.decide.fleet import Claim
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId

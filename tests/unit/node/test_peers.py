@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 
 from rota.control.health import HealthKeeper
 from rota.kit import virtual
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.config import PeersConfig
 from rota.model.errors import Denied, Unavailable

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import rota
 from rota.decide.crew import Phase
+from rota.kit.record import replace
 from rota.node.kernel import Ended
 from rota.node.reload import NOT_KEPT, Reloaded, ReloadFailed
 from rota.sdk.app import App

@@ -2,12 +2,12 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from rota.kit import virtual
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, LeaseLost
 from rota.model.ids import NodeId, SessionId

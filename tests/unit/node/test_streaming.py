@@ -17,6 +17,7 @@ from rota import App, Batch
 from rota.committers.memory import MemoryCommitter
 from rota.decide.crew import Phase as WorkerPhase
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.model import adapters, codec, keys
 from rota.model.errors import Denied
 from rota.model.ids import LeaseId
@@ -130,7 +131,7 @@ async def test_a_task_reads_publishes_and_waits_to_be_stopped(agent: Agent) -> N
     entry = await agent.store.get(keys.stream_task("s", "g", 0, 7))
     assert entry is not None
     assert entry.lease == agent.lending.lease, "what it says goes with its node"
-    await agent.say(Group(**{**vars(GROUP), "phase": Phase.PUBLISHING, "sequences": ({0: 5},)}))
+    await agent.say(replace(GROUP, phase=Phase.PUBLISHING, sequences=({0: 5},)))
     await agent.status(lambda status: status.state is TaskState.DONE)
     assert [row["number"] for row in await agent.output.read()] == list(range(5))
     await agent.store.commit(Delete(keys.stream_group("s", "g")))
@@ -146,7 +147,7 @@ async def test_a_task_that_is_dismissed_is_given_back_with_the_reason(agent: Age
     await agent.say()
     worker = await agent.start()
     await agent.status(lambda status: status.state is TaskState.READING)
-    await agent.say(Group(**{**vars(GROUP), "dismissed": {0: Dismissal(epoch=7, why="too slow")}}))  # type: ignore[arg-type]
+    await agent.say(replace(GROUP, dismissed={0: Dismissal(epoch=7, why="too slow")}))
     (silent,) = await eventually(lambda: agent.said(TaskSilent))
     assert (silent.task, silent.epoch, silent.why) == ("stream:s/g#0", 7, "too slow")
     agent.worker.send(Finish())
@@ -156,7 +157,7 @@ async def test_a_task_that_is_dismissed_is_given_back_with_the_reason(agent: Age
 async def test_a_task_of_a_group_whose_tasks_fail_alike_makes_room_for_the_next_one_later(agent: Agent) -> None:
     agent.declare(start="earliest", max_errors=0)
     agent.topic.append(0, [NewRecord(value=b"no number")], 0)
-    await agent.say(Group(**{**vars(GROUP), "failures": 10}))  # type: ignore[arg-type]
+    await agent.say(replace(GROUP, failures=10))
     worker = await agent.start()
     await agent.status(lambda status: status.state is TaskState.FAILED)
     beats = len(agent.said(Beat))
@@ -246,7 +247,7 @@ async def test_a_function_that_takes_long_keeps_its_task_from_nothing_but_readin
         worker = await agent.start(call=calls.make)
         await agent.status(lambda status: status.state is TaskState.READING)
         beats = len(agent.said(Beat))
-        await agent.say(Group(**{**vars(GROUP), "phase": Phase.PAUSING}))
+        await agent.say(replace(GROUP, phase=Phase.PAUSING))
         paused = await agent.status(lambda status: status.state is TaskState.PAUSED)
         assert paused.offsets == {0: 0}
         await eventually(lambda: len(agent.said(Beat)) > beats + 2)
@@ -277,8 +278,8 @@ async def test_who_fills_a_gap_runs_the_function_of_the_other_stream_and_publish
     agent.declare(start="earliest")
     agent.topic.append(0, [NewRecord(value=b"%d" % number) for number in range(9)], 0)
     await MemoryCommitter(agent.space, "s~1", agent.store, SYSTEM).begin({0: 2})
-    ends = {"phase": Phase.PUBLISHING, "sequences": ({0: 6},)}
-    await agent.say(Group(**{**vars(GROUP), "stream": "s~1", "starts": {0: 2}, **ends}))
+    moved = replace(GROUP, stream="s~1", starts={0: 2}, phase=Phase.PUBLISHING, sequences=({0: 6},))
+    await agent.say(moved)
     worker = await agent.start(stream="s~1")
 
     async def rows() -> list[int]:

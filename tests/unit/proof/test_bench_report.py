@@ -1,6 +1,5 @@
 """The bench's page and picture: every row is there, also those that fell short."""
 
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,6 +7,7 @@ from benchmarks import document, report, suite
 from benchmarks.__main__ import Run
 from benchmarks.measure import Goal, Row, alone, compare
 from benchmarks.picture import COLOURS, LABEL, SCALE, picture
+from rota.kit.record import replace
 
 FAST = compare("jobs: drained", "/s", "a | b", [100.0], [500.0], Goal(at=2.0, short=1.0))
 SLOW = compare("services: p99", "ms", "burst", [10.0], [9.0], Goal(at=0.3, short=0.5))

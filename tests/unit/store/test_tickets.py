@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from rota.kit.clock import SYSTEM
+from rota.kit.record import replace
 from rota.kit.sealing import seal, unseal
 from rota.model import keys
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown

@@ -1,10 +1,10 @@
 """The relay's core: fates, acks, spool, other relays, moves, room."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 
+from rota.kit.record import replace
 from rota.model.errors import Invalid
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap

@@ -1,10 +1,10 @@
 """What a user may declare, and what is said about what they may not."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rota.kit.record import replace
 from rota.model import codec
 from rota.model.errors import Invalid
 from rota.model.stream import StreamRecord

@@ -1,11 +1,11 @@
 """How far a stream task has come, and what it has to do next."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from rota.committers.verdict import PUBLISHED, Turn, Verdict
+from rota.kit.record import replace
 from rota.model.ids import Revision
 from rota.model.stream import Dismissal, Group, Phase, TaskState
 from rota.workloads.streams.progress import Next, Progress

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -14,6 +14,7 @@ from rota.committers.memory import MemoryCommitter, MemoryDraft
 from rota.committers.port import Letter, Spoiled, Unfit
 from rota.kit import virtual
 from rota.kit.clock import SYSTEM, Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, Unavailable
 from rota.model.ids import NodeId, Revision

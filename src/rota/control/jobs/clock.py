@@ -11,8 +11,9 @@ A sample that the estimate cannot agree with means that the store's clock was se
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from rota.kit.clock import Clock
 from rota.model.errors import Unavailable
@@ -29,8 +30,7 @@ DRIFT = 0.02
 """How much a machine's clock may go wrong between samples, as a part of the time."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """What the store's clock showed at some moment between two of ours."""
 
     asked: Instant

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from rota.control.jobs.clock import StoreClock
@@ -86,8 +87,7 @@ class Runs(Protocol):
         """End an attempt; False if it does not run here."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """An attempt that is over, and under which session it was begun."""
 
     order: RunOrder

@@ -6,8 +6,9 @@ The node's runs and outcomes are handed in, for they outlive sessions.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import random
+
+import msgspec
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.owner import Outcomes, Owner, Runs
@@ -24,8 +25,7 @@ from rota.store.port import At, Store
 Tell = Callable[..., None]
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What a node's part in jobs is given of the rest of the node."""
 
     runs: Runs
@@ -38,7 +38,7 @@ class Surroundings:
     strike: Callable[[NodeId, str], None] = lambda node, why: None
     """Called when a node could not be reached."""
 
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing = msgspec.field(default_factory=Standing)
     jitter: Callable[[], float] = random
 
 

@@ -13,9 +13,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import random
+
+import msgspec
 
 from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.members import PREFIXES, Members
@@ -28,6 +29,7 @@ from rota.decide.jobs import turn
 from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
 from rota.decide.jobs.due import BACKLOG, Claim, due, follow_up, next_due
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
@@ -55,8 +57,7 @@ RETRY = 0.2
 Tell = Callable[..., None]
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """What the rest of the node thinks of other nodes, and of itself."""
 
     barred: Callable[[NodeId], str] = lambda _: ""
@@ -66,8 +67,7 @@ class Standing:
     """Which part of its executors a node may be given: one that has just come back gets less. The rest is a reserve."""
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """What is to be told when a step is written."""
 
     bound: tuple[RunRecord, ...] = ()

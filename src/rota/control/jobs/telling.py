@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -45,8 +44,7 @@ LinkTo: TypeAlias = Callable[[NodeId], Link | None]
 Strike: TypeAlias = Callable[[NodeId, str], None]
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """A run that this node has bound, and what its new owner is to be told."""
 
     live: Live

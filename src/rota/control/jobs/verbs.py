@@ -7,7 +7,6 @@ schedules sees what was written.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from random import random
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from rota.decide.jobs.backfill import kept
 from rota.decide.jobs.circle import circle
 from rota.decide.jobs.due import new_run
 from rota.kit.aside import in_thread
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
@@ -109,8 +109,7 @@ async def run_now(
     return [run.id for run in runs]
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A run that is to be made, and the job as it was read for it."""
 
     run: RunRecord
@@ -211,8 +210,7 @@ async def preview_backfill(
 # How
 
 
-@dataclass(frozen=True)
-class _Missing:
+class _Missing(msgspec.Struct, frozen=True):
     """Runs that a job lacks, and what was read to find that."""
 
     job: Expect

@@ -12,9 +12,10 @@ import heapq
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+
+import msgspec
 
 from rota.decide.jobs.dispatch import is_ready
 from rota.model import keys
@@ -29,8 +30,7 @@ SWEEP = timedelta(seconds=10)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A job's record, and when it was made and last written."""
 
     record: JobRecord
@@ -38,8 +38,7 @@ class Known:
     modified: Revision
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """A run that is not over, and when its record was last written."""
 
     run: RunRecord

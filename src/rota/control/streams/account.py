@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from rota.control.streams.outside import Outside
@@ -11,6 +10,7 @@ from rota.decide.streams import chain
 from rota.decide.streams.health import Health, Quiet, dropped, state
 from rota.decide.streams.plan import Plan
 from rota.decide.streams.scale import Lags, Scaling
+from rota.kit.record import replace
 from rota.model.stream import Group, StreamError, StreamState, StreamStatus, StreamTaskStatus, StreamWishes
 from rota.workloads.streams.spec import StreamSpec
 

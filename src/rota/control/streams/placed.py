@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from rota.control.jobs.clock import StoreClock
 from rota.kit.bell import Bell
@@ -20,8 +21,7 @@ from rota.store.records import understood
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """One stream task on one node."""
 
     group: str

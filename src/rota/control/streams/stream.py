@@ -13,7 +13,6 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
@@ -31,6 +30,7 @@ from rota.decide.streams.health import dropped
 from rota.decide.streams.plan import Aims, Plan, plan
 from rota.kit import durations
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, RotaError, TermOver, Unavailable, Unknown
 from rota.model.ids import Instant, Key

@@ -5,9 +5,9 @@ again, a few times, and then it is a Conflict for the caller. No leader needs to
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from datetime import datetime
 
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict
 from rota.model.stream import Reset, StreamWishes

@@ -5,7 +5,8 @@ where the output begins, or as far back as it still has records.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.committers.open import open_output
 from rota.committers.port import Output
@@ -27,8 +28,7 @@ Tell = Callable[[int, int, int], None]
 """Told of progress: the partition, the offset, and where it ends."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True, kw_only=True):
     """Which records are looked at, and how."""
 
     start: Where | None = None
@@ -42,8 +42,7 @@ class Extent:
     """The fields of a row that have its record's partition and offset, if rows are looked at one by one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checked:
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What was looked at of one partition."""
 
     partition: int
@@ -59,8 +58,7 @@ class Checked:
     flaws: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """What was looked at of a stream, and what is wrong."""
 
     stream: str

@@ -9,10 +9,10 @@ it gets a run like one without a record, and that run replaces the record.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
+import msgspec
 from msgspec.structs import replace
 
 from rota.decide.jobs.due import decided, new_run, times
@@ -23,8 +23,7 @@ MOST = 1000
 """Due times of one backfill."""
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """What the store still has of a job's due times."""
 
     ids: Collection[str] = ()

@@ -10,13 +10,13 @@ with its cursor: its due times are decided when the app is back.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.model.job import JobRecord, Origin, WantedJob
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """Whose declarations these are."""
 
     origin: Origin
@@ -31,8 +31,7 @@ class Owner:
         return f'app "{self.name}"' if self.origin is Origin.APP else f"the file of node {self.name}"
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """What is to be written."""
 
     put: tuple[WantedJob, ...]

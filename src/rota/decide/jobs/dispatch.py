@@ -22,8 +22,9 @@ Pure. `control.jobs` commits the bindings and tells the nodes.
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from rota.model.ids import NodeId, SessionId
 from rota.model.job import RunRecord, WantedJob
@@ -39,8 +40,7 @@ SET_BACK = timedelta(minutes=1)
 """If a run was made, or tried last, so much later than now, the store's clock was set back: its waits mean nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A node that may run attempts, as the one who decides sees it."""
 
     node: NodeId
@@ -57,7 +57,7 @@ class Member:
     score: float = 0.0
     """Its load: 0 idle … 100 busy."""
 
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     jobs: frozenset[str] = frozenset()
     """Jobs whose function it has."""
 
@@ -70,16 +70,14 @@ class Member:
         return 0 if self.barred else max(0, self.free) + max(0, self.spare) + max(0, self.reserve)
 
 
-@dataclass(frozen=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """A run goes to a node."""
 
     run: RunRecord
     member: Member
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What goes where, and why the rest waits."""
 
     binds: tuple[Bind, ...]

@@ -21,10 +21,10 @@ Time is an argument, and it is the store's: a node whose clock is wrong decides 
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
+import msgspec
 from msgspec.structs import replace
 
 from rota.decide import cron
@@ -55,8 +55,7 @@ RUNS = 40
 """Runs that one step makes at most: they and the cursor go in one commit, with room for other jobs."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """Runs that a job is due for, and the cursor that says so."""
 
     job: str

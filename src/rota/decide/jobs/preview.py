@@ -5,10 +5,11 @@ once, at its first time. Whoever reads the list sees why a run is not where the 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
+
+import msgspec
 
 from rota.decide import cron
 from rota.decide.jobs.due import times
@@ -21,8 +22,7 @@ HORIZON = timedelta(days=36_525)
 """How far one look ahead goes: a schedule that is rarely due takes long to walk, and nobody plans for later."""
 
 
-@dataclass(frozen=True)
-class Coming:
+class Coming(msgspec.Struct, frozen=True):
     """A due time to come."""
 
     due: datetime

@@ -6,8 +6,9 @@ read then. Pure: nothing here asks the store.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from rota.decide.jobs.dispatch import SET_BACK, UNKNOWN_JOB, is_ready
 from rota.decide.jobs.due import BACKLOG, LATE, decided, lacking, next_due
@@ -17,8 +18,7 @@ from rota.model.job import Cause, JobCursor, JobRecord, JobSuccess, RunRecord
 NOTHING = "nothing holds it back: it gets a node when one of the nodes next looks"
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """What holds something back."""
 
     says: str
@@ -55,8 +55,7 @@ def _delay(run: RunRecord) -> str:
     return "its jitter holds it back" if run.cause is Cause.SCHEDULE else "it is held back"
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobSeen:
+class JobSeen(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job and of its runs."""
 
     record: JobRecord

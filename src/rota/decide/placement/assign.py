@@ -8,24 +8,24 @@ stop and start what is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from rota.decide.placement.demand import Demand, Place
 from rota.decide.placement.place import place
 from rota.decide.placement.shares import WEIGHTED, Policy
+from rota.kit.record import replace
 from rota.model.ids import NodeId
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """Who holds what: the nodes, and the keys each of them holds with their costs, which `Place.used` counts."""
 
     places: Sequence[Place]
     tasks: Mapping[NodeId, Mapping[str, int]]
 
 
-@dataclass(frozen=True)
-class Instructions:
+class Instructions(msgspec.Struct, frozen=True):
     """What one node is told. Carried out in this order; what is to be added and runs already stays as it is."""
 
     pre_reset: bool = False

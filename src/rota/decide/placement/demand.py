@@ -1,7 +1,6 @@
 """What placement is asked and what it answers: places and demands in, binds and pendings out."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -18,8 +17,7 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 """Shared, because a round may bring 100,000 demands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A node as placement sees it."""
 
     id: NodeId
@@ -27,7 +25,7 @@ class Place:
     used: int
     """Slots taken by the tasks assigned to it; more than `slots` after those were lowered."""
 
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = msgspec.field(default_factory=lambda: NO_LABELS)
     kinds: frozenset[str] = frozenset()
     """The kinds of resources its app declares."""
 
@@ -48,8 +46,7 @@ class Place:
     """At most so many slots may be given out now; None: as many as are free."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """A resource that misses replicas."""
 
     key: str
@@ -67,7 +64,7 @@ class Demand:
     cost: int = 1
     """Slots that each replica takes."""
 
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = msgspec.field(default_factory=lambda: NO_LABELS)
     """Labels that its nodes must have."""
 
     pin: NodeId | None = None
@@ -76,9 +73,9 @@ class Demand:
     level: int = 0
     """Replicas it has already."""
 
-    tags: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    tags: Mapping[str, str] = msgspec.field(default_factory=lambda: NO_LABELS)
     affinity: Affinity = NO_AFFINITY
-    spec: Mapping[str, Any] = field(default_factory=lambda: NO_LABELS)
+    spec: Mapping[str, Any] = msgspec.field(default_factory=lambda: NO_LABELS)
     """What its function is told about it; for users' rules."""
 
     resting: frozenset[NodeId] = frozenset()
@@ -100,8 +97,7 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """Replicas for which there is no node."""
 
     key: str
@@ -114,11 +110,10 @@ class Pending:
     this very resource are not in it; for a pinned one it has the pinned node alone."""
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """What a round decided, both in order of the keys."""
 
     binds: list[Bind]
     pending: list[Pending]
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Users' rules that raised an error, and which: they were left out where they did."""

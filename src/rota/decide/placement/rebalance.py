@@ -11,7 +11,8 @@ that is tied to others, or that others may be tied to by its tags, stays. Of a r
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.decide.placement.classes import Classes, has_ties
 from rota.decide.placement.demand import Demand, Place
@@ -26,16 +27,14 @@ MISSES = 2_000
 """Tasks that are looked at in vain, at most, before it is left for another time: there may be a million."""
 
 
-@dataclass(frozen=True)
-class Movable:
+class Movable(msgspec.Struct, frozen=True):
     """A task that runs, as the demand there would be if it were elsewhere."""
 
     name: Hashable
     demand: Demand
 
 
-@dataclass(frozen=True)
-class Better:
+class Better(msgspec.Struct, frozen=True):
     """A task and the node that it had better be on."""
 
     name: Hashable

@@ -6,11 +6,11 @@ the obstacle is a rule, or whom the resource is to be near to or apart from, not
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rota.decide.placement.demand import Demand, Place
 from rota.decide.placement.place import place
 from rota.decide.placement.rules import NO_RULES, Rules
+from rota.kit.record import replace
 from rota.model.ids import NodeId
 
 

@@ -13,7 +13,6 @@ grow with each task; random draws from the same number.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import msgspec
@@ -43,8 +42,7 @@ Share = Callable[[int, Sequence[Offer], int], list[int]]
 """`want`, the offers in order of the nodes' ids, and a number that differs from round to round: each one's share."""
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """A way to divide tasks among nodes."""
 
     name: str

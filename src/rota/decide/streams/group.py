@@ -7,9 +7,11 @@ it reported before is part of the agreement.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskState
 
@@ -24,8 +26,7 @@ DOUBLINGS = 10
 """More of them make no difference."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tuning:
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """How patient a stream is."""
 
     duration: timedelta = timedelta(hours=1)
@@ -41,8 +42,7 @@ class Tuning:
     """How long a task may take to stop reading when it is asked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A stream task that is placed somewhere."""
 
     slot: int
@@ -55,8 +55,7 @@ class Member:
     """What it says; None if it has said nothing under this epoch."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Why a group should end its sequence, and whether for good."""
 
     why: str

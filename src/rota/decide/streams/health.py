@@ -5,9 +5,12 @@ One failure says little, and neither does one success: only several in a row cha
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
+from rota.kit.record import replace
 from rota.model.stream import StreamState, StreamTaskStatus, StreamWishes
 
 TROUBLED = timedelta(seconds=30)
@@ -17,8 +20,7 @@ THRESHOLD = 3
 """Failures in a row that make a stream unhealthy, and successes in a row that make it healthy again."""
 
 
-@dataclass(frozen=True)
-class Streak:
+class Streak(msgspec.Struct, frozen=True):
     """Successes and failures of one sort, as far as they count."""
 
     failures: int = 0
@@ -32,8 +34,7 @@ class Streak:
         return Streak(failures, successes, is_bad)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Health:
+class Health(msgspec.Struct, frozen=True, kw_only=True):
     """What a leader has seen of a stream."""
 
     looks: Streak = Streak()

@@ -8,12 +8,14 @@ is only the agreement.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha1
 
+import msgspec
+
 from rota.decide.streams import chain
 from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start, reading_since
+from rota.kit.record import replace
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, Phase, TaskState
 
@@ -25,8 +27,7 @@ MOST_PARTITIONS = 90
 MADE_ANEW = "the source was made anew, and what was read may be of either"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Aims:
+class Aims(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream is to be."""
 
     stream: str
@@ -37,7 +38,7 @@ class Aims:
     partitions: Collection[int] = ()
     """Those the source has."""
 
-    tuning: Tuning = field(default_factory=Tuning)
+    tuning: Tuning = msgspec.field(default_factory=Tuning)
     lead: timedelta = timedelta(seconds=10)
     """How long before a group ends its successor is started."""
 
@@ -69,7 +70,7 @@ class Aims:
     is_idle: bool = False
     """Nothing comes: what reads goes on, and nothing new is made."""
 
-    upto: Offsets = field(default_factory=dict)
+    upto: Offsets = msgspec.field(default_factory=dict)
     """Partition → where the stream ends, if it ends somewhere."""
 
     hand_off: frozenset[int] = frozenset()
@@ -79,13 +80,12 @@ class Aims:
     """The highest that any group ever had: so that no group is taken for one before it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The groups as they should be, and what happened to those that are gone."""
 
     groups: dict[str, Group]
     published: tuple[str, ...] = ()
-    given_up: dict[str, str] = field(default_factory=dict)
+    given_up: dict[str, str] = msgspec.field(default_factory=dict)
     """Group → why."""
 
 

@@ -9,7 +9,8 @@ it. What was really published is counted from the ranges alone; where the two di
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 Span = tuple[int, int]
 """From an offset up to, and without, another."""
@@ -18,8 +19,7 @@ Step = tuple[int, int, int]
 """A span, and how often."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flaw:
+class Flaw(msgspec.Struct, frozen=True, kw_only=True):
     """Records that are not as often in the output as they should be."""
 
     partition: int

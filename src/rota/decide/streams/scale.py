@@ -7,8 +7,9 @@ the next one comes a whole while later.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 OFTEN, NEARLY_ALWAYS = 0.3, 0.9
 """Parts of a while."""
@@ -17,8 +18,7 @@ MORE, FEWER = 2, 1
 """Groups that come or go at a time."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scaling:
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     """Between what, and by what, the number of groups goes."""
 
     least: int

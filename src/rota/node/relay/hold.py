@@ -14,7 +14,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from rota.decide.crew import Phase
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model.config import LogConfig, RelayConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId

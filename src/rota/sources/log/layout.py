@@ -13,7 +13,6 @@ A file that is replaced is written beside, synced and renamed, so that readers s
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -60,8 +59,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.keep_s is None else timedelta(seconds=self.keep_s)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A log's folder, and the URL by which errors name it."""
 
     folder: Path
@@ -133,8 +131,7 @@ class Place:
         replace(self.folder / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """A partition's folder, and what its files are called."""
 
     folder: Path

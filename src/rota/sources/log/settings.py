@@ -5,9 +5,10 @@ poll=250ms          how long a reader at the end waits at most before it looks a
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 from rota.kit import durations
 from rota.sources.log.writer import ALWAYS, NEVER, Fsync
@@ -16,8 +17,7 @@ from rota.sources.url import Options, SourceUrl
 POLL = timedelta(milliseconds=250)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a log is, and how it is used."""
 
     folder: Path

@@ -20,10 +20,11 @@ import http.client
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from statistics import median_low
+
+import msgspec
 
 from rota.kit.clock import Clock
 from rota.kit.instant import Instant
@@ -53,8 +54,7 @@ DRIFT = 0.0005
 """How many seconds per second two clocks may drift apart: as fast as NTP turns one."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What a member's clock showed at some instant between `sent` and `received`."""
 
     shown: float
@@ -62,8 +62,7 @@ class Reading:
     received: Instant
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The bounds of one member's wall clock minus our monotonic one, as of `instant`."""
 
     low: float

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rota.model.errors import Invalid, Unavailable
 
@@ -18,8 +19,7 @@ DEFAULT_PORT = 2379
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """One member's client address."""
 
     host: str

@@ -6,9 +6,10 @@ job whose work is a program instead of a function.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
+
+import msgspec
 
 from rota.decide import cron as crons
 from rota.workloads.checks import Check
@@ -18,8 +19,7 @@ COMMAND = "command"
 _MISFIRE = re.compile(r"skip|once|all|all\(\d+\)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobSpec:
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Some work, and when it is due."""
 
     name: str
@@ -67,8 +67,7 @@ class JobSpec:
         return cls(**_job(Check(KIND, name), name=name, **options), is_async=is_async)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandSpec(JobSpec):
+class CommandSpec(JobSpec, frozen=True, kw_only=True):
     """A program, and when it is due."""
 
     argv: tuple[str, ...]

@@ -7,7 +7,6 @@ call sys.exit) into one `Outcome`. A worker is never taken down by one of its ta
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -32,8 +31,7 @@ LARGEST_PAYLOAD = 16 * 2**20
 """Bytes of one message."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How a task ended."""
 
     was_asked: bool
@@ -116,8 +114,7 @@ class Life:
         return f"no sign of life for {silent:.0f} s" if silent > silent_after else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker has for one of its tasks."""
 
     life: Life

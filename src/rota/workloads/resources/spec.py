@@ -5,7 +5,6 @@ is one of them, as a source, the API or a file gives it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Self
 
@@ -20,8 +19,7 @@ SINKS = ("amqp", "amqps", "kafka", "file", "stdout", "memory")
 """Where emitted messages may go."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResourceSpec:
+class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of resource."""
 
     name: str
@@ -83,8 +81,7 @@ class ResourceSpec:
         return spec
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceSpec:
+class SourceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where the list of a kind's resources comes from."""
 
     every: timedelta
@@ -106,8 +103,7 @@ class SourceSpec:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to keep covered."""
 
     kind: str
@@ -118,14 +114,14 @@ class Resource:
     replicas: int | None = None
     """Tasks for this one; None: as its kind says."""
 
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What its nodes must be labelled with, beside what its kind says."""
 
-    tags: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
     """What others can name it by in their affinity."""
 
     affinity: Affinity = NO_AFFINITY
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
     """What its function is told about it. JSON."""
 
     @classmethod

@@ -10,9 +10,10 @@ A frame that cannot be right raises `BadFrame`; the stream is then out of step a
 import re
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from rota.model.errors import Invalid
 from rota.workloads.services.codes import Ret
@@ -28,8 +29,7 @@ class BadFrame(ValueError):
     """What came is no frame."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a header: its name, its code as in `struct`, and what it is if nobody says."""
 
     name: str
@@ -38,8 +38,7 @@ class Field:
     """For codes of numbers; fields of bytes are zeros."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The header of a frame: it needs `packet_len` or `body_len`, and `cmd`; `magic`, `ret` and `sn` are known too."""
 
     name: str

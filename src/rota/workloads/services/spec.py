@@ -4,9 +4,10 @@ A service listens; each request has a cmd, which says the handler and, through i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
+
+import msgspec
 
 from rota.model.errors import Invalid
 from rota.workloads.checks import Check
@@ -31,8 +32,7 @@ HOOKS: Mapping[str, tuple[str, ...]] = {
 """Each hook, in the order they run, and what it is called with."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceSpec:
+class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A listener and its groups of workers."""
 
     name: str
@@ -147,8 +147,7 @@ class ServiceSpec:
         return spec
 
 
-@dataclass(frozen=True, kw_only=True)
-class HandlerSpec:
+class HandlerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers one cmd, and how."""
 
     cmd: int

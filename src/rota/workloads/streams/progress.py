@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from rota.committers.verdict import Turn, Verdict
 from rota.decide.streams.chain import next_offsets
 from rota.model.ids import Revision
@@ -32,8 +34,7 @@ class Next(StrEnum):
     """It is over: everything is published, it failed, or it was dismissed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence that is read and not published yet."""
 
     number: int

@@ -9,11 +9,12 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from random import random
 from typing import TypeVar
+
+import msgspec
 
 from rota.committers.port import Committer, Draft, KeepsLetters, Letter, Unfit
 from rota.committers.verdict import Turn
@@ -22,6 +23,7 @@ from rota.decide.streams.plan import MADE_ANEW
 from rota.kit.backoff import delays
 from rota.kit.bell import Bell
 from rota.kit.clock import Clock
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.ids import Instant, LeaseId, NodeId, Revision
@@ -62,8 +64,7 @@ class Over(RotaError):
     """The task has failed, or was dismissed: what it is about to do is of no use."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a sequence a task has in its hands before it asks for a checkpoint, and how long it is silent."""
 
     rows: int = 5_000_000
@@ -82,8 +83,7 @@ class Limits:
     """The time between statuses that are all alike: one may have gone with a lease, and its age shows that it lives."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assigned:
+class Assigned(msgspec.Struct, frozen=True, kw_only=True):
     """Which task it is."""
 
     stream: str

@@ -1,7 +1,7 @@
 """What a user declares of a stream: from where, to where, and by how many. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha1
@@ -9,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from rota.kit.record import replace
 from rota.model import adapters
 from rota.model.errors import Invalid
 from rota.model.stream import StreamRecord

@@ -18,6 +18,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
+import msgspec
+
 from rota.kit.faults import described
 from rota.model.errors import Denied, Invalid, Unavailable, Unknown
 from rota.workloads.context import Batch, Record
@@ -41,8 +43,7 @@ SURPLUS = 100
 """By how many the records that cannot be read may outnumber those that can, where the stream sets no limit."""
 
 
-@dataclass(frozen=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True):
     """A record that made no rows, and why."""
 
     record: Record

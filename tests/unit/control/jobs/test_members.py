@@ -1,11 +1,11 @@
 """Who takes part in jobs: what is news to those who decide, and what is not."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from rota.control.jobs.members import FEED, PREFIXES, Members
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId
 from rota.model.node import Node, NodeLoad, NodeStatus, Role

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -14,6 +13,7 @@ from rota.control.jobs.part import JobsPart, Surroundings
 from rota.decide.jobs.due import new_run
 from rota.decide.jobs.outcome import bind
 from rota.kit import virtual
+from rota.kit.record import replace
 from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -14,6 +13,7 @@ from rota.committers.verdict import Verdict
 from rota.control.streams import moving, verbs
 from rota.decide.streams.group import NO_START_TIME
 from rota.decide.streams.plan import MADE_ANEW
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Unavailable
 from rota.model.stream import MoveRecord, Phase, Reset, StreamRecord, StreamState, TaskState

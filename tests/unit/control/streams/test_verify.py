@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from rota.committers import parquet
 from rota.committers.open import open_committer
 from rota.control.streams.verify import Extent, Verified, verify
+from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
 from rota.model.manifest import Range

@@ -1,6 +1,5 @@
 """Runs for due times that had none, and runs that go."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -9,6 +8,7 @@ import pytest
 from rota.decide.jobs.backfill import Kept, backfill, kept
 from rota.decide.jobs.due import new_run
 from rota.decide.jobs.retention import doomed
+from rota.kit.record import replace
 from rota.model import keys
 from rota.model.errors import Invalid
 from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, Skipped, WantedJob, run_id

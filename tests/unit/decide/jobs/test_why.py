@@ -1,6 +1,5 @@
 """What holds runs and jobs back, in words: each thing by itself."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -8,6 +7,7 @@ import pytest
 
 from rota.decide.jobs.due import BACKLOG
 from rota.decide.jobs.why import NOTHING, JobSeen, why_job, why_run
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.job import Cause, JobRecord, JobSuccess, Origin, Outcome, RunRecord, RunState, Try, WantedJob
 

@@ -1,13 +1,13 @@
 """Missing replicas go where they fit, in the right order; what waits says why."""
 
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from rota.decide.placement import POLICIES, Demand, Place, place
+from rota.kit.record import replace
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from tests.unit.decide.placement.builders import apply, demand, demands, node, per_node

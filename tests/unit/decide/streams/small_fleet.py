@@ -4,13 +4,14 @@ Everything that happens is drawn from one random source. What a task publishes i
 that the output can be compared with the log.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 from rota.committers.verdict import Turn, judge
 from rota.decide.streams.group import Member, Tuning
 from rota.decide.streams.plan import Aims, plan
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, StreamTaskStatus, TaskState
 from rota.workloads.streams.progress import Next, Progress

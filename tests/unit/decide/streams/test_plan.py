@@ -1,7 +1,6 @@
 """A stream's groups: nothing is lost, doubled or stuck, whatever happens to their tasks."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from rota.decide.streams.group import NO_PAUSE, NO_START_TIME, Member, hesitation, reading_since
 from rota.decide.streams.plan import MADE_ANEW, Aims, numbered, plan
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Group, Phase, StreamTaskStatus, TaskState
 from rota.store.rules import MAX_WRITES

@@ -1,9 +1,9 @@
 """What holds a stream back, in words."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from rota.decide.streams.why import held
+from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import ResourceStatus
 from rota.model.stream import StreamError, StreamState, StreamStatus, StreamTaskStatus, StreamWishes, TaskState

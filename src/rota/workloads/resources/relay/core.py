@@ -20,8 +20,9 @@ passed on has room of its own, so that two relays that are full of messages for 
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap, home
@@ -33,8 +34,7 @@ from rota.workloads.resources.relay.peers import HandOver, Peer
 from rota.workloads.resources.relay.senders import Senders, earliest
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much a relay has in its hands at most."""
 
     messages: int = 50_000
@@ -56,8 +56,7 @@ EARLIER_EPOCH = "earlier epoch"
 """Why a message of an exclusive task is refused when a later one has taken over."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shipment:
+class Shipment(msgspec.Struct, frozen=True, kw_only=True):
     """What one relay knows of the resources that another takes over."""
 
     version: int

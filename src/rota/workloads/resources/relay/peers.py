@@ -5,15 +5,15 @@ breaks, everything without an ack goes again, in order, numbered afresh.
 """
 
 from collections import deque
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from rota.model.ids import Instant, NodeId
 from rota.workloads.resources.relay.held import Budget, Emission, Held
 
 
-@dataclass(frozen=True)
-class HandOver:
+class HandOver(msgspec.Struct, frozen=True):
     """A batch for a peer; one without messages just tells the age."""
 
     sequence: int
