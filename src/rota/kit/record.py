@@ -1,4 +1,4 @@
-"""A record with some fields changed, whichever way its class was made.
+"""`replace` for records: a copy with some fields changed, whether its class is a struct or a dataclass.
 
 Records are msgspec structs: a process that starts makes a class of them in a tenth of the time that a dataclass takes,
 and every instance costs a fraction. Where something needs what only dataclasses have (a field that is not compared or
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def replace(record: T, /, **changes: Any) -> T:
-    """The record with these fields changed; its checks are made again."""
+    """A copy with these fields changed; `__post_init__` checks it."""
     if isinstance(record, msgspec.Struct):
         return msgspec.structs.replace(record, **changes)
     return dataclasses.replace(record, **changes)  # type: ignore[type-var]
