@@ -208,6 +208,11 @@ def title(process: psutil.Process) -> str:
         return ""
 
 
+def child_called(pid: int, word: str) -> psutil.Process:
+    """The child of a process that has this word in its command line."""
+    return next(each for each in psutil.Process(pid).children() if word in title(each).split())
+
+
 def is_alive(process: psutil.Process) -> bool:
     """Does it run? A zombie has ended; somebody only has to take note."""
     try:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.kit.boxes import Asker, can_connect
-from tests.kit.node import NodeUnderTest, workers
+from tests.kit.node import NodeUnderTest, child_called, workers
 from tests.kit.servers import free_port, free_ports
 from tests.kit.service_app import ECHO, HELD, SLOW, WHO, service_app
 from tests.kit.service_trials import CLIENTS, Served, crowd, serving
@@ -181,8 +181,7 @@ async def test_three_nodes_of_one_machine_share_the_port_and_answer_whichever_is
         await ready(up)
         assert "is taken" not in up.errors.read_text() + up.output.read_text()
         for name in ("n1", "n2"):
-            node = next(each for each in psutil.Process(up.pid).children() if name in each.cmdline())
-            node.kill()
+            child_called(up.pid, name).kill()
             # A connection that the dead one had taken ends; the next one is another node's.
             await eventually(partial(_answers, port), within=60, despite=(OSError, EOFError))
     await eventually(lambda: not can_connect(port))

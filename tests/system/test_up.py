@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.kit.cli import ROTA, rota
-from tests.kit.node import APP, is_alive, when_open
+from tests.kit.node import APP, child_called, is_alive, when_open
 from tests.kit.process import Process
 from tests.kit.servers import free_ports
 from tests.kit.waiting import eventually
@@ -69,7 +69,7 @@ async def test_three_nodes_come_up_and_ctrl_c_leaves_nothing(tmp_path: Path) -> 
 async def test_a_node_that_is_killed_is_started_again(tmp_path: Path) -> None:
     async with fleet(tmp_path, "--nodes", 2) as up:
         await ready(up)
-        victim = next(each for each in psutil.Process(up.pid).children() if "n2" in each.cmdline())
+        victim = child_called(up.pid, "n2")
         orphans = victim.children(recursive=True)
         victim.kill()
         await eventually(lambda: alive(orphans) == [])

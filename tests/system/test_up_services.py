@@ -14,7 +14,7 @@ import pytest
 
 from tests.kit.boxes import Asker
 from tests.kit.cli import ROTA, rota
-from tests.kit.node import NodeUnderTest, is_alive, title
+from tests.kit.node import NodeUnderTest, child_called, is_alive, title
 from tests.kit.process import Process
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
@@ -90,7 +90,7 @@ async def test_what_waits_at_the_port_outlives_the_node_that_is_killed(tmp_path:
             askers = [open_ones.enter_context(Asker(port, udp=udp)) for _ in range(20)]
             for asker in askers:
                 asker.send(1)
-            node = next(each for each in psutil.Process(up.pid).children() if "n1" in each.cmdline())
+            node = child_called(up.pid, "n1")
             node.kill()
             await eventually(lambda: not is_alive(standing["n1"]))
             standing["n2"].send_signal(signal.SIGCONT)
@@ -109,7 +109,7 @@ async def test_what_waits_at_the_port_outlives_the_only_node(tmp_path: Path) -> 
             askers = [open_ones.enter_context(Asker(port, within=200)) for _ in range(20)]
             for asker in askers:
                 asker.send(1)
-            next(each for each in psutil.Process(up.pid).children() if "n1" in each.cmdline()).kill()
+            child_called(up.pid, "n1").kill()
             assert [asker.receive().ret for asker in askers] == [0] * 20
 
 
