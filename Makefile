@@ -22,12 +22,12 @@ quick: setup     ## lint, types, imports, unit tests, and the laws on memory and
 test: setup      ## lint, types, imports, then everything once on real servers
 	@$(MAKE) --no-print-directory check
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m pytest -n 4 -q --durations=30
+	@$(PY) -m pytest -n 6 -q --durations=30
 
 test-all: setup  ## the matrix: every test in every way, other Pythons, 200 seeds of each scenario, fuzzers, chaos
 	@$(MAKE) --no-print-directory check
 	@$(PY) -m tests.kit.obtain
-	@$(PY) -m pytest -n 4 -q --durations=30 --matrix
+	@$(PY) -m pytest -n 6 -q --durations=30 --matrix
 	@$(MAKE) --no-print-directory pythons
 	@$(MAKE) --no-print-directory lowest
 	@$(MAKE) --no-print-directory simulate SEEDS=$(or $(SEEDS),200)
