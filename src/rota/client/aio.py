@@ -18,7 +18,7 @@ from typing import Any, Self
 from rota.client.answer import Answer, TimedOut
 from rota.client.exchange import MAX_FRAME, Body, Exchange, unreachable
 from rota.client.redial import Redial
-from rota.client.sockets import LINGER, QUIET, reason, tune, unacknowledged
+from rota.client.sockets import LINGER, reason, tune
 from rota.kit import durations
 from rota.model.errors import Invalid, Unavailable, Unknown
 from rota.workloads.checks import Duration
@@ -149,6 +149,7 @@ class _Lane:
                     self._line = await self._connected(deadline)
                 line = self._line
             await line.until_writable()
+            self._check_open()  # it may have been closed meanwhile
             if not line.is_lost:
                 return line
 
@@ -200,7 +201,6 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
     def __init__(self, exchange: Exchange) -> None:
         self.is_lost = False
         self._is_closing = False
-        self._heard = 0.0
         self._exchange = exchange
         self._intake = exchange.intake()
         self._waiting: dict[int, asyncio.Future[Answer | str]] = {}
@@ -233,33 +233,24 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
         await self._writable.wait()
 
     async def close(self) -> None:
-        """Send what was handed over, and end; `close_gently` of `sockets` says what would be lost otherwise."""
+        """Send what was handed over, and end when the service has; `close_gently` of `sockets` says why."""
         self._is_closing = True
         self._settle_all("the client was closed")
         try:
-            with suppress(TimeoutError):
+            with suppress(TimeoutError, OSError):  # it was reset, and nobody has heard of it yet
                 async with asyncio.timeout(LINGER):
-                    await self._goodbye()
+                    self._say_goodbye()
+                    await self._lost.wait()
         finally:
             self._transport.abort()
         await self._lost.wait()
 
-    async def _goodbye(self) -> None:
-        if not self._exchange.peer.is_udp and not self._transport.is_closing():
+    def _say_goodbye(self) -> None:
+        """Nothing more comes from here; the transport closes when nothing more comes from there."""
+        if self._exchange.peer.is_udp:
+            self._transport.close()
+        elif not self._transport.is_closing():
             self._transport.write_eof()
-            await self._until_quiet()
-        self._transport.close()
-        await self._lost.wait()
-
-    async def _until_quiet(self) -> None:
-        """Wait until all is with the service, and it has answered nothing for a while or closed, too."""
-        clock = asyncio.get_running_loop().time
-        self._heard = clock()
-        while not self.is_lost and (clock() < self._heard + QUIET or self._has_unsent()):  # noqa: ASYNC110 nobody tells
-            await asyncio.sleep(QUIET / 10)
-
-    def _has_unsent(self) -> bool:
-        return bool(self._transport.get_write_buffer_size() or unacknowledged(self._transport.get_extra_info("socket")))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -272,7 +263,6 @@ class _Line(asyncio.Protocol, asyncio.DatagramProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
-            self._heard = asyncio.get_running_loop().time()
             return
         try:
             answers = self._intake.feed(data)

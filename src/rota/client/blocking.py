@@ -13,7 +13,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NoReturn, Self
@@ -117,6 +117,10 @@ class _Ended(Exception):
     """A connection ended in order, and with it the hope for an answer."""
 
 
+class _ClientClosed(Exception):
+    """The client was closed; the connection is sound."""
+
+
 class _Connection:
     """One socket; one call uses it at a time."""
 
@@ -124,7 +128,10 @@ class _Connection:
         self._sock, self._peer, self._new_intake = sock, peer, intake
         self._intake = intake()
         self.is_sound = True
-        """May it be used? Where it waits, a call looks at this every now and then."""
+        """May it be used again?"""
+
+        self.is_over = False
+        """Was its client closed? A call that waits looks at this every `GLANCE`."""
 
     def is_stale(self) -> bool:
         """Has the service closed it meanwhile?"""
@@ -169,15 +176,21 @@ class _Connection:
             self._lose(cmd, reason(error), error)
         except _Ended as error:
             self._lose(cmd, str(error), error)
+        except _ClientClosed as error:
+            raise self._unknown(cmd, "the client was closed") from error
         except BadFrame as error:
             self._lose(cmd, f"what came is no answer: {error}", error)
 
-    def close(self) -> None:
-        """Give it back to the system; what was sent still arrives."""
-        if self._peer.is_udp or not self.is_sound:
-            self._sock.close()
-        else:
-            close_gently(self._sock)
+    @staticmethod
+    def close(connections: "Iterable[_Connection]") -> None:
+        """Give connections back to the system; what was sent still arrives."""
+        gently = []
+        for each in connections:
+            if each._peer.is_udp or not each.is_sound:
+                each._sock.close()
+            else:
+                gently.append(each._sock)
+        close_gently(gently)
 
     def let_go(self) -> None:
         """Close this process's copy of it; the connection stays open for the process that it was forked from."""
@@ -185,14 +198,14 @@ class _Connection:
 
     def _wait(self, deadline: _Deadline) -> bytes:
         """What comes next; TimeoutError without a number when the time is over."""
-        while self.is_sound:
+        while not self.is_over:
             self._sock.settimeout(min(deadline.left, GLANCE))
             try:
                 return self._sock.recv(READ)
             except TimeoutError as error:
                 if error.errno is not None:
                     raise
-        raise _Ended("the client was closed")
+        raise _ClientClosed
 
     def _feed(self, data: bytes) -> list[Answer]:
         if not self._peer.is_udp:
@@ -206,10 +219,13 @@ class _Connection:
 
     def _lose(self, cmd: int, why: str, error: Exception) -> NoReturn:
         self.is_sound = False
-        raise Unknown(
+        raise self._unknown(cmd, why) from error
+
+    def _unknown(self, cmd: int, why: str) -> Unknown:
+        return Unknown(
             f"{self._peer}: the connection was lost with cmd {cmd} sent ({why}); it may have run: look before you ask "
             "again"
-        ) from error
+        )
 
 
 class _Pool:
@@ -252,11 +268,12 @@ class _Pool:
     def _give(self, connection: _Connection) -> None:
         with self._changed:
             self._lent.discard(connection)
-            if connection.is_sound and not self._is_closed:
+            stays = connection.is_sound and not self._is_closed
+            if stays:
                 self._idle.append(connection)
-            else:
-                connection.close()
             self._changed.notify()
+        if not stays:
+            _Connection.close([connection])  # without the lock: it may wait for the service
 
     def close(self) -> None:
         """End all connections, those at work too."""
@@ -264,10 +281,9 @@ class _Pool:
             self._is_closed = True
             idle, self._idle = self._idle, []
             for connection in self._lent:
-                connection.is_sound = False
+                connection.is_over = True
             self._changed.notify_all()
-        for connection in idle:  # without the lock: each may wait for what it sent to be acknowledged
-            connection.close()
+        _Connection.close(idle)  # without the lock: it may wait for the service
 
     def _idle_or_permit(self, deadline: _Deadline) -> _Connection | None:
         """An idle connection; None is leave to open one."""
@@ -297,6 +313,7 @@ class _Pool:
             with self._changed:
                 self._opening -= 1
                 if connection is not None:
+                    connection.is_over = self._is_closed
                     self._lent.add(connection)
                 self._changed.notify()
         return connection

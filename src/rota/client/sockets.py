@@ -1,19 +1,19 @@
 """Sockets to a service."""
 
 import contextlib
-import fcntl
 import os
+import selectors
 import socket
-import sys
-import termios
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from rota.client.exchange import Peer
 
 READ = 65_536
 
 LINGER = 1.0
-"""Seconds that closing a connection waits for the other machine to acknowledge what was written."""
+"""Seconds that closing a connection waits at most for the service to close its end, too."""
 
 UNANSWERED_MS = 10_000
 """After so long without a sign of the other machine, a connection with bytes on their way is given up."""
@@ -44,40 +44,36 @@ def tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
 
 
-QUIET = 0.1
-"""Seconds without an answer after which a service is taken to be reading and not answering."""
+def close_gently(sockets: Iterable[socket.socket]) -> None:
+    """Close connections, and lose nothing that was written to them.
 
-
-def close_gently(sock: socket.socket) -> None:
-    """Close a connection, and lose nothing that was written to it.
-
-    Closing with answers unread resets the connection, and what the other machine has not acknowledged is discarded. So
-    say first that nothing more comes, and read what comes until all is acknowledged and nothing has come for `QUIET`,
-    `LINGER` at most: a service whose answers are not read does not read either.
+    An answer that arrives at a closed connection resets it, and the service discards what it has not read yet. So say
+    first that nothing more comes, and read until the service closes its end, which it does when it has read all. It is
+    given `LINGER`, and so are all of them together.
     """
     ends = time.monotonic() + LINGER
-    last = time.monotonic()
-    with contextlib.suppress(OSError), sock:
-        sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(0)
-        while time.monotonic() < ends:
-            try:
-                if not sock.recv(READ):
-                    return
-                last = time.monotonic()
-            except BlockingIOError:
-                # What is acknowledged may still lie unread on the other machine, whose service is about to answer.
-                if not unacknowledged(sock) and time.monotonic() - last > QUIET:
-                    return
-                time.sleep(0.001)
+    with contextlib.ExitStack() as closing:
+        waiting = [closing.enter_context(each) for each in sockets]
+        selector = closing.enter_context(selectors.DefaultSelector())
+        for each in waiting:
+            with contextlib.suppress(OSError):  # it was reset
+                each.shutdown(socket.SHUT_WR)
+                each.settimeout(0)
+                selector.register(each, selectors.EVENT_READ)
+        while selector.get_map() and (left := ends - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                if not _is_open(key.fileobj):
+                    selector.unregister(key.fileobj)
 
 
-def unacknowledged(sock: socket.socket) -> int:
-    """Bytes that the other machine has not acknowledged; 0 where the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    waiting = fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4))
-    return int.from_bytes(waiting, sys.byteorder)
+def _is_open(sock: Any) -> bool:
+    """Drop what can be read; has the other side not closed its end?"""
+    try:
+        return bool(sock.recv(READ))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def reason(error: Exception) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import socket
+import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +44,7 @@ class Threaded:
         return await self._run(self.client.send, *arguments, **options)
 
     async def aclose(self) -> None:
-        self.client.close()
+        await self._run(self.client.close)
 
     async def _run(self, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(
@@ -272,26 +273,119 @@ async def test_what_was_sent_leaves_before_the_client_closes(client_of: Any, ser
     assert await eventually(lambda: [len(body) for body in server.bodies] == [1 << 20])
 
 
-async def test_closing_loses_nothing_while_the_service_is_between_two_requests(client_of: Any) -> None:
+def serve_slowly(connection: socket.socket, arrived: list[int], each: float) -> None:
+    """A service that reads a request, takes its time, and answers before it reads the next one."""
+    with connection:
+        while data := connection.recv(1000):
+            arrived.append(len(data))
+            time.sleep(each)
+            connection.sendall(data)
+
+
+@pytest.mark.parametrize(("requests", "each"), [(20, 0.01), (5, 0.15)])
+async def test_closing_loses_nothing_while_the_service_is_between_two_requests(
+    client_of: Any, requests: int, each: float
+) -> None:
     """What it answers next would reset a connection that is closed, and the rest would be discarded unread."""
-    arrived = []
-
-    def serve(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection:
-            while data := connection.recv(1000):
-                arrived.append(len(data))
-                time.sleep(0.01)
-                connection.sendall(data)
-
+    arrived: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = asyncio.get_running_loop().run_in_executor(THREADS, serve, listener)
+        serving = asyncio.get_running_loop().run_in_executor(
+            THREADS, lambda: serve_slowly(listener.accept()[0], arrived, each)
+        )
         client = client_of(f"127.0.0.1:{listener.getsockname()[1]}")
-        for _ in range(20):
+        for _ in range(requests):
             await client.send(1, b"x" * 976)
         await client.aclose()
         await serving
-    assert sum(arrived) == 20_000
+    assert sum(arrived) == requests * 1000
+
+
+async def test_closing_during_a_call_loses_nothing_that_was_sent(client_of: Any) -> None:
+    arrived: list[int] = []
+    is_sent = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        while len(connection.recv(30_000, socket.MSG_PEEK)) < 21_000:
+            time.sleep(0.001)
+        is_sent.set()
+        serve_slowly(connection, arrived, 0.01)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.get_running_loop().run_in_executor(THREADS, serve, listener)
+        client = client_of(f"127.0.0.1:{listener.getsockname()[1]}", size=1)
+        for _ in range(20):
+            await client.send(1, b"x" * 976)
+        call = asyncio.create_task(client.call(1, b"x" * 976))
+        await eventually(is_sent.is_set)
+        await client.aclose()
+        with pytest.raises(Unknown, match="the client was closed"):
+            await call
+        await serving
+    assert sum(arrived) == 21_000
+
+
+async def test_who_asks_while_the_client_closes_is_told_that_it_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = AsyncServiceClient(f"127.0.0.1:{listener.getsockname()[1]}")
+        await client.send(1, b"x")
+        service, _ = listener.accept()
+        closing = asyncio.create_task(client.aclose())
+        await heard()
+        for ask in (client.call, client.send):
+            with pytest.raises(Invalid, match="is closed; make another one"):
+                await ask(1, b"x")
+        service.close()
+        await closing
+
+
+async def test_a_call_that_waits_for_the_service_to_read_ends_when_the_client_closes() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = AsyncServiceClient(f"127.0.0.1:{listener.getsockname()[1]}")
+        await client.send(1, bytes(1 << 20))
+        service, _ = listener.accept()
+        with contextlib.suppress(Unavailable):  # it does not read, so at some time no more is taken
+            while True:
+                await client.send(1, bytes(1 << 20), timeout=SHORT)
+        call = asyncio.create_task(client.call(1, b"x", timeout="60s"))
+        await heard()
+        closing = asyncio.create_task(client.aclose())
+        await heard()
+
+        def drain() -> None:
+            with service, contextlib.suppress(OSError):
+                while service.recv(1 << 20):
+                    pass
+
+        await asyncio.gather(closing, asyncio.to_thread(drain))
+        with pytest.raises(Invalid, match="is closed; make another one"):
+            await call
+
+
+async def test_a_connection_that_was_reset_keeps_no_other_from_closing_gently() -> None:
+    arrived: list[int] = []
+
+    def there(connection: socket.socket) -> int:
+        with contextlib.suppress(BlockingIOError):
+            return len(connection.recv(30_000, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        return 0
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = AsyncServiceClient(f"127.0.0.1:{listener.getsockname()[1]}", size=2)
+        calls = [asyncio.create_task(client.call(1, b"x" * 976)) for _ in range(2)]  # one on each connection
+        connections = [(await asyncio.to_thread(listener.accept))[0] for _ in calls]
+        await eventually(lambda: [there(each) for each in connections] == [1000, 1000])
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        for _ in range(20):
+            await client.send(1, b"x" * 976)
+        await eventually(lambda: sorted(map(there, connections)) == [1000, 21_000])
+        lost, sound = sorted(connections, key=there)
+        lost.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        lost.close()
+        await asyncio.gather(client.aclose(), asyncio.to_thread(serve_slowly, sound, arrived, 0.01))
+    assert sum(arrived) == 21_000
 
 
 def test_closing_with_unread_answers_resets_no_connection() -> None:
@@ -325,7 +419,7 @@ def test_closing_reads_answers_without_which_the_service_would_read_nothing_more
         with contextlib.suppress(TimeoutError):
             while True:
                 sent += client.send(bytes(65_536))
-        close_gently(client)
+        close_gently([client])
         echoing.join(30)
     assert sum(arrived) == sent
 
