@@ -64,7 +64,15 @@ def until(condition: Callable[[], bool], what: str, log: Path) -> None:
 def hosts(up: int) -> list[psutil.Process]:
     """The workers of the fleet that hold connections."""
     found = psutil.Process(up).children(recursive=True)
-    return [each for each in found if " ".join(each.cmdline()).startswith("rota: host")]
+    return [each for each in found if title(each).startswith("host")]
+
+
+def title(process: psutil.Process) -> str:
+    """What a process is called; empty if it has ended."""
+    try:
+        return " ".join(process.cmdline()).strip().removeprefix("rota: ")
+    except psutil.Error:
+        return ""
 
 
 def story(folder: Path, up: int, rooms: int, seconds: float, kill_every: float) -> None:
@@ -76,7 +84,7 @@ def story(folder: Path, up: int, rooms: int, seconds: float, kill_every: float) 
         time.sleep(min(left, kill_every))
         if time.monotonic() < end and (alive := hosts(up)):
             victim = random.choice(alive)
-            tell(f"kill -9 {victim.pid}, {' '.join(victim.cmdline()).strip().removeprefix('rota: ')}")
+            tell(f"kill -9 {victim.pid}, {title(victim)}")
             victim.kill()
 
 

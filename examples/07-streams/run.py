@@ -36,7 +36,15 @@ def rota(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def readers(up: int) -> list[psutil.Process]:
     """The workers of the fleet that read the stream."""
     found = psutil.Process(up).children(recursive=True)
-    return [each for each in found if "stream:clicks" in " ".join(each.cmdline())]
+    return [each for each in found if "stream:clicks" in title(each)]
+
+
+def title(process: psutil.Process) -> str:
+    """What a process is called; empty if it has ended."""
+    try:
+        return " ".join(process.cmdline()).strip().removeprefix("rota: ")
+    except psutil.Error:
+        return ""
 
 
 def until_it_reads(folder: Path) -> None:
@@ -62,7 +70,7 @@ def story(folder: Path, up: int, seconds: float, kill_every: float) -> int:
         time.sleep(min(kill_every, seconds))
         if alive := readers(up):
             victim = random.choice(alive)
-            tell(f"kill -9 {victim.pid}, {' '.join(victim.cmdline()).strip().removeprefix('rota: ')}")
+            tell(f"kill -9 {victim.pid}, {title(victim)}")
             victim.kill()
     appending.wait()
     tell("nobody clicks any more; what was read is published")

@@ -465,7 +465,11 @@ def _is_duration(schema: dict[str, Any]) -> bool:
 
 def _changes(wanted: dict[str, Any]) -> dict[str, Any]:
     """What an update takes: what can be asked of a new resource, but for its name."""
-    fields = {name: field for name, field in wanted["properties"].items() if name not in ("kind", "id")}
+    fields = {
+        name: {word: said for word, said in field.items() if word != "default"}  # what is not named stays as it is
+        for name, field in wanted["properties"].items()
+        if name not in ("kind", "id")
+    }
     return {
         "title": "Changes",
         "description": "The fields of a resource that are to change; null puts one back to its default.",

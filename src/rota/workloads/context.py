@@ -247,7 +247,8 @@ class SyncTask(_Held[S]):
         self._call(self._save(state))
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)  # a struct could not be inspected: the type of `log` is not imported here
+class Run:
     """One attempt of one run of a job."""
 
     id: str

@@ -136,6 +136,8 @@ def test_bodies_have_the_fields_that_the_doors_take() -> None:
     assert set(bodies.HookBody.__struct_fields__) == set(HOOK_FIELDS)
     assert set(bodies.JobBody.__struct_fields__) == {"name", *OPTIONS} - {"process"}
     assert list(SCHEMAS["Changes"]["properties"]) == list(CHANGEABLE)
+    with_default = [name for name, said in SCHEMAS["Changes"]["properties"].items() if "default" in said]
+    assert with_default == [], "a client that fills defaults in would put back what nobody named"
     assert calls.LARGEST == 1024 * 1024
 
 

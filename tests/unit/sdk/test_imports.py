@@ -1,9 +1,13 @@
 """A loader forks after importing the SDK: so that must be light, and start nothing."""
 
+import inspect
 import subprocess
 import sys
 
+import msgspec
 import pytest
+
+import rota
 
 HEAVY = [
     "grpc",
@@ -80,3 +84,12 @@ else:
     raise AssertionError
 """
     assert "rota.sdk.app" in after(code)[1]
+
+
+@pytest.mark.parametrize("name", [name for name in rota.__all__ if isinstance(getattr(rota, name), type)])
+def test_what_is_exported_can_be_inspected(name: str) -> None:
+    """`help`, editors and dependency injection ask for signatures."""
+    exported = getattr(rota, name)
+    inspect.signature(exported)
+    if issubclass(exported, msgspec.Struct):
+        msgspec.structs.fields(exported)
