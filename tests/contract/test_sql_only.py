@@ -22,6 +22,7 @@ from rota.model.errors import Conflict, Denied, Invalid, LeaseLost, RotaError, U
 from rota.model.ids import Key, LeaseId, Revision
 from rota.store import Absent, At, Commit, Delete, Entry, Put, Store, open_store
 from rota.store.sql import transactions
+from rota.store.sql.dialect import MYSQL
 from rota.store.sql.log import LogStore
 from rota.store.sql.steps import Steps
 from rota.store.sql.sweep import Seen
@@ -262,6 +263,17 @@ async def test_the_clock_is_right_in_the_hour_that_comes_twice(harness: MysqlHar
     async with time_held(harness, at) as login, open_store(harness.url(login=login)) as store:
         assert await harness.rows("SELECT @@system_time_zone") in ([("CET",)], [("CEST",)])
         assert await store.now() == at
+
+
+@on_mysql
+async def test_looking_for_news_makes_no_temporary_table(harness: MysqlHarness, store: Store) -> None:
+    """Values are blobs, so it would be one on disk."""
+    await store.commit(Put("/k", b"v"))
+    plan = await harness.rows("EXPLAIN " + MYSQL.queries["tail"] % (0, "'/'", "'0'", 1000))
+    words = " ".join(str(word) for row in plan for word in row).lower()
+    assert "rota_log" in words
+    assert "temporary" not in words
+    assert "derived" not in words
 
 
 @on_sql

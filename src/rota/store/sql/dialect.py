@@ -64,11 +64,15 @@ class Dialect:
     names: Mapping[str, str] = field(default_factory=dict)
     """Columns that must be quoted; keywords are written in capitals, so that no keyword is meant."""
 
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Names of queries, and of those that take their place here."""
+
     @cached_property
     def queries(self) -> Mapping[str, str]:
         """The text of every query by its name."""
         text = resources.files(__package__).joinpath("queries.sql").read_text()
-        return {name: self._in_our_words(body) for name, body in _NAMED.findall(text)}
+        found = {name: self._in_our_words(body) for name, body in _NAMED.findall(text)}
+        return found | {name: found[other] for name, other in self.instead.items()}
 
     def _in_our_words(self, body: str) -> str:
         text = " ".join(body.format(**{name: getattr(self, name) for name in _WORDS}).split())
@@ -139,4 +143,5 @@ MYSQL = Dialect(
     keys_parameter=tuple,
     placeholders=lambda: iter(lambda: "%s", None),
     names={"key": "`key`"},
+    instead={"tail": "tail_united"},
 )

@@ -171,7 +171,7 @@ def tail(prefix: Key, after: Revision) -> Steps[Page]:
     """Commits past `after`: one page of them, cut between commits."""
     low, high = prefix_range(prefix)
     rows = yield Query("tail", (after, low, high, PAGE))
-    newest, compacted = rows[0][:2]
+    newest, compacted = next(row[:2] for row in rows if row[0] is not None)
     if after < compacted:
         raise Compacted(after, compacted)
     if after > newest:
