@@ -23,6 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import msgspec
 
 from rota.decide.budget import Accounts
+from rota.kit import collector
 from rota.kit.clock import SYSTEM, Clock
 from rota.model.errors import RotaError
 
@@ -223,7 +224,8 @@ class _Timed(Generic[T]):
                 step = partial(self._work.throw, error)
             began = time.thread_time()
             try:
-                waits_for = step()
+                with collector.paused():  # a large body that is read and refused within a step is never looked at
+                    waits_for = step()
             except StopIteration as done:
                 result: T = done.value
                 return result

@@ -312,7 +312,7 @@ def read_resource(fields: Mapping[str, object]) -> WantedResource:
         check.fail(f"spec is {_shown(spec)}; it must be an object, with the fields of its kind")
     priority = check.count("priority", given.get("priority", 0), least=-PRIORITY, most=PRIORITY)
     own = {name: given.get(name) for name in ("labels", "tags", "affinity")}
-    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, spec=spec, **own)
+    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, spec=spec, is_plain=True, **own)
     return WantedResource(
         kind=parsed.kind,
         id=parsed.id,

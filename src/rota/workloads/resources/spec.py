@@ -135,9 +135,10 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         labels: object = None,
         tags: object = None,
         affinity: object = None,
-        spec: Mapping[str, object],
+        spec: Mapping[str, Any],
+        is_plain: bool = False,
     ) -> Self:
-        """The resource, checked; its spec is left to `decode` of its kind."""
+        """The resource, checked; its spec is left to `decode` of its kind. `is_plain`: the spec was read from JSON."""
         check = Check(kind, id)
         if not isinstance(id, str) or not id:
             check.fail(f"the id is {id!r}; it must be a str that is not empty")
@@ -153,7 +154,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             labels=check.labels("labels", labels),
             tags=check.labels("tags", tags),
             affinity=parse_affinity(check, affinity),
-            spec=_plain(check, spec),
+            spec=dict(spec) if is_plain else _plain(check, spec),
         )
 
 
