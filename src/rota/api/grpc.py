@@ -40,7 +40,7 @@ from rota.api.health import Health
 from rota.api.methods import NOBODY, Call, Method, Stream
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, jobs_pb2, safety_pb2, services_pb2, streams_pb2
-from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, write
+from rota.api.refusals import LARGEST, Context, TooLarge, guarded, read, send, write
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted, TurnedAway
 from rota.kit.record import replace
@@ -176,7 +176,7 @@ def _caller(doorkeeper: Doorkeeper | None, context: Context) -> Admitted:
 async def _send(context: Context, message: Message) -> None:
     try:
         async with asyncio.timeout(STALLED):
-            await context.write(write(message))
+            await send(context, message)
     except TimeoutError:
         raise TooLarge(f"the caller took nothing for {STALLED:.0f} s; read faster, or watch less") from None
 

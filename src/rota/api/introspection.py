@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
 
 from rota.api.health import Health
 from rota.api.pb import health_pb2, reflection_pb2
-from rota.api.refusals import Context, guarded, read, write
+from rota.api.refusals import Context, guarded, read, send, write
 from rota.model.errors import NotFound, Unavailable
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
@@ -136,14 +136,14 @@ async def _watch(judge: Callable[[str], "Verdict.ServingStatus"], content: bytes
     told: Verdict.ServingStatus | None = None
     while True:
         if (status := judge(service)) != told:
-            await context.write(write(Verdict(status=status)))
+            await send(context, Verdict(status=status))
             told = status
         await asyncio.sleep(WATCHED.total_seconds())
 
 
 async def _reflect(catalogue: Catalogue, context: Context) -> None:
     while isinstance(content := await context.read(), bytes):
-        await context.write(write(catalogue.answer(read(reflection_pb2.ServerReflectionRequest, content))))
+        await send(context, catalogue.answer(read(reflection_pb2.ServerReflectionRequest, content)))
 
 
 async def _unless(stopping: asyncio.Event, work: Awaitable[None]) -> None:

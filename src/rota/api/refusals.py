@@ -7,6 +7,7 @@ Each code has its status (`model.problems`); the details are its sentence, and a
 What is not Rota's own is logged, and not reported.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable
 from http import HTTPStatus
@@ -36,6 +37,9 @@ LARGEST_ANSWER = 4 * 1024 * 1024
 MOST_DETAILS = 400
 """Characters of a sentence that travel: each may take 18 bytes, with the details, and 8 KiB is all there is."""
 
+LAST_WRITE = 1.0
+"""Seconds that the end of a stream waits for the message that is on its way."""
+
 
 class TooLarge(RotaError):
     """A message is larger than passes here; ask for less, or send less."""
@@ -61,6 +65,24 @@ def write(message: Message) -> bytes:
     if len(content) > LARGEST_ANSWER:
         raise TooLarge(f"the answer has {len(content)} bytes; at most {LARGEST_ANSWER} are sent: ask for less")
     return content
+
+
+async def send(context: Context, message: Message) -> None:
+    """Write a message of a stream, whole also if the stream is ended meanwhile.
+
+    While a message is on its way, gRPC takes no status: the caller of a stream that was cancelled then would learn
+    nothing, and wait. One that reads nothing is waited for no longer than `LAST_WRITE`.
+    """
+    writing = asyncio.ensure_future(context.write(write(message)))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait({writing}, timeout=LAST_WRITE)
+        if not writing.done():
+            writing.cancel()
+        elif not writing.cancelled():
+            writing.exception()  # the caller has gone
+        raise
 
 
 async def guarded(context: Context, work: Awaitable[T], conflict: grpc.StatusCode = ABORTED) -> T:
