@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from rota.api.budget import paced
 from rota.model.errors import Invalid, RotaError
 from rota.model.problems import PROBLEMS
 from rota.rpc.details import details
@@ -73,16 +74,22 @@ async def send(context: Context, message: Message) -> None:
     While a message is on its way, gRPC takes no status: the caller of a stream that was cancelled then would learn
     nothing, and wait. One that reads nothing is waited for no longer than `LAST_WRITE`.
     """
-    writing = asyncio.ensure_future(context.write(write(message)))
+    writing = asyncio.ensure_future(paced(context.write(write(message))))
     try:
         await asyncio.shield(writing)
     except asyncio.CancelledError:
-        await asyncio.wait({writing}, timeout=LAST_WRITE)
-        if not writing.done():
+        try:
+            await asyncio.wait({writing}, timeout=LAST_WRITE)
+        finally:  # it may be cancelled once more
+            writing.add_done_callback(_forget)
             writing.cancel()
-        elif not writing.cancelled():
-            writing.exception()  # the caller has gone
         raise
+
+
+def _forget(writing: "asyncio.Future[Any]") -> None:
+    """The stream has ended: nobody asks any more how its last message fared."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 async def guarded(context: Context, work: Awaitable[T], conflict: grpc.StatusCode = ABORTED) -> T:

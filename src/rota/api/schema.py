@@ -6,6 +6,7 @@ door can write them in its own form. Nothing here asks the store.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -312,11 +313,13 @@ def read_resource(fields: Mapping[str, object]) -> WantedResource:
         check.fail(f"spec is {_shown(spec)}; it must be an object, with the fields of its kind")
     priority = check.count("priority", given.get("priority", 0), least=-PRIORITY, most=PRIORITY)
     own = {name: given.get(name) for name in ("labels", "tags", "affinity")}
-    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, spec=spec, is_plain=True, **own)
+    with suppress(TypeError):  # it is not JSON, and parsing it says so
+        _bounded(check, "spec", spec)  # before a large one is gone through
+    parsed = Resource.parse(kind=str(kind), id=id, priority=priority, spec=spec, **own)
     return WantedResource(
         kind=parsed.kind,
         id=parsed.id,
-        spec=_bounded(check, "spec", parsed.spec),
+        spec=parsed.spec,
         priority=parsed.priority,
         replicas=check.count("replicas", given["replicas"], most=REPLICAS) if "replicas" in given else None,
         cost=check.count("cost", given.get("cost", 1), most=COST),

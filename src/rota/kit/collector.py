@@ -6,8 +6,6 @@ in its view. The price: what is in a cycle lives longer.
 """
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 BUSY = (50_000, 20, 20)
 """For processes that do one small thing very often, and leave nothing behind by it."""
@@ -27,18 +25,20 @@ def look_rarely(thresholds: tuple[int, int, int]) -> None:
     gc.set_threshold(*thresholds)
 
 
-@contextmanager
-def paused() -> Iterator[None]:
+class paused:  # noqa: N801  # it is used like a function, and for each step of each call, so it is no generator
     """Inside, nothing is looked at, in no thread: for a moment in which very much is made that is in no cycle.
 
     Each few thousand of things that are made have the collector look: a megabyte of JSON that is read takes a fifth of
     the time without.
     """
-    if not gc.isenabled():  # off for good, or paused by another thread, which will switch it on again
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+
+    __slots__ = ("_is_ours",)
+
+    def __enter__(self) -> None:
+        self._is_ours = gc.isenabled()  # if not, it is off for good, or paused by another, which switches it on again
+        if self._is_ours:
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            gc.enable()

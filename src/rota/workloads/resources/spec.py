@@ -135,10 +135,9 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         labels: object = None,
         tags: object = None,
         affinity: object = None,
-        spec: Mapping[str, Any],
-        is_plain: bool = False,
+        spec: Mapping[str, object],
     ) -> Self:
-        """The resource, checked; its spec is left to `decode` of its kind. `is_plain`: the spec was read from JSON."""
+        """The resource, checked; its spec is left to `decode` of its kind."""
         check = Check(kind, id)
         if not isinstance(id, str) or not id:
             check.fail(f"the id is {id!r}; it must be a str that is not empty")
@@ -154,7 +153,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             labels=check.labels("labels", labels),
             tags=check.labels("tags", tags),
             affinity=parse_affinity(check, affinity),
-            spec=dict(spec) if is_plain else _plain(check, spec),
+            spec=_plain(check, spec),
         )
 
 
