@@ -109,10 +109,6 @@ async def proxy(victim: StoreHarness) -> AsyncIterator[FaultProxy]:
         yield proxy
 
 
-OF_OTHERS = ("ResourceWarning", "PytestUnraisableExceptionWarning", "crashed while running")
-"""Words of failures that say nothing of the test that has them: something else was left open, or a process ended."""
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--matrix", action="store_true", help="run every test in every way (tests/kit/tiers.py)")
 
@@ -165,13 +161,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    cache = getattr(session.config, "cache", None)
-    if cache is not None and not hasattr(session.config, "workerinput"):
-        # For .ci/run: may what failed be run once more? Not if something was left out or broken off, or is not theirs.
-        failed = session.config.pluginmanager.get_plugin("terminalreporter").stats.get("failed", [])
-        is_theirs = not any(word in report.longreprtext for report in failed for word in OF_OTHERS)
-        is_whole = session.exitstatus == pytest.ExitCode.TESTS_FAILED and not _skips(session.config)
-        cache.set("rota/may_fail_once", is_whole and is_theirs)
     if os.environ.get("CI") == "true" and _skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
