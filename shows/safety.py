@@ -26,11 +26,11 @@ from tests.kit.cli import rota
 from tests.kit.doors import Door, large
 from tests.kit.fuzz import Tally
 from tests.kit.fuzzed import GROWTH, fuzz_logs, fuzz_spools, fuzzed_node
+from tests.kit.http_caller import Caller
 from tests.kit.node import NodeUnderTest
 from tests.kit.servers import Postgres
 from tests.kit.strangers import another_site, framed, rebound, stolen, visit
 from tests.unit.api import test_every_door as table
-from tests.unit.api.test_resources_http import Caller
 
 SECONDS = 60 * float(os.environ.get("MINUTES", "0.5"))
 """How long each fuzzer runs."""

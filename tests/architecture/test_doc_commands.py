@@ -9,6 +9,7 @@ import click
 import pytest
 
 from rota.cli.main import cli
+from tests.kit.doc_commands import parse
 from tests.kit.pages import ANYTHING, PROMPT, blocks
 from tests.kit.process import ROOT
 
@@ -57,17 +58,6 @@ def typed(page: Path) -> Iterator[str]:
             joined = block.text.replace("\\\n", " ")
             yield from (line for line in joined.splitlines() if ROTA.search(line) and not PICTURE.search(line))
     yield from INDENTED.findall(page.read_text())
-
-
-def parse(arguments: list[str]) -> None:
-    """Parse as the program would, down to the command; click's error says what is wrong."""
-    context = cli.make_context("rota", list(arguments))
-    command: click.Command = cli
-    # click keeps the rest of a group's line in a private place, and has no public way to parse without running.
-    while isinstance(command, click.Group) and (rest := [*context._protected_args, *context.args]):
-        found, inner, rest = command.resolve_command(context, rest)
-        assert inner is not None
-        context, command = inner.make_context(found, rest, parent=context), inner
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

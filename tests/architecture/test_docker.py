@@ -12,7 +12,7 @@ import yaml
 from rota.cli import settings
 from rota.kit import durations
 from rota.model.config import NodeConfig, RuntimeConfig, split_address
-from tests.architecture.test_doc_commands import parse
+from tests.kit.doc_commands import parse
 from tests.kit.process import ROOT
 
 FOLDER = ROOT / "deploy/docker"

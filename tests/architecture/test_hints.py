@@ -10,7 +10,7 @@ import pytest
 
 import rota
 from rota.cli.main import COMMANDS, cli
-from tests.unit.cli.test_leaves import LEAVES
+from tests.kit.commands import LEAVES
 
 SOURCE = Path(rota.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

@@ -1,6 +1,7 @@
 """What importing Rota costs, and what it promises."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -50,3 +51,13 @@ def test_only_the_clock_reads_time(modules: Mapping[Path, ast.Module]) -> None:
 def test_every_module_says_what_it_is_for(modules: Mapping[Path, ast.Module]) -> None:
     silent = [str(file) for file, module in modules.items() if not ast.get_docstring(module)]
     assert silent == []
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    """What several need is in `tests/kit`. One show runs a table of tests as it is."""
+    modules = r"^\s*(?:from|import) tests\.(?!kit)[\w.]*\.?(?:test_\w+|conftest)\b"
+    taken = re.compile(modules + r"|^from tests\.[\w.]+ import test_", re.MULTILINE)
+    folders = [ROOT / folder for folder in ("tests", "shows", "benchmarks")]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    guilty = [str(file.relative_to(ROOT)) for file in files if taken.search(file.read_text())]
+    assert guilty == ["shows/safety.py"]

@@ -1,7 +1,6 @@
 """A fleet of two nodes, and a browser: started once, for all tests of the dashboard."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from tests.kit.browser import NARROW, Dashboard, open_browser, open_dashboard
 from tests.kit.cli import rota
 from tests.kit.doors import Door
 from tests.kit.fleet import Fleet
+from tests.kit.shown import TOKEN, Shown
 
-TOKEN = "rota_a-token-of-the-dashboards-tests"
 APP = """
 import asyncio, os, time
 import rota
@@ -66,26 +65,6 @@ def clicks(batch):
     for record in batch:
         yield {"offset": record.offset, "text": record.value.decode()}
 """
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The fleet that is shown, and the door of its first node."""
-
-    fleet: Fleet
-    door: Door
-    log: str
-    """What the stream reads."""
-
-    @property
-    def first(self) -> str:
-        """The name of the node whose dashboard is open."""
-        return self.fleet.nodes["a"].name
-
-    @property
-    def second(self) -> str:
-        """The other node."""
-        return self.fleet.nodes["b"].name
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")

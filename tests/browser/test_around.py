@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from tests.browser.conftest import TOKEN, Shown
-from tests.browser.test_fleet import ask
 from tests.kit.browser import Dashboard, open_dashboard
+from tests.kit.shown import TOKEN, Shown, ask
 from tests.kit.waiting import eventually
 
 pytestmark = [

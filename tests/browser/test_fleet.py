@@ -1,26 +1,18 @@
 """Overview, nodes, placement, resources and events: what is done in the browser is done, and what is done shows."""
 
-import json
 from typing import Any
 
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import Shown
 from tests.kit.browser import Dashboard
+from tests.kit.shown import Shown, ask
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.needs("chromium"),
 ]
 HOSTILE = "<img src=x onerror=alert(1)> 🚀 ${1} 'q'"
-
-
-def ask(shown: Shown, method: str, path: str, body: object = None) -> Any:
-    """What the API says."""
-    status, text = shown.door.http(method, path, body)
-    assert status < 300, text
-    return json.loads(text) if text else None
 
 
 def node(shown: Shown, name: str) -> Any:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Request, expect
 
-from tests.browser.conftest import TOKEN, Shown
 from tests.kit.browser import NARROW, WIDE, Dashboard, open_dashboard
+from tests.kit.shown import TOKEN, Shown
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.conftest import Shown
 from tests.kit.browser import open_dashboard
 from tests.kit.node import NodeUnderTest
+from tests.kit.shown import Shown
 from tests.kit.strangers import another_site, framed, rebound, stolen, visit
 
 pytestmark = [

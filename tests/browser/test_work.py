@@ -3,9 +3,8 @@
 import pytest
 from playwright.async_api import expect
 
-from tests.browser.conftest import Shown
-from tests.browser.test_fleet import ask
 from tests.kit.browser import Dashboard
+from tests.kit.shown import Shown, ask
 from tests.kit.waiting import eventually
 
 pytestmark = [

@@ -19,11 +19,11 @@ from rota.committers.verdict import Turn
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.stream import MoveRecord
 from rota.store import Store, open_store
-from tests.conftest import ServerPool
 from tests.kit.committers import HARNESSES, CommitterHarness, MysqlOutput, PostgresOutput, move, numbers, params
 from tests.kit.harness import MysqlHarness, PostgresHarness
 from tests.kit.publisher import LAST
 from tests.kit.rows import STREAM, letter, ranges, rows
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import ZONE
 from tests.kit.waiting import eventually
 

@@ -16,9 +16,9 @@ import trustme
 from rota.model.errors import Compacted, Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Revision
 from rota.store import Absent, Commit, Delete, Put, Store, open_store
-from tests.conftest import ServerPool
 from tests.kit.etcd import PASSWORD, ask, encoded, set_up_users
 from tests.kit.faultproxy import FaultProxy
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Etcd, Tls, etcd_cluster, make_tls
 from tests.kit.waiting import Recorder, eventually
 

@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 
 from rota.model.errors import Invalid
 from rota.sinks import open_sink
-from tests.conftest import ServerPool
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Kafka
 from tests.kit.sinks import Told, is_in_order, message, messages, numbers
 from tests.kit.sources import KafkaHarness, make_topic

@@ -12,7 +12,7 @@ from rota.model.errors import Denied, NotFound, Unavailable
 from rota.sources import Bounds, Vanished, kafka, open_source
 from rota.sources import url as urls
 from rota.sources.port import Replaceable
-from tests.conftest import ServerPool
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import PASSWORD, USER, Kafka, free_port
 from tests.kit.sources import KafkaHarness, done, make_topic, new, news, numbers, offsets, produce, read_to, take
 from tests.kit.waiting import eventually

@@ -10,10 +10,10 @@ import pytest
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable
 from rota.sinks import Sink, open_sink
 from rota.sinks.amqp.publishing import channel_of
-from tests.conftest import ServerPool
 from tests.kit import rabbit
 from tests.kit.draining import drain
 from tests.kit.faultproxy import FaultProxy
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import RabbitMQ
 from tests.kit.sinks import (
     RabbitHarness,

@@ -12,8 +12,8 @@ from rota.kit.clock import SYSTEM
 from rota.store import Put, open_store
 from rota.store.keeper import Keeper
 from rota.store.renewal import renewal_thread
-from tests.conftest import ServerPool
 from tests.kit.harness import HARNESSES, MemoryHarness, StoreHarness, params
+from tests.kit.server_pool import ServerPool
 from tests.kit.waiting import eventually
 
 TTL = timedelta(seconds=4)

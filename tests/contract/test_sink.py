@@ -11,7 +11,7 @@ import pytest
 
 from rota.model.errors import Invalid, RotaError
 from rota.sinks import Message, Sink, open_sink
-from tests.conftest import ServerPool
+from tests.kit.server_pool import ServerPool
 from tests.kit.sinks import (
     HARNESSES,
     SinkHarness,

@@ -12,7 +12,7 @@ import pytest
 
 from rota.model.errors import Invalid, NotFound, Unavailable
 from rota.sources import Bounds, Gap, Reader, Source, Vanished, open_source
-from tests.conftest import ServerPool
+from tests.kit.server_pool import ServerPool
 from tests.kit.sources import HARNESSES, SourceHarness, at, new, news, numbers, offsets, params, read_to, take
 from tests.kit.waiting import eventually
 

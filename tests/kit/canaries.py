@@ -36,10 +36,10 @@ from rota.web.routes import BELOW
 from tests.kit.browser import open_browser, open_dashboard
 from tests.kit.certificates import Authority
 from tests.kit.cli import rota
+from tests.kit.guarded import routes
 from tests.kit.node import NodeUnderTest
 from tests.kit.servers import USER, Server
 from tests.kit.waiting import eventually
-from tests.unit.api.test_every_door import routes
 
 SEP, STRING = "-canary-", FieldDescriptor.TYPE_STRING
 NOWHERE = "127.0.0.1:1"

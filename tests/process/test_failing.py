@@ -9,9 +9,9 @@ from rota.api import operations
 from rota.api.overview import Concern, overview
 from rota.store import Store, open_store
 from tests.kit.cli import rota
+from tests.kit.fleet_records import CLOCK
 from tests.kit.node import NodeUnderTest
 from tests.kit.waiting import eventually
-from tests.unit.api.test_operations import CLOCK
 
 FAILS = """
 import asyncio

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ServerPool
 from tests.kit.live_rooms import WINDOW, Talk, live_rooms
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import RabbitMQ
 from tests.kit.waiting import eventually
 

@@ -17,12 +17,12 @@ from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, SinkState
 from rota.sinks import Message
 from rota.store import Store, open_store
-from tests.conftest import ServerPool
 from tests.kit import rabbit
 from tests.kit.certificates import Authority, serial
 from tests.kit.emitters import emit_from, emitting, gaps, numbers_of, relays
 from tests.kit.fleet import stop_all
 from tests.kit.node import NodeUnderTest, workers
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import RabbitMQ
 from tests.kit.sinks import RabbitHarness
 from tests.kit.waiting import eventually

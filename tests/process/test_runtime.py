@@ -6,15 +6,11 @@ The rules that depend on the system are tried both ways: with what Linux offers,
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rota.model import keys
-from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, children, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import (
     BROKEN,
@@ -28,21 +24,10 @@ from tests.kit.runtime_trials import (
     reload_broken,
     take_from_a_stuck_worker,
 )
+from tests.kit.single_node import running, until_its_lease_is_over
 from tests.kit.waiting import eventually
 
 WAYS = pytest.mark.parametrize("portable", ["", "1"], ids=["linux", "portable"])
-
-
-@asynccontextmanager
-async def running(
-    folder: Path, *flags: object, portable: str = "", app: str = APP, ttl: str = "20s"
-) -> AsyncIterator[NodeUnderTest]:
-    """A node that is ready; none of its processes may be left in the end. A short ttl is for who waits for its end."""
-    environ = {"ROTA_PORTABLE": portable}
-    with NodeUnderTest(folder / "node", "--lease-ttl", ttl, "--drain", "3s", *flags, app=app, environ=environ) as node:
-        await node.ready()
-        yield node
-    await eventually(lambda: not node.leftovers())
 
 
 @WAYS
@@ -296,16 +281,6 @@ async def test_tasks_go_on_while_the_session_is_renewed(tmp_path: Path) -> None:
         node.thaw()
         await node.until(lambda now: now["session"] not in (None, before["session"]))
         assert [words[0] for words in node.notes() if words[1] == "room/1#0"] == ["start"]
-
-
-async def until_its_lease_is_over(node: NodeUnderTest) -> None:
-    """It is swept by us, for want of other nodes."""
-    async with open_store(node.store) as store:
-
-        async def is_over() -> bool:
-            return not (await store.scan(keys.NODES)).entries
-
-        await eventually(is_over)
 
 
 async def test_tasks_with_a_process_of_their_own_are_shown_as_one_pool(tmp_path: Path) -> None:

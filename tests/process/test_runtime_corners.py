@@ -19,8 +19,8 @@ from rota.store import open_store
 from tests.kit.node import APP, NodeUnderTest, is_gone, loader, when_open, workers
 from tests.kit.runtime_trials import dispatch
 from tests.kit.saved_states import KEEPING, keep_states
+from tests.kit.single_node import running, until_its_lease_is_over
 from tests.kit.waiting import eventually
-from tests.process.test_runtime import running, until_its_lease_is_over
 
 SLOW_TO_STOP = (
     APP

@@ -12,11 +12,11 @@ import pytest
 
 from tests.kit.boxes import Asker, can_connect
 from tests.kit.node import NodeUnderTest, child_called, workers
+from tests.kit.rota_up import fleet, ready
 from tests.kit.servers import free_port, free_ports
 from tests.kit.service_app import ECHO, HELD, SLOW, WHO, service_app
 from tests.kit.service_trials import CLIENTS, Served, crowd, serving
 from tests.kit.waiting import eventually
-from tests.system.test_up import fleet, ready
 
 
 def proxies(status: dict[str, Any]) -> list[int]:

@@ -7,8 +7,8 @@ import pytest
 
 from rota.model.stream import Phase, StreamState, TaskState
 from rota.sources import NewRecord
-from tests.conftest import ServerPool
 from tests.kit.harness import EtcdHarness, PostgresHarness, SqliteHarness, StoreHarness
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Kafka, Postgres
 from tests.kit.sources import SourceHarness
 from tests.kit.stream_places import Output, ParquetFolder, PostgresTable, SqliteTable, TrialLog, TrialTopic

@@ -8,9 +8,9 @@ from rota.cli import settings
 from rota.model import url as urls
 from rota.model.config import NodeConfig
 from rota.model.errors import Invalid
-from tests.conftest import ServerPool
 from tests.kit import canaries
 from tests.kit.canaries import DECLARED, SETTINGS, aviary, canary
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Postgres
 
 

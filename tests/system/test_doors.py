@@ -28,8 +28,8 @@ from rota.api.metrics import Figures, registry
 from rota.kit.clock import SYSTEM
 from rota.model.config import NodeConfig
 from rota.model.errors import Invalid
+from tests.kit.http_door import GATE, TOKEN
 from tests.kit.waiting import eventually
-from tests.unit.api.test_http import GATE, TOKEN
 
 
 class Door:

@@ -14,12 +14,12 @@ from rota.cli import options, tables
 from rota.cli.options import Output, Shape
 from rota.model.errors import Conflict
 from tests.kit.cli import rota
+from tests.kit.commands import LEAVES
 from tests.kit.door_fleet import DoorFleetUnderTest, door_fleet
 from tests.kit.node import APP
 from tests.kit.process import ROOT
 from tests.kit.servers import wait_until
 from tests.kit.streams import STREAM
-from tests.unit.cli.test_leaves import LEAVES
 
 REFERENCE = ROOT / "docs/reference/cli.md"
 EXEMPT = re.compile(r"^\| `rota ([a-z ]+)` \| (.+) \|$", re.MULTILINE)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.kit.pages import blocks
 from tests.kit.process import ROOT
+from tests.kit.reader import Reader
 from tests.kit.servers import free_port
-from tests.system.test_docs import Reader
 
 
 def test_what_the_readme_says_by_hand_works_as_written(tmp_path: Path) -> None:

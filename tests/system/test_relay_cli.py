@@ -9,11 +9,11 @@ import pytest
 from rota.kit.record import replace
 from rota.store import open_store
 from tests.kit.cli import ROTA
+from tests.kit.fleet_records import declare, join, lead
 from tests.kit.process import Process
+from tests.kit.relay_records import IDLE, SINK, status, write_map
+from tests.kit.store_cli import call
 from tests.kit.waiting import eventually
-from tests.system.test_resources_cli import call
-from tests.unit.api.test_operations import declare, join, lead
-from tests.unit.api.test_relays import IDLE, SINK, status, write_map
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from rota.api import operations
 from rota.api.schema import ResourceView
 from rota.model.errors import NotFound
 from rota.store import Store, open_store
-from tests.kit.cli import ROTA, Answer, rota
+from tests.kit.cli import ROTA, rota
+from tests.kit.fleet_records import CLOCK, assign, declare, join, lead, settle
 from tests.kit.process import Process
+from tests.kit.store_cli import call
 from tests.kit.waiting import eventually
-from tests.unit.api.test_operations import CLOCK, assign, declare, join, lead, settle
 
 
 @pytest.fixture
@@ -28,10 +29,6 @@ async def url(tmp_path: Path) -> str:
         await join(store, "n1", kinds=("room",))
         await lead(store, "n1")
     return url
-
-
-def call(url: str, *arguments: object) -> Answer:
-    return rota(*arguments, cwd=Path(url.removeprefix("sqlite:///")).parent, environ={"ROTA_STORE": url})
 
 
 def told(url: str, *arguments: object) -> Any:

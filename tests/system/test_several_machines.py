@@ -11,8 +11,8 @@ from tests.kit.cli import ROTA
 from tests.kit.machines import machines
 from tests.kit.pages import Block, blocks
 from tests.kit.process import ROOT, Process
+from tests.kit.reader import Reader
 from tests.kit.waiting import eventually
-from tests.system.test_docs import Reader
 
 PAGE = ROOT / "docs/howto/run-on-several-machines.md"
 ADDRESSES = {"db": "10.0.0.5", "a": "10.0.0.11", "b": "10.0.0.12", "c": "10.0.0.13"}

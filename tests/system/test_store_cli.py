@@ -14,10 +14,10 @@ from rota.model import codec, keys
 from rota.model.ids import Revision
 from rota.model.node import Incarnation
 from rota.store import Put, audit, backup, dumpfile, incarnation, open_store
-from tests.conftest import ServerPool
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.harness import HARNESSES, StoreHarness, params
 from tests.kit.process import Process
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import free_port
 from tests.kit.trials import rota_node
 from tests.kit.waiting import eventually

@@ -16,9 +16,9 @@ from tests.kit.boxes import Asker
 from tests.kit.cli import ROTA, rota
 from tests.kit.node import NodeUnderTest, child_called, is_alive, title
 from tests.kit.process import Process
+from tests.kit.rota_up import fleet, ready
 from tests.kit.servers import free_port
 from tests.kit.waiting import eventually
-from tests.system.test_up import fleet, ready
 
 APP = """
 import os, time

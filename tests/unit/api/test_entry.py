@@ -13,10 +13,10 @@ from rota.api.operations import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway, known
 from rota.decide.attempts import Failures
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_http import Answer
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import Caller
+from tests.kit.hand_clock import HandClock
+from tests.kit.http_caller import Caller
+from tests.kit.http_door import Answer
+from tests.kit.relay_records import count
 
 LOOKER, OPERATOR = "rota_looker", "rota_operator"
 GATE = Doorkeeper(

@@ -6,40 +6,28 @@ A route or method that is added is in the table by itself. One that says nothing
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import timedelta
 
 import grpc
 import pytest
-from starlette.routing import Route
 
 from rota.api import grpc as grpc_door
 from rota.api import introspection, resources, session
-from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import FREE
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
 from rota.api.openapi import describe
-from rota.api.watches import Watches
-from rota.decide.access import Access, Gate, TurnedAway, by_digest, digest
+from rota.decide.access import Access, Gate, TurnedAway, by_digest
 from rota.decide.attempts import Failures
-from rota.kit.record import replace
-from rota.model.token import TokenRecord
 from rota.rpc import serve_link
 from rota.rpc.pb import link_pb2
-from rota.web.routes import is_page, pages
+from rota.web.routes import is_page
+from tests.kit.grpc_caller import Caller as GrpcCaller
+from tests.kit.guarded import CLOCK, EXPIRED, RECORDS, REVOKED, TOKENS, Guarded, routes
+from tests.kit.http_caller import Caller
 from tests.kit.link_server import Desk
-from tests.unit.api.test_grpc import Caller as GrpcCaller
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import Caller
 
-CLOCK = HandClock()
-NOW = CLOCK.wall()
-TOKENS = {access: f"rota_{access}_0123456789" for access in Access}
-EXPIRED, REVOKED = "rota_expired_0123456789", "rota_revoked_0123456789"
 BAD = {
     "none": "",
     "unknown": "rota_unknown_0123456789",
@@ -51,59 +39,11 @@ BAD = {
 """Tokens that open nothing, by what is wrong with them."""
 
 
-def record(name: str, token: str, access: Access = Access.NODE) -> TokenRecord:
-    return TokenRecord(name=name, access=access, digest=digest(token).hex(), made=NOW, by="ada")
-
-
-RECORDS = [
-    *(record(access, token, access) for access, token in TOKENS.items()),
-    replace(record("expired", EXPIRED), expires=NOW - timedelta(seconds=1)),
-    replace(record("revoked", REVOKED), revoked=NOW),
-]
-
-
-@dataclass(frozen=True)
-class Noted:
-    by: str
-    origin: str
-    what: str
-    refused: str
-
-
-class Guarded:
-    """Doors whose doorkeeper knows one token of each role; and what it noted."""
-
-    def __init__(self) -> None:
-        self.notes: list[Noted] = []
-        gate = Gate(tuple(by_digest(RECORDS).values()), "see: cat data/token")
-        self.keeper = Doorkeeper(gate, CLOCK, note=self._note, failures=Failures(100_000))
-        self.behind = Behind(lambda: None, CLOCK, Watches(), count)
-        more = [*resources.routes(self.behind), *pages()]
-        self.app = door(
-            Health(CLOCK), registry(Figures), dict, gate=self.keeper, more=more, is_page=is_page, clock=CLOCK
-        )
-
-    def _note(self, *, by: str, origin: str, what: str, refused: str) -> None:
-        self.notes.append(Noted(by, origin, what, refused))
-
-    def take_notes(self) -> list[Noted]:
-        taken, self.notes = self.notes, []
-        return taken
-
-
 def too_little(needed: Access) -> list[Access]:
     return [access for access in Access if not access.covers(needed)]
 
 
 # HTTP
-
-
-def routes() -> Iterator[tuple[str, str]]:
-    """Every method of every path that the application has."""
-    for route in Guarded().app.routes:
-        assert isinstance(route, Route), f"{route} is no route; say here who may ask it"
-        for method in sorted(route.methods or ()):
-            yield method, route.path
 
 
 def needed_over_http(method: str, path: str) -> Access:

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,6 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import fields
 
@@ -31,80 +30,19 @@ from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, Ro
 from rota.model.ids import NodeId, Revision
 from rota.model.relay import SinkStatus
 from rota.model.resource import Trouble
-from rota.rpc import open_link, serve_link
-from rota.rpc.port import Admit
+from rota.rpc import open_link
 from rota.store import Store, open_store
 from rota.store.events import EventLog
 from tests.kit.contracts import assert_is_generated_from
-from tests.kit.link_server import NODE, Desk
+from tests.kit.fleet_records import assign, declare, join, lead, settle
+from tests.kit.grpc_caller import CLOCK, Caller, Code, opened, refused
+from tests.kit.link_server import NODE
 from tests.kit.process import ROOT
+from tests.kit.relay_records import SINK, count, status, write_map
 from tests.kit.waiting import PATIENCE, eventually
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_operations import assign, declare, join, lead, settle
-from tests.unit.api.test_relays import SINK, count, status, write_map
 
-CLOCK = HandClock()
-Code = grpc.StatusCode
 Served = health_pb2.HealthCheckResponse
 Asked = reflection_pb2.ServerReflectionRequest
-
-
-class Caller:
-    """Somebody with a channel to the door."""
-
-    def __init__(self, channel: grpc.aio.Channel, address: str) -> None:
-        self.channel, self.address = channel, address
-
-    async def raw(self, path: str, content: bytes, timeout: float | None = PATIENCE, token: str = "") -> bytes:
-        """Ask with bytes."""
-        call: Any = self.channel.unary_unary(path)
-        metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        answer: bytes = await call(content, timeout=timeout, metadata=metadata)
-        return answer
-
-    async def __call__(self, name: str, request: Message, answer: Any, timeout: float | None = PATIENCE) -> Any:
-        service, _, method = name.rpartition(".")
-        return answer.FromString(await self.raw(f"/{service}/{method}", request.SerializeToString(), timeout))
-
-    async def resources(self, method: str, request: Message, answer: Any = pb.Resource, **more: Any) -> Any:
-        return await self(f"rota.v1.Resources.{method}", request, answer, **more)
-
-    async def nodes(self, method: str, request: Message, answer: Any) -> Any:
-        return await self(f"rota.v1.Nodes.{method}", request, answer)
-
-    async def create(self, id: str = "1", kind: str = "room", **more: Any) -> Any:
-        return await self.resources("Create", pb.CreateResourceRequest(kind=kind, id=id, **more))
-
-    async def add(self, name: str, timeout: float | None = PATIENCE) -> Any:
-        spec = crawler_pb2.ResourceSpec(name=name, id="x", assigned_node="y", creation_time=3)
-        return await self("CrawlerMaster.AddResource", spec, crawler_pb2.NodeSpec, timeout)
-
-
-@asynccontextmanager
-async def refused(code: grpc.StatusCode, *words: str) -> AsyncIterator[None]:
-    """What is asked inside is refused with this status, in a sentence that has these words."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        yield
-    said = caught.value.details() or ""
-    assert caught.value.code() == code, said
-    assert all(word in said for word in words), said
-
-
-@asynccontextmanager
-async def opened(
-    store: Callable[[], Store | None],
-    health: Health | None = None,
-    stopping: asyncio.Event | None = None,
-    admit: Admit | None = None,
-    watches: Watches | None = None,
-) -> AsyncIterator[Caller]:
-    def more() -> list[grpc.GenericRpcHandler]:
-        behind = Behind(store, CLOCK, watches or Watches(), count)
-        return door.handlers(behind, health or Health(CLOCK), stopping or asyncio.Event())
-
-    async with serve_link("grpc://127.0.0.1:0", Desk(), more=more, admit=admit) as server:
-        async with grpc.aio.insecure_channel(server.address.removeprefix("grpc://")) as channel:
-            yield Caller(channel, server.address)
 
 
 @pytest.fixture(params=["memory://", "sqlite"])

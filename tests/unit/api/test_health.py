@@ -1,24 +1,12 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from rota.api.health import Health, Progress, judge
 from rota.kit.instant import Instant
+from tests.kit.hand_clock import HandClock
 
 LIMIT = timedelta(seconds=30)
-
-
-class HandClock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def monotonic(self) -> Instant:
-        return Instant(self.time)
-
-    def wall(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

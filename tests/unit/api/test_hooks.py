@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -27,15 +26,15 @@ from rota.model.ids import NodeId, SessionId
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import NodeHealth, Standing, Strikes
 from rota.store import Put, Store, events, incarnation, open_store
-from tests.unit.api.test_grpc import Code, opened, refused
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_operations import join
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import Caller
-from tests.unit.api.test_resources_http import opened as opened_http
+from tests.kit.fleet_records import join
+from tests.kit.grpc_caller import Code, opened, refused
+from tests.kit.hand_clock import HandClock
+from tests.kit.hooks import HOOK
+from tests.kit.http_caller import Caller
+from tests.kit.http_caller import opened as opened_http
+from tests.kit.relay_records import count
 
 CLOCK = HandClock()
-HOOK: dict[str, Any] = {"name": "pager", "events": ["node.*"], "url": "https://example.com/rota"}
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from rota.model.job import RunRecord, RunState
 from rota.model.node import Node, NodeLoad
 from rota.model.resource import Cordon
 from rota.store import Put, Store, open_store
-from tests.unit.api.test_jobs import add
-from tests.unit.api.test_operations import join
+from tests.kit.fleet_records import join
+from tests.kit.jobs import add
 
 
 @pytest.fixture

@@ -29,14 +29,12 @@ from rota.model.job import Cause, Origin, Outcome, RunRecord, RunState, Try, Wan
 from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.port import LogChunk, Logs
-from tests.unit.api.test_http import GATE
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import CLOCK, Caller
+from tests.kit.http_caller import CLOCK, Caller
+from tests.kit.http_door import GATE
+from tests.kit.jobs import BACKUP, HOUR, NOON, add, over
+from tests.kit.relay_records import count
 
-NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 YEAR = {"first": "2026-01-01T00:00Z", "last": "2026-12-31T00:00Z"}
-BACKUP: dict[str, object] = {"name": "backup", "argv": ["pg_dump", "shop"], "cron": "0 3 * * *"}
 
 
 @pytest.fixture
@@ -60,31 +58,9 @@ def ask(behind: Behind) -> Caller:
     return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK))
 
 
-async def add(store: Store, **fields: object) -> None:
-    await job_operations.put_job(store, {**BACKUP, **fields}, by="me")
-
-
 async def declare(store: Store, name: str = "report") -> None:
     """A job of an app."""
     await verbs.put_job(store, WantedJob(name=name, every=HOUR), Origin.APP, "n1", app="shop")
-
-
-async def over(store: Store, job: str, due: datetime, state: RunState = RunState.SUCCEEDED, more: str = "") -> str:
-    """A run that is over."""
-    outcome = Outcome(state=state, started=due, seconds=1.5, error="no luck" if state is RunState.FAILED else "")
-    run = RunRecord(
-        id=run_id(job, due, more),
-        job=job,
-        due=due,
-        cause=Cause.SCHEDULE,
-        created=due,
-        state=state,
-        node=NodeId("n1"),
-        ended=due + timedelta(seconds=2),
-        outcome=outcome,
-    )
-    await store.commit(Put(keys.run(run.id), codec.encode(run)))
-    return run.id
 
 
 # Jobs

@@ -13,7 +13,7 @@ from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import NodeId
 from rota.store import Delete, Store, open_store
 from rota.store.around import StoreAround
-from tests.unit.api.test_operations import CLOCK, join
+from tests.kit.fleet_records import CLOCK, join
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from rota import __version__
 from rota.api.metrics import METRICS, Figures, registry
 from rota.kit.record import replace
 from rota.model.node import NodeLoad
+from tests.kit.relay_records import RELAY
 from tests.kit.services import MemoryServices
-from tests.unit.api.test_relays import RELAY
 
 FIGURES = Figures(
     workers={("echo", "ready"): 3, ("echo", "starting"): 1},

@@ -27,12 +27,12 @@ from rota.store import Store, open_store
 from rota.store.around import StoreAround
 from rota.store.logs.folder import FolderLogs
 from rota.store.port import Entry, Expect, Put, Write
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_http import Answer
-from tests.unit.api.test_jobs import over
-from tests.unit.api.test_operations import declare, join
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import JSON, Caller
+from tests.kit.fleet_records import declare, join
+from tests.kit.hand_clock import HandClock
+from tests.kit.http_caller import JSON, Caller
+from tests.kit.http_door import Answer
+from tests.kit.jobs import over
+from tests.kit.relay_records import count
 
 CLOCK = HandClock()
 ADA, BOB = "rota_ada_0123456789", "rota_bob_0123456789"

@@ -16,7 +16,7 @@ from rota.api.schema import CHANGEABLE
 from rota.decide.access import Access
 from rota.kit.docs import class_doc, field_docs
 from rota.model.problems import PROBLEMS
-from tests.unit.api.test_every_door import Guarded
+from tests.kit.guarded import Guarded
 
 DESCRIBED = msgspec.json.decode(msgspec.json.encode(openapi.describe(resources.table())))
 SCHEMAS = DESCRIBED["components"]["schemas"]

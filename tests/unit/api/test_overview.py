@@ -16,7 +16,7 @@ from rota.model.relay import RelayStatus, SinkState, SinkStatus
 from rota.model.resource import Cordon, Drain, ResourceStatus, Trouble, WantedResource, record_of
 from rota.model.stream import StreamError, StreamState, StreamStatus
 from rota.store import Put, Store, open_store
-from tests.unit.api.test_operations import join
+from tests.kit.fleet_records import join
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CALM = Seen(

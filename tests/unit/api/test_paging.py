@@ -17,12 +17,12 @@ from rota.model.errors import Invalid
 from rota.model.ids import NodeId
 from rota.store import Store, open_store
 from rota.store.events import event_put
-from tests.unit.api.test_grpc import Caller as GrpcCaller
-from tests.unit.api.test_grpc import opened as opened_grpc
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_hooks import HOOK
-from tests.unit.api.test_operations import declare, join
-from tests.unit.api.test_resources_http import Caller, opened
+from tests.kit.fleet_records import declare, join
+from tests.kit.grpc_caller import Caller as GrpcCaller
+from tests.kit.grpc_caller import opened as opened_grpc
+from tests.kit.hand_clock import HandClock
+from tests.kit.hooks import HOOK
+from tests.kit.http_caller import Caller, opened
 
 CLOCK = HandClock()
 NAMES = [f"n{number}" for number in range(7)]

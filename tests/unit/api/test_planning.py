@@ -13,7 +13,7 @@ from rota.model.errors import Invalid, NotFound
 from rota.model.ids import NodeId
 from rota.model.resource import PlacingRecord, Trouble
 from rota.store import Put, Store, open_store
-from tests.unit.api.test_operations import CLOCK, assign, create, declare, join, settle
+from tests.kit.fleet_records import CLOCK, assign, create, declare, join, settle
 
 KINDS = ("room",)
 

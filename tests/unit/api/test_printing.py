@@ -16,7 +16,7 @@ from rota.model.ids import NodeId
 from rota.model.node import NodeStatus, PoolStatus
 from rota.node.printed import Printed, subject_of, written
 from rota.store import Put, Store, open_store
-from tests.unit.api.test_operations import join
+from tests.kit.fleet_records import join
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

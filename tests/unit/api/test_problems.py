@@ -14,12 +14,12 @@ from rota.model.errors import NotFound
 from rota.model.problems import DOMAIN
 from rota.rpc.details import TRAILER, details
 from rota.store import Store, open_store
-from tests.unit.api.test_grpc import Caller as GrpcCaller
-from tests.unit.api.test_grpc import opened as opened_grpc
-from tests.unit.api.test_http import ask as ask_plainly
-from tests.unit.api.test_http import made
-from tests.unit.api.test_operations import declare
-from tests.unit.api.test_resources_http import opened
+from tests.kit.fleet_records import declare
+from tests.kit.grpc_caller import Caller as GrpcCaller
+from tests.kit.grpc_caller import opened as opened_grpc
+from tests.kit.http_caller import opened
+from tests.kit.http_door import ask as ask_plainly
+from tests.kit.http_door import made
 
 PATHS = ("/healthz", "/v1/node", "/v1/nodes", "/v1/jobs/{name}/run", "/v1/resources/{kind}/{id}")
 

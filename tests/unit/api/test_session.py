@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
 from rota.api.http import door
@@ -15,16 +16,17 @@ from rota.api.resources import routes
 from rota.api.session import HEADER, PATH, word
 from rota.api.sessions import LOOKUPS, MOST, Sessions
 from rota.api.tokens import create_token, revoke_token
+from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, digest, known
 from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.store import Store, open_store
+from tests.kit.doorkeeping import Time, admitted, watched
+from tests.kit.hand_clock import HandClock
+from tests.kit.http_caller import JSON, Caller
+from tests.kit.http_door import Answer
+from tests.kit.relay_records import count
 from tests.kit.waiting import eventually
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_http import Answer
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import JSON, Behind, Caller, Watches
-from tests.unit.api.test_tokens import Time, admitted, watched
 
 CLOCK = HandClock()
 ADA, LOOKER = "rota_ada_0123456789", "rota_looker_0123456789"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,40 +19,24 @@ from rota.api.watches import Watches
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
-from rota.model.ids import NodeId, Revision
 from rota.model.manifest import Manifest, Range, Segment
 from rota.model.stream import (
-    Declaration,
-    Group,
     MoveRecord,
     Phase,
     SkipRecord,
-    StreamError,
     StreamRecord,
     StreamState,
-    StreamStatus,
-    StreamTaskStatus,
     StreamWishes,
     TaskState,
 )
-from rota.store import Put, Store, open_store
+from rota.store import Store, open_store
 from rota.workloads.streams.spec import StreamSpec, declared
-from tests.unit.api.test_http import GATE
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import CLOCK, Caller
+from tests.kit.http_caller import CLOCK, Caller
+from tests.kit.http_door import GATE
+from tests.kit.relay_records import count
+from tests.kit.stream_records import NOON, STATUS, TASK, declare, group, put, remember, say
 
-NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 SOON = timedelta(milliseconds=50)
-STATUS = StreamStatus(
-    stream="clicks",
-    state=StreamState.RUNNING,
-    since=NOON,
-    phases={"reading": 2},
-    committed={0: 100, 1: 50},
-    latest={0: 130, 1: 50},
-    lag=30,
-    errors=(StreamError(at=NOON, why="a blip"),),
-)
 
 
 @pytest.fixture
@@ -77,55 +61,11 @@ def ask(behind: Behind) -> Caller:
     return Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=resources.routes(behind), clock=CLOCK))
 
 
-async def put(store: Store, key: str, record: object) -> None:
-    await store.commit(Put(key, codec.encode(record)))
-
-
-async def declare(store: Store, name: str) -> None:
-    spec = StreamSpec.parse(name="s", source="log:///data/in", sink="parquet:///data/out", tasks=2, is_async=False)
-    spec = replace(spec, name=name)
-    await put(store, keys.STREAMS + name, declared("shop", spec))
-
-
-async def say(store: Store, status: StreamStatus) -> None:
-    """What a leader would."""
-    await put(store, keys.STREAM_STATUS + status.stream, status)
-
-
 async def wishes(store: Store) -> StreamWishes:
     entry = await store.get(keys.STREAM_WISHES + "clicks")
     return codec.decode(StreamWishes, entry.value) if entry else StreamWishes()
 
 
-def group(number: int, phase: Phase = Phase.READING) -> Group:
-    return Group(
-        stream="clicks",
-        id=f"g{number}",
-        number=number,
-        generation=number + 1,
-        partitions=(number,),
-        starts={number: 0},
-        sequences=({number: 40},) if number else (),
-        phase=phase,
-        since=NOON,
-        created=NOON,
-    )
-
-
-TASK = StreamTaskStatus(
-    stream="clicks",
-    group="g0",
-    slot=0,
-    node=NodeId("n1"),
-    epoch=Revision(7),
-    state=TaskState.READING,
-    started=NOON,
-    offsets={0: 120},
-    latest={0: 130},
-    rows=120,
-    dropped={"late": 3},
-    at=NOON,
-)
 MANIFEST = Manifest(
     id="20260116T120000-a",
     stream="clicks",
@@ -339,14 +279,6 @@ async def test_offsets_that_cannot_be_are_refused(store: Store, offsets: dict[An
     with pytest.raises(Invalid, match=why):
         await operations.reset_offsets(store, "clicks", offsets, by="me")
     assert (await wishes(store)).reset is None
-
-
-async def remember(store: Store, *, hours: int, **options: Any) -> None:
-    """What a node's app declared once."""
-    given = {"name": "clicks", "source": "log:///data/in", "sink": "parquet:///data/out", "is_async": False}
-    record = declared("shop", StreamSpec.parse(**{**given, **options}))
-    at = NOON + timedelta(hours=hours)
-    await put(store, keys.stream_declaration("clicks", at), Declaration(record=record, node=NodeId("n1"), at=at))
 
 
 async def test_the_history_of_a_stream_says_what_changed(store: Store) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import TypeVar
 
 import grpc
@@ -31,28 +31,15 @@ from rota.rpc import serve_link
 from rota.store import Delete, Put, Store, open_store
 from rota.store.around import StoreAround
 from rota.store.port import Entry
+from tests.kit.doorkeeping import ADMIN, GATE, OWN, Time, admitted, watched
+from tests.kit.grpc_caller import Code, refused
+from tests.kit.http_caller import Caller
 from tests.kit.link_server import Desk
-from tests.unit.api.test_grpc import Code, refused
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_relays import count
-from tests.unit.api.test_resources_http import Caller
+from tests.kit.relay_records import count
 
 M = TypeVar("M", bound=Message)
 
 HOUR = timedelta(hours=1)
-OWN, ADMIN = "rota_own_0123456789", "rota_admin_0123456789"
-GATE = Gate((known(OWN, Access.NODE), known(ADMIN, Access.ADMIN, "ada")), "see: cat data/token")
-
-
-class Time(HandClock):
-    """A clock whose time of day is set by hand, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = super().wall()
-
-    def wall(self) -> datetime:
-        return self.now
 
 
 @pytest.fixture
@@ -64,27 +51,6 @@ def clock() -> Time:
 async def store() -> AsyncIterator[Store]:
     async with open_store("memory://") as store:
         yield store
-
-
-@asynccontextmanager
-async def watched(store: Store, clock: Time) -> AsyncIterator[Doorkeeper]:
-    """A doorkeeper that follows the store, and has heard all there was."""
-    keeper, heard = Doorkeeper(GATE, clock), asyncio.Event()
-    following = asyncio.create_task(keeper.follow(store, heard.set))
-    try:
-        await asyncio.wait_for(heard.wait(), 60)
-        yield keeper
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
-
-
-async def admitted(keeper: Doorkeeper, token: str, expected: bool) -> bool:
-    """Whether a doorkeeper comes to think so of a token."""
-    async with asyncio.timeout(60):
-        while isinstance(keeper.judge(f"Bearer {token}", Access.VIEW), Admitted) is not expected:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-    return expected
 
 
 async def test_a_token_is_told_once_and_its_digest_kept(store: Store, clock: Time) -> None:

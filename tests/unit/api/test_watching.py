@@ -23,10 +23,10 @@ from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, Revision
 from rota.store import Put, Store, open_store
 from rota.store.events import EventLog
+from tests.kit.fleet_records import CLOCK, create, declare, settle
+from tests.kit.http_door import GATE, TOKEN
+from tests.kit.relay_records import count
 from tests.kit.waiting import eventually
-from tests.unit.api.test_http import GATE, TOKEN
-from tests.unit.api.test_operations import CLOCK, create, declare, settle
-from tests.unit.api.test_relays import count
 
 
 @pytest.fixture(params=["memory://", "sqlite"])

@@ -20,7 +20,7 @@ from rota.model.resource import CoverageState
 from rota.model.stream import StreamState
 from rota.store import open_store
 from tests.kit.cli import ROTA
-from tests.unit.api.test_jobs import HOUR, NOON, over
+from tests.kit.jobs import HOUR, NOON, over
 
 
 class Screen(io.StringIO):

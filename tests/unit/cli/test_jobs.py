@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rota.cli.jobs import command
 from rota.model.errors import Invalid
 from rota.store import open_store
-from tests.unit.api.test_jobs import add, over
+from tests.kit.jobs import add, over
 
 
 def backfill(url: str, *more: str) -> Result:

@@ -10,24 +10,11 @@ import click
 import pytest
 
 from rota.cli import targets
-from rota.cli.main import cli, main
+from rota.cli.main import main
 from rota.model.errors import Invalid
 from rota.store import open_store
+from tests.kit.commands import LEAVES
 
-
-def leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command that does something, with the words that call it."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from leaves(command, *path, name)
-        else:
-            yield (*path, name), command
-
-
-LEAVES = list(leaves(cli))
 STARTS = {"join", "node", "up"}
 """What makes a fleet, and needs none."""
 

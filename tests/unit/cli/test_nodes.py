@@ -18,8 +18,8 @@ from rota.model.errors import RotaError
 from rota.model.ids import Instant, NodeId
 from rota.store import Store, open_store
 from rota.store.port import Delete
+from tests.kit.fleet_records import CLOCK, assign, create, declare, join, settle
 from tests.kit.waiting import eventually
-from tests.unit.api.test_operations import CLOCK, assign, create, declare, join, settle
 
 ASKED = timedelta(minutes=10)
 STOPPED = "node a: 1 tasks were there at the deadline, and are stopped"

@@ -14,7 +14,7 @@ from rota.model.ids import NodeId
 from rota.model.node import NodeStatus
 from rota.model.resource import Trouble, WantedResource, record_of
 from rota.store import Put, open_store
-from tests.unit.api.test_operations import create, declare, settle
+from tests.kit.fleet_records import create, declare, settle
 
 
 def test_a_list_says_who_gave_a_resource_back_lately(tmp_path: Path) -> None:

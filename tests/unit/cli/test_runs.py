@@ -11,7 +11,7 @@ from rota.api import job_operations
 from rota.cli import runs
 from rota.model.job import RunState
 from rota.store import open_store
-from tests.unit.api.test_jobs import HOUR, NOON, over
+from tests.kit.jobs import HOUR, NOON, over
 
 
 def test_a_list_by_state_looks_at_so_many_runs_and_says_where_to_go_on(

@@ -16,8 +16,8 @@ from rota.model.errors import Invalid, NotFound, RotaError, Unknown
 from rota.model.stream import MoveRecord, StreamState, StreamWishes
 from rota.store import open_store
 from rota.workloads.streams.spec import declared
-from tests.unit.api.test_streams import NOON, STATUS, TASK, declare, group, put, remember, say
-from tests.unit.control.streams.test_verify import Written
+from tests.kit.stream_records import NOON, STATUS, TASK, declare, group, put, remember, say
+from tests.kit.written_stream import Written
 
 
 @pytest.fixture

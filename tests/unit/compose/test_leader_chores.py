@@ -43,10 +43,10 @@ from rota.store import At, Put, Store, open_store
 from rota.store.events import event_put
 from rota.store.port import Expect, Write
 from rota.workloads.streams.spec import StreamSpec, declared
+from tests.kit.relay_reports import say
+from tests.kit.source_fleet import is_there
+from tests.kit.supervised import add, declare, member
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.control.test_relays import say
-from tests.unit.control.test_sources import is_there
-from tests.unit.control.test_supervisor import add, declare, member
 
 A = NodeId("a")
 DAY = timedelta(days=1)

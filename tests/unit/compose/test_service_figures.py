@@ -4,8 +4,8 @@ import asyncio
 
 from rota.compose.service_figures import ServiceFigures
 from rota.model.service import ServiceStat
+from tests.kit.hand_clock import HandClock
 from tests.kit.services import MemoryServices
-from tests.unit.api.test_health import HandClock
 
 
 class Counted(MemoryServices):

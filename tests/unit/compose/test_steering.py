@@ -33,11 +33,11 @@ from rota.model.service import ServiceStat
 from rota.node.reload import Reloaded, ReloadFailed
 from rota.rpc import serve_link
 from rota.store import Put, Store, open_store
+from tests.kit.fleet_records import join
+from tests.kit.grpc_caller import Caller, Code, refused
 from tests.kit.link_server import Desk
+from tests.kit.relay_records import count
 from tests.kit.services import MemoryServices
-from tests.unit.api.test_grpc import Caller, Code, refused
-from tests.unit.api.test_operations import join
-from tests.unit.api.test_relays import count
 
 TOKEN = "rota_shared_by_all_nodes"
 GATE = Doorkeeper(Gate((known(TOKEN, Access.NODE),), "cat token"))

@@ -21,9 +21,9 @@ from rota.model.node import Node
 from rota.model.relay import ResourceTally
 from rota.rpc import serve_link
 from rota.store import Put, Store, open_store
+from tests.kit.fleet_records import create, declare, join
 from tests.kit.link_server import Desk
-from tests.unit.api.test_operations import create, declare, join
-from tests.unit.api.test_relays import count, write_map
+from tests.kit.relay_records import count, write_map
 
 TOKEN = "rota_shared_by_all_nodes"
 GATE = Doorkeeper(Gate((known(TOKEN, Access.NODE),), "cat token"))

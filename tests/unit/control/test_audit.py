@@ -15,8 +15,8 @@ from rota.model.errors import Invalid
 from rota.model.ids import Key
 from rota.store import Delete, Put, Store
 from rota.store.audit import AuditedStore, unsealed
+from tests.kit.elections import play
 from tests.kit.virtual_trials import CLOCK, LoopClock
-from tests.unit.control.test_leader import play
 
 DAY = timedelta(days=1)
 

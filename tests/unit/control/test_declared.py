@@ -11,9 +11,9 @@ from rota.control.term import Term
 from rota.model.errors import Invalid
 from rota.model.resource import WantedResource
 from rota.store import Store
+from tests.kit.elections import play
+from tests.kit.fleet_records import SPEC, declare
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.api.test_operations import SPEC, declare
-from tests.unit.control.test_leader import play
 
 Nodes = Callable[..., "asyncio.Task[None]"]
 

@@ -12,8 +12,8 @@ from rota.model.ids import NodeId, SessionId
 from rota.model.peers import DutyHeld
 from rota.node.session import Session, in_session
 from rota.store import Put, Store, incarnation, open_store
+from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.node.test_session import identity
 
 SECOND = timedelta(seconds=1)
 BEAT = 10 * SECOND

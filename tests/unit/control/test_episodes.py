@@ -17,8 +17,8 @@ from rota.model.stream import StreamStatus
 from rota.sim.world import EPOCH
 from rota.store import Delete, Put, Store
 from rota.store.events import read
-from tests.unit.control.test_leader import play
-from tests.unit.control.test_relays import Nodes
+from tests.kit.elections import play
+from tests.kit.relay_reports import Nodes
 
 CONFIG = SupervisorConfig(lag_limit=100)
 STATUS = ResourceStatus(

@@ -14,8 +14,8 @@ from rota.model.ids import Key, NodeId
 from rota.sim.world import EPOCH
 from rota.store import Delete, Store
 from rota.store.events import EventLog, read
+from tests.kit.elections import play
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.control.test_leader import play
 
 A = NodeId("a")
 

@@ -1,20 +1,18 @@
 """The leader's hand on the relay map, on the memory store in virtual time."""
 
 import asyncio
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from rota.control.relays import keep_relay_map
 from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.relay import RelayMap, RelayStatus
+from rota.model.relay import RelayMap
 from rota.store import Delete, Put, Store
-from tests.unit.control.test_leader import play
+from tests.kit.elections import play
+from tests.kit.relay_reports import Nodes, say
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
-Nodes = Callable[..., "asyncio.Task[None]"]
 
 
 class Leader:
@@ -29,17 +27,6 @@ class Leader:
     def _tell(self, kind: str, subject: str, **fields: Any) -> None:
         assert kind == "relay.mapped"
         self.told.append((subject, fields))
-
-
-async def say(store: Store, node: NodeId, version: int, *, moving: bool = False, leaving: bool = False) -> None:
-    status = RelayStatus(
-        address="127.0.0.1:1",
-        since=datetime(2026, 1, 1, tzinfo=UTC),
-        map_version=version,
-        is_moving=moving,
-        is_leaving=leaving,
-    )
-    await store.commit(Put(keys.relay_status(node), codec.encode(status)))
 
 
 async def map_now(store: Store) -> RelayMap | None:

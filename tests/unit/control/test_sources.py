@@ -1,7 +1,7 @@
 """Asking sources and answering, on the memory store in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -12,18 +12,17 @@ from rota.control.term import Term
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Unknown
 from rota.model.ids import NodeId, Revision
-from rota.model.node import NodeStatus
 from rota.model.resource import Cordon, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 from rota.node.queries import answer_queries
 from rota.node.runtime import SourceFailed
 from rota.sim.world import EPOCH
 from rota.store import At, Put, Store
 from rota.store.port import Expect, Write
+from tests.kit.elections import leader, play
+from tests.kit.kinds import KIND
+from tests.kit.source_fleet import Around, Nodes, is_there
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.control.test_leader import leader, play
-from tests.unit.decide.test_listing import KIND
 
-Nodes = Callable[..., "asyncio.Task[None]"]
 A, B = NodeId("a"), NodeId("b")
 MINUTE = 60.0
 
@@ -62,16 +61,6 @@ class Answering:
     async def stop(self) -> None:
         self.task.cancel()
         await asyncio.wait([self.task])
-
-
-class Around:
-    """A store with something in its way."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
 
 class Deaf(Around):
@@ -119,23 +108,6 @@ class Contested(Around):
 
 async def leads(term: Term) -> None:
     await query_sources(term, CLOCK)
-
-
-async def is_there(store: Store, *nodes: NodeId, tasks: int = 0) -> None:
-    """Nodes whose app has the kind."""
-    await store.commit(Put(keys.kind("room"), codec.encode(KIND)))
-    for node in nodes:
-        work = NodeStatus(
-            app="rooms",
-            generation=1,
-            previous=None,
-            reloading=None,
-            pools=[],
-            tasks_ordered=tasks,
-            tasks_running=tasks,
-            kinds=["room"],
-        )
-        await store.commit(Put(keys.status(node), codec.encode(work)))
 
 
 async def incarnation(store: Store) -> At:

@@ -24,11 +24,10 @@ from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Compacted
-from rota.model.ids import Key, LeaseId, NodeId, Revision, SessionId, TermNumber
-from rota.model.node import Node, NodeStatus, Role, Roster
+from rota.model.ids import Key, NodeId, Revision, SessionId, TermNumber
+from rota.model.node import NodeStatus, Roster
 from rota.model.resource import (
     Drain,
-    KindRecord,
     PlacingRecord,
     Relief,
     ResourceRecord,
@@ -41,38 +40,14 @@ from rota.store import Absent, At, Delete, Put, Store
 from rota.store.keeper import Keeper
 from rota.store.memory import MemoryStore, Universe
 from rota.store.port import Commit, Listing
+from tests.kit.elections import play
+from tests.kit.relay_reports import Nodes
+from tests.kit.source_fleet import Around
+from tests.kit.supervised import add, declare, member
 from tests.kit.virtual_trials import CLOCK, LoopClock
 from tests.kit.waiting import eventually
-from tests.unit.control.test_leader import play
-from tests.unit.control.test_relays import Nodes
-from tests.unit.control.test_sources import Around
 
 B, C = NodeId("b"), NodeId("c")
-
-
-async def member(store: Store, id: NodeId, session: str = "") -> None:
-    node = Node(
-        id=id, session=SessionId(session or id), lease=LeaseId(id), role=Role.WORK, home=id, host="box", pid=1,
-        since=EPOCH, lease_ttl=timedelta(seconds=10), slots=500,
-    )  # fmt: skip
-    work = NodeStatus(
-        app="app", generation=1, previous=None, reloading=None, pools=[], tasks_ordered=0, tasks_running=0,
-        kinds=["room"],
-    )  # fmt: skip
-    await store.commit(Put(keys.node(id), codec.encode(node)), Put(keys.status(id), codec.encode(work)))
-
-
-async def add(store: Store, id: str, cost: int = 1) -> None:
-    record = ResourceRecord(uid=id, kind="room", id=id, created=EPOCH, cost=cost)
-    await store.commit(Put(keys.resource("room", id), codec.encode(record)))
-
-
-async def declare(store: Store) -> None:
-    kind = KindRecord(
-        name="room", app="app", replicas=1, exclusive=False, runs_alone=False, silent_after=timedelta(seconds=30),
-        start_within=timedelta(seconds=30),
-    )  # fmt: skip
-    await store.commit(Put(keys.kind("room"), codec.encode(kind)))
 
 
 async def run_tasks(store: Store) -> None:

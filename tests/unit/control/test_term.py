@@ -12,7 +12,7 @@ from rota.model.ids import NodeId, SessionId, TermNumber
 from rota.model.node import Leader
 from rota.node.session import join
 from rota.store import Absent, At, Put, Store, backup, dumpfile, open_store
-from tests.unit.node.test_session import identity
+from tests.kit.identities import identity
 
 
 async def elected(store: Store) -> Term:

@@ -26,20 +26,10 @@ from rota.decide.listing import (
 from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision, TermNumber
 from rota.model.resource import NEVER, KindRecord, Listing, Query, ResourceRecord, SyncRequest
+from tests.kit.kinds import KIND
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = NodeId("a"), NodeId("b")
-KIND = KindRecord(
-    name="room",
-    app="rooms",
-    replicas=1,
-    exclusive=False,
-    runs_alone=False,
-    silent_after=timedelta(seconds=30),
-    start_within=timedelta(seconds=30),
-    source_every=timedelta(minutes=30),
-    source_timeout=timedelta(seconds=60),
-)
 
 
 def after(**time: float) -> datetime:

@@ -9,9 +9,9 @@ from rota.model.node import NodeLoad
 from rota.node.load import LoadMeter, machine, publish_load
 from rota.node.session import Session, in_session
 from rota.store import open_store
+from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
 from tests.kit.waiting import Recorder
-from tests.unit.node.test_session import identity
 
 
 def test_the_machine_is_measured_in_shares() -> None:

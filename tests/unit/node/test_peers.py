@@ -21,8 +21,8 @@ from rota.node.session import Session, in_session
 from rota.rpc.port import Link, NotMe
 from rota.store import Store, open_store
 from rota.store.events import read
+from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.node.test_session import identity
 
 CONFIG = PeersConfig()
 EVERY = CONFIG.check_every

@@ -14,13 +14,8 @@ from rota.model.ids import NodeId, SessionId
 from rota.model.node import Incarnation, Node, Role
 from rota.node.session import Identity, Session, in_session, join
 from rota.store import Absent, At, Delete, Put, Store, backup, incarnation, open_store
+from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
-
-TTL = timedelta(seconds=10)
-
-
-def identity(name: str = "a", home: str = "h1") -> Identity:
-    return Identity(node=NodeId(name), home=home, role=Role.BOTH, lease_ttl=TTL)
 
 
 async def present(store: Store, name: str = "a") -> Node | None:

@@ -11,8 +11,8 @@ from rota.node.session import Session, in_session
 from rota.node.status import DECLARATIONS, publish_streams
 from rota.store import Store, open_store
 from rota.workloads.streams.spec import StreamSpec, declared
+from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.node.test_session import identity
 
 
 def record(tasks: int) -> StreamRecord:

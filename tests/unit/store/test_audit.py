@@ -14,7 +14,7 @@ from rota.store import At, Delete, Put, Store, open_store
 from rota.store.audit import MOST_NOTES, SHOWN, AuditedStore, AuditNotes, unsealed
 from rota.store.port import Entry, Write
 from rota.store.rules import MAX_VALUE_BYTES, MAX_WRITES
-from tests.unit.api.test_health import HandClock
+from tests.kit.hand_clock import HandClock
 
 CLOCK = HandClock()
 

@@ -1,19 +1,18 @@
 """The dashboard's files, asked for without a socket."""
 
 import re
-from importlib.resources import files
 
 import pytest
 
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
-from rota.web.routes import TYPES, is_page, pages
-from tests.unit.api.test_health import HandClock
-from tests.unit.api.test_http import GATE
-from tests.unit.api.test_resources_http import Caller
+from rota.web.routes import is_page, pages
+from tests.kit.hand_clock import HandClock
+from tests.kit.http_caller import Caller
+from tests.kit.http_door import GATE
+from tests.kit.web_files import texts
 
-STATIC = files("rota.web") / "static"
 LOADED = re.compile(r'(?:src|href|from|import)[=\s(]*["\'](\.{0,2}/[\w./-]+\.(?:js|css|svg))["\']')
 
 
@@ -80,19 +79,6 @@ def test_every_file_that_is_loaded_is_there() -> None:
         for found in LOADED.findall(text):
             folder = "" if found.startswith("/static/") else path.rpartition("/")[0]
             assert resolved(folder, found) in held, f"{path} loads {found}"
-
-
-def texts() -> dict[str, str]:
-    """Every file of the dashboard by its path."""
-    folders, found = [("", STATIC)], {}
-    while folders:
-        above, folder = folders.pop()
-        for each in folder.iterdir():
-            if each.is_dir():
-                folders.append((f"{above}{each.name}/", each))
-            elif each.name[each.name.rfind(".") :] in TYPES:
-                found[above + each.name] = each.read_text()
-    return found
 
 
 def resolved(folder: str, path: str) -> str:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.unit.web.test_routes import texts
+from tests.kit.web_files import texts
 
 ENTRY = re.compile(r'^  "((?:[^"\\]|\\.)+)": "((?:[^"\\]|\\.)*)",$', re.M)
 SAID = re.compile(r'\bt\("([^"]+)"')

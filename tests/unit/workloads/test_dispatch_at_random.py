@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rota.workloads.services.parcels import ANSWERED, DONE, FINISH
 from rota.workloads.services.routing import ROUTER, ByField, ByRange, ByWorker
 from rota.workloads.services.table import Route
-from tests.unit.workloads.test_dispatch import WIRE, Bench, Client
+from tests.kit.dispatch_bench import WIRE, Bench, Client
 
 QUEUE = 6
 GENERATIONS = st.sampled_from([1, 1, 2])

@@ -25,8 +25,8 @@ from rota.node.session import Session, in_session
 from rota.node.status import publish_status
 from rota.store import Delete, Put, Store, open_store
 from rota.store.port import Commit
+from tests.kit.identities import TTL, identity
 from tests.kit.virtual_trials import CLOCK
-from tests.unit.node.test_session import TTL, identity
 
 SECOND = timedelta(seconds=1)
 TTL_S = TTL.total_seconds()

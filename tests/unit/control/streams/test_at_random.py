@@ -6,8 +6,8 @@ import random
 import pytest
 
 from rota.store import Store
-from tests.unit.control.streams.trial import Node, Trial
-from tests.unit.control.test_leader import leader, play
+from tests.kit.elections import leader, play
+from tests.kit.stream_trial import Node, Trial
 
 
 class Chance:

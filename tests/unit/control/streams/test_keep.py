@@ -1,7 +1,6 @@
 """The leader's hand on streams, in virtual time, with real tasks on a source and an output in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -19,27 +18,11 @@ from rota.model.errors import Unavailable
 from rota.model.stream import MoveRecord, Phase, Reset, StreamRecord, StreamState, TaskState
 from rota.sim.world import EPOCH
 from rota.sources.port import NewRecord
-from rota.store import Delete, Put, Store
+from rota.store import Delete, Put
+from tests.kit.elections import leader
+from tests.kit.stream_stories import backfills, run
+from tests.kit.stream_trial import Node, Trial
 from tests.kit.virtual_trials import LoopClock
-from tests.unit.control.streams.trial import Node, Trial
-from tests.unit.control.test_leader import leader, play
-
-
-def run(story: Callable[[Trial, Node], Awaitable[None]], *, is_led: bool = True) -> Trial:
-    """A story about one stream on a fleet of one node that leads."""
-    kept: list[Trial] = []
-
-    async def whole(store: Store, node: Node) -> None:
-        trial = Trial(store)
-        kept.append(trial)
-        working = asyncio.create_task(trial.work())
-        if is_led:
-            node("a", trial.lead)
-        await story(trial, node)
-        working.cancel()
-
-    play(whole)
-    return kept[0]
 
 
 def test_a_declared_stream_is_read_and_published_group_by_group() -> None:
@@ -634,12 +617,6 @@ def test_groups_that_are_there_go_on_while_a_new_leader_waits() -> None:
         assert await trial.rows() == trial.appended()
 
     run(story, is_led=False)
-
-
-async def backfills(trial: Trial) -> list[StreamRecord]:
-    """The streams that fill gaps."""
-    entries = (await trial.store.scan(f"{keys.STREAMS}{trial.name}~")).entries
-    return [codec.decode(StreamRecord, entry.value) for entry in entries]
 
 
 def test_what_a_reset_leaves_out_is_read_by_another_stream_and_everything_is_there_once() -> None:

@@ -13,8 +13,8 @@ from rota.model.stream import MoveRecord, Reset, StreamState, StreamWishes
 from rota.store import Put, Store, open_store
 from rota.workloads.streams.where import Edge, targets, where
 from tests.kit.committers import move
-from tests.unit.control.streams.test_keep import backfills, run
-from tests.unit.control.streams.trial import Node, Trial
+from tests.kit.stream_stories import backfills, run
+from tests.kit.stream_trial import Node, Trial
 
 NOON = datetime(2026, 1, 16, 12, tzinfo=UTC)
 

@@ -1,0 +1,62 @@
+"""Nodes that stand for election, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from rota.control.leader import Candidate
+from rota.control.term import Term
+from rota.kit import virtual
+from rota.kit.virtual import Group
+from rota.model import codec, keys
+from rota.model.ids import NodeId
+from rota.model.node import Leader
+from rota.node.session import Session, in_session
+from rota.store import Store, open_store
+from tests.kit.identities import identity
+from tests.kit.virtual_trials import CLOCK
+
+Lead = Callable[[Term], Awaitable[None]]
+
+
+async def forever(term: Term) -> None:
+    await asyncio.Event().wait()
+
+
+def start(store: Store, name: str, lead: Lead, group: Group | None = None) -> asyncio.Task[None]:
+    """A node that stands for election."""
+
+    async def body(session: Session) -> None:
+        life = session.node.session
+        await Candidate(store, session.keeper, session.incarnation, NodeId(name), life, CLOCK, lead).run()
+
+    async def run() -> None:
+        await in_session(store, identity(name, home=name), CLOCK, body)
+
+    with (group or Group(name)).enter():
+        return asyncio.create_task(run(), name=name)
+
+
+def play(story: Callable[[Store, Callable[..., asyncio.Task[None]]], Awaitable[None]]) -> None:
+    """A story with a store and a way to start nodes, which are stopped in the end."""
+
+    async def main() -> None:
+        running: list[asyncio.Task[None]] = []
+
+        def node(name: str, lead: Lead = forever, group: Group | None = None) -> asyncio.Task[None]:
+            running.append(start(store, name, lead, group))
+            return running[-1]
+
+        async with AsyncExitStack() as up:
+            store = await up.enter_async_context(open_store("memory://s", clock=CLOCK))
+            await story(store, node)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    virtual.run(main())
+
+
+async def leader(store: Store) -> str | None:
+    entry = await store.get(keys.LEADER)
+    return codec.decode(Leader, entry.value).node if entry else None
