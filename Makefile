@@ -3,6 +3,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
+QUICK := not (needs or hypothesis or slow)
 
 .PHONY: help setup demo quick test test-all check format bench simulate chaos lock pythons lowest wheel docs proto clean
 
@@ -17,7 +18,7 @@ demo: setup      ## all four kinds of work on three nodes; the leader is killed,
 
 quick: setup     ## lint, types, imports, unit tests, and the laws on memory and SQLite: no server, no seeds
 	@$(MAKE) --no-print-directory check
-	@$(PY) -m pytest -n 2 -q tests/unit tests/contract -m "not needs"
+	@$(PY) -m pytest -n 4 -q tests/unit tests/contract -m "$(QUICK)"
 
 test: setup      ## lint, types, imports, then everything once on real servers
 	@$(MAKE) --no-print-directory check
@@ -71,10 +72,10 @@ lock: setup      ## renew requirements/dev.txt from pyproject.toml, image.txt an
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate requirements/proto.in -o requirements/proto.txt
 
-pythons: setup   ## unit tests on every Python from 3.11 to 3.14 that is installed; says which ones were not tried
+pythons: setup   ## the tests of quick on every Python from 3.11 to 3.14 that is installed; says which ones were not tried
 	@scripts/pythons.sh
 
-lowest: setup    ## unit tests with the lowest version of each package that pyproject.toml allows
+lowest: setup    ## the tests of quick with the lowest version of each package that pyproject.toml allows
 	@scripts/lowest.sh
 
 wheel: setup     ## build dist/rota-*.whl

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run tests with the lowest version of each package that pyproject.toml allows, in an environment of their own below
-# .rota/lowest. Arguments are pytest's, and stand for the unit tests.
+# .rota/lowest. Arguments are pytest's, and stand for the tests of `make quick`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || set -- tests/unit
+[ $# -gt 0 ] || set -- tests/unit tests/contract -m "not (needs or hypothesis or slow)"
 home=.rota/lowest
 mkdir -p "$home"
 
@@ -22,4 +22,4 @@ echo "lowest: installing"
 scripts/uv.sh venv --quiet --clear --python .venv/bin/python "$home/venv"
 scripts/uv.sh pip install --quiet --python "$home/venv/bin/python" --requirement "$home/all.txt"
 scripts/uv.sh pip install --quiet --python "$home/venv/bin/python" --no-deps --no-build-isolation --editable .
-"$home/venv/bin/python" -m pytest -q -n 2 -p no:cacheprovider -k "not is_that_of_the_contract" "$@"
+"$home/venv/bin/python" -m pytest -q -n 4 -p no:cacheprovider -k "not is_that_of_the_contract" "$@"

@@ -2,12 +2,12 @@
 # Run tests on every Python that Rota is for and this machine has, each with the locked packages in an environment of its
 # own below .rota/pythons. What was not tried is named at the end.
 #
-# Arguments are pytest's, and stand for the unit tests: scripts/pythons.sh tests/unit/kit
+# Arguments are pytest's, and stand for the tests of `make quick`: scripts/pythons.sh tests/unit/kit
 # PYTHONS="3.12 3.13" tries only these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || set -- tests/unit
+[ $# -gt 0 ] || set -- tests/unit tests/contract -m "not (needs or hypothesis or slow)"
 
 find_python() { # VERSION
     local each
@@ -31,7 +31,7 @@ for version in ${PYTHONS:-3.11 3.12 3.13 3.14}; do
     scripts/uv.sh venv --quiet --clear --python "$python" "$home"
     scripts/uv.sh pip install --quiet --python "$home/bin/python" --require-hashes --requirement requirements/dev.txt
     scripts/uv.sh pip install --quiet --python "$home/bin/python" --no-deps --no-build-isolation --editable .
-    if "$home/bin/python" -m pytest -q -n 2 -p no:cacheprovider "$@"; then passed+=" $version"; else failed+=" $version"; fi
+    if "$home/bin/python" -m pytest -q -n 4 -p no:cacheprovider "$@"; then passed+=" $version"; else failed+=" $version"; fi
 done
 echo "pythons: passed:${passed:- none}; failed:${failed:- none}; not tried, for they are not installed:${missing:- none}"
 [ -z "$failed" ] && [ -n "$passed" ]

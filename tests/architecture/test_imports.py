@@ -4,22 +4,12 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
-
-import pytest
 
 import rota
 from tests.kit.process import ROOT
+from tests.kit.source import each, modules
 
 HEAVY = {"grpc", "google.protobuf", "sqlalchemy", "sqlite3", "asyncio", "rich", "click"}
-
-
-@pytest.fixture(scope="module")
-def modules() -> Mapping[Path, ast.Module]:
-    """What every file of Rota says, by its path; generated code is left out."""
-    files = sorted((ROOT / "src/rota").rglob("*.py"))
-    return {file.relative_to(ROOT): ast.parse(file.read_bytes()) for file in files if not file.name.endswith("_pb2.py")}
 
 
 def test_importing_rota_pulls_in_no_driver_and_no_loop() -> None:
@@ -34,22 +24,22 @@ def test_the_promise_is_kept() -> None:
         assert hasattr(rota, name)
 
 
-def test_only_the_clock_reads_time(modules: Mapping[Path, ast.Module]) -> None:
+def test_only_the_clock_reads_time() -> None:
     """`datetime.now()` needs no import that the contract could forbid."""
     guilty = []
-    for file, module in modules.items():
+    for file in modules():
         if file.match("kit/clock.py"):
             continue
-        for node in ast.walk(module):
-            if isinstance(node, ast.Attribute) and node.attr in {"now", "utcnow", "today"}:
+        for node in each(file, ast.Attribute):
+            if node.attr in {"now", "utcnow", "today"}:
                 value = node.value
                 if isinstance(value, ast.Name) and value.id in {"datetime", "date"}:
                     guilty.append(f"{file}:{node.lineno}")
     assert guilty == []
 
 
-def test_every_module_says_what_it_is_for(modules: Mapping[Path, ast.Module]) -> None:
-    silent = [str(file) for file, module in modules.items() if not ast.get_docstring(module)]
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [str(file) for file, module in modules().items() if not ast.get_docstring(module)]
     assert silent == []
 
 

@@ -1,6 +1,7 @@
 """Which tests a run has: everything once, or with `--matrix` everything in every way.
 
-Two marks leave tests to the matrix:
+`make quick` leaves out what needs a server (`needs`), what searches at random (`hypothesis`, which its own plugin sets)
+and what waits for seconds or tries thousands of cases (`slow`). Two marks leave tests to the matrix:
 
 - `matrix`: the test, or the one set of parameters, runs only there. Planted mistakes and deep searches have it.
 - `variants`: of the test's sets of parameters the default tier runs one. Such sets repeat slow behaviour.
@@ -21,6 +22,7 @@ from tests.kit.harness import StoreHarness
 T = TypeVar("T")
 
 MARKS = (
+    "slow: waits for seconds or tries thousands of cases; not in `make quick`",
     "matrix: run only with --matrix, in `make test-all`",
     "variants: without --matrix, run one of the sets of parameters, chosen by the test's name",
 )

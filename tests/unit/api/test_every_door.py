@@ -6,6 +6,8 @@ A route or method that is added is in the table by itself. One that says nothing
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
 
 import grpc
 import pytest
@@ -46,9 +48,15 @@ def too_little(needed: Access) -> list[Access]:
 # HTTP
 
 
+@cache
+def paths() -> dict[str, Any]:
+    """The paths that the API describes."""
+    return describe(resources.table())["paths"]
+
+
 def needed_over_http(method: str, path: str) -> Access:
     """What the description of the API says of a route; what it does not describe is for those who may look."""
-    described = describe(resources.table())["paths"].get(path, {})
+    described = paths().get(path, {})
     found = described.get("get" if method == "HEAD" else method.lower())
     return Access(found["x-role"]) if found else Access.VIEW
 

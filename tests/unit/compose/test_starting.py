@@ -227,6 +227,7 @@ def start(folder: Path, patch: pytest.MonkeyPatch, failure: Failure | None = Non
     return one.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", Way)
 def test_a_node_comes_up_whatever_call_to_the_store_fails_while_it_starts(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -236,6 +237,7 @@ def test_a_node_comes_up_whatever_call_to_the_store_fails_while_it_starts(
             start(tmp_path, monkeypatch, Failure(number, way))
 
 
+@pytest.mark.slow
 def test_a_node_comes_up_whenever_the_store_goes_away_for_longer_than_a_lease_while_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

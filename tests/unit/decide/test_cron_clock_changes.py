@@ -6,6 +6,8 @@ import pytest
 
 from tests.kit.clock_changes import ZONES, changes, disagreements
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", ZONES)
 def test_due_times_around_every_change_are_the_oracles(name):

@@ -3,47 +3,38 @@
 import ast
 from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 
 import grpc
 import pytest
 
-import rota
 from rota.model import errors
 from rota.model.errors import Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown
 from rota.model.problems import PROBLEMS
-
-SOURCE = Path(rota.__file__).parent
-
-
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for file in SOURCE.rglob("*.py"):
-        if "pb" not in file.parts:
-            yield file, ast.parse(file.read_text())
+from tests.kit.source import each, modules, text
 
 
 def named() -> set[str]:
     """Every code that the source names: by `code=`, as the first word of `problems.answer`, or for a whole class."""
     found: set[str] = set()
-    for file, module in modules():
-        for node in ast.walk(module):
+    for file in modules():
+        is_ours = any(name in text(file) for name in ("RotaError", *FAMILIES))
+        for node in each(file, ast.Call, ast.Assign, ast.Return):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="problems"), attr="answer"), args=[first, *_]):
                     found |= _texts(first)
                 case ast.Call(keywords=words):
-                    is_ours = "RotaError" in file.read_text() or any(name in file.read_text() for name in FAMILIES)
-                    found |= {text for word in words if word.arg == "code" and is_ours for text in _texts(word.value)}
-                case ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(text))):
-                    found.add(text)
+                    found |= {code for word in words if word.arg == "code" and is_ours for code in _texts(word.value)}
+                case ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(code))):
+                    found.add(code)
                 case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id="code"), *_])], value=ast.Tuple(elts=[one, *_])):
                     found |= _texts(one)
-                case ast.Return(value=ast.Tuple(elts=[ast.Attribute(), ast.Constant(value=str(text))])):
-                    found.add(text) if file.name == "guard.py" else None
+                case ast.Return(value=ast.Tuple(elts=[ast.Attribute(), ast.Constant(value=str(code))])):
+                    found.add(code) if file.name == "guard.py" else None
     return found - {""}
 
 
 def _texts(node: ast.expr) -> set[str]:
-    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
 FAMILIES = {
@@ -66,10 +57,10 @@ def test_every_family_has_a_code_that_fits_whatever_it_says(name: str) -> None:
 def test_every_error_of_ours_has_a_code_of_the_table() -> None:
     def below(kind: type[RotaError]) -> Iterator[type[RotaError]]:
         yield kind
-        for each in kind.__subclasses__():
-            yield from below(each)
+        for child in kind.__subclasses__():
+            yield from below(child)
 
-    assert {each.code for each in below(RotaError)} <= PROBLEMS.keys()
+    assert {error.code for error in below(RotaError)} <= PROBLEMS.keys()
     assert errors.LeaseLost.code == "internal"
 
 
@@ -78,8 +69,8 @@ def test_the_source_names_only_codes_of_the_table_and_every_one_of_them() -> Non
 
 
 def test_a_code_that_a_place_names_has_the_status_of_the_family_it_raises() -> None:
-    for file, module in modules():
-        for node in ast.walk(module):
+    for file in modules():
+        for node in each(file, ast.Call):
             match node:
                 case ast.Call(func=ast.Name(id=family), keywords=words) if family in FAMILIES:
                     for word in words:
@@ -89,13 +80,12 @@ def test_a_code_that_a_place_names_has_the_status_of_the_family_it_raises() -> N
 
 def test_no_door_answers_an_error_without_a_code() -> None:
     """What a module of the doors answers with goes through `problems.answer`."""
-    for file, module in modules():
+    for file in modules():
         if file.parent.name != "api" or file.name == "problems.py":
             continue
-        for node in ast.walk(module):
-            if isinstance(node, ast.Dict):
-                keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
-                assert keys != {"error"}, f"{file.name}:{node.lineno} answers an error without a code"
+        for node in each(file, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            assert keys != {"error"}, f"{file.name}:{node.lineno} answers an error without a code"
 
 
 def test_statuses_are_those_there_are_and_what_may_be_repeated_says_when() -> None:

@@ -9,6 +9,8 @@ from rota.control.view import FleetView
 from rota.sim.leading import TTL
 from rota.sim.scale import REPLICAS, measure
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_task_is_placed_and_after_deaths_only_what_was_lost() -> None:
     scale = measure(nodes=16, tasks=640, deaths=(1, 2))

@@ -17,6 +17,8 @@ from rota.store.keeper import Keeper
 from rota.store.renewal import RenewalThread, renewal_thread
 from tests.kit.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TTL = timedelta(seconds=4)
 
 

@@ -9,6 +9,8 @@ from rota.store import Store
 from tests.kit.elections import leader, play
 from tests.kit.stream_trial import Node, Trial
 
+pytestmark = pytest.mark.slow
+
 
 class Chance:
     """What happens next, by a seed."""
