@@ -120,7 +120,8 @@ class _Checked:
         """What a value must be, in words."""
         schema = self.resolve(schema)
         if "anyOf" in schema:
-            return " or ".join(dict.fromkeys(map(self._expected, self._flat(schema))))
+            choices = dict.fromkeys(map(self._expected, self._flat(schema)))
+            return " or ".join(sorted(choices, key="null".__eq__))  # whatever order msgspec wrote it in
         if "enum" in schema:
             return " or ".join(_shown(each) for each in schema["enum"])
         if schema.get("format") in _FORMATS:
