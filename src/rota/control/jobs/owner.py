@@ -26,6 +26,7 @@ from rota.control.jobs.clock import StoreClock
 from rota.control.jobs.view import JobsView, Live, is_at
 from rota.control.jobs.writing import Record, Step, Writer, at
 from rota.decide.jobs import outcome as steps
+from rota.decide.jobs.run_phases import RunEvent, may
 from rota.kit.clock import Clock
 from rota.model import keys
 from rota.model.errors import Unavailable
@@ -274,7 +275,7 @@ class Owner:
         await self.release([(live, self._why_not(live)) for live in ripe if not self._may_take(live)])
 
     def _may_take(self, live: Live) -> bool:
-        return not self._why_not(live) and live.run.state is RunState.DISPATCHED
+        return not self._why_not(live) and may(live.run, RunEvent.TAKEN)
 
     def _why_not(self, live: Live) -> str:
         if live.run.stop:
@@ -296,13 +297,14 @@ class Owner:
         if not refused:
             return
         now = self._store_clock.now()
-        given = [(live, why) for live, why in refused if not self._has_begun(live)]
+        given = [(live, why) for live, why in refused if self._may_release(live)]
         self._given_up |= {(live.run.id, live.epoch) for live, _ in given}
         await self._writer.write([_move(live, steps.release(live.run, now, why)) for live, why in given])
 
-    def _has_begun(self, live: Live) -> bool:
+    def _may_release(self, live: Live) -> bool:
         mine = self._mine.get(live.run.id)
-        return mine is not None and mine.order.epoch == live.epoch
+        is_ours = mine is not None and mine.order.epoch == live.epoch
+        return not is_ours and may(live.run, RunEvent.GIVEN_BACK)
 
     def _forget_given(self) -> None:
         """Forget what was given back, once that is seen."""
@@ -355,7 +357,7 @@ class Owner:
             and not (mine.is_marked or mine.is_over)
             and is_at(live := self._view.live.get(id), self._node, self._session, mine.order.epoch)
             and live is not None
-            and steps.may(live.run, "begin")
+            and may(live.run, RunEvent.LASTED)
         ]
         marks = [_step(live, steps.begin(live.run, live.epoch, wall)) for live in lasting]
         for step in await self._writer.write(marks):
