@@ -29,6 +29,7 @@ from rota.model.relay import RelayMap, home
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Excerpt, Tally, Window
 from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place, Refused
+from rota.workloads.resources.relay.held_phases import AFTER_HANDED_ON, HeldPhase
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import HandOver, Peer
 from rota.workloads.resources.relay.senders import Senders, earliest
@@ -261,7 +262,8 @@ class Relay:
         for message in messages:
             if (held := outlet.outcome(message.id)) is not None:
                 self.published += 1
-                self._settle(held)
+                if held.sequence is None:
+                    self._settle(held)
                 self._has_outcome(held.place, now)
         self._has_room(outlet)
 
@@ -272,7 +274,8 @@ class Relay:
         """
         if (held := outlet.outcome(message.id)) is not None:
             self.rejections[why] += 1
-            self._refuse(held, why)
+            if held.sequence is None:
+                self._refuse(held, why)
             self._has_outcome(held.place, now)
         self._has_room(outlet)
 
@@ -280,7 +283,8 @@ class Relay:
         """The spool has on disk what it was asked to write, numbered from `first`."""
         for held in outlet.spooled(first):
             self.spooled_count += 1
-            self._settle(held)
+            if held.phase is not HeldPhase.DONE:  # else the sink was first
+                self._settle(held)
         self._has_room(outlet)
 
     def spool_refused(self, outlet: Outlet) -> None:
@@ -335,6 +339,7 @@ class Relay:
         for number, batch in peer.acked(sequence):
             self.passed_on += len(batch)
             for held in batch:
+                held.phase = AFTER_HANDED_ON[held.phase]
                 self._finish(held, reasons.get((number, held.emission.message.id)) if reasons else None)
         self._resume(peer.budget)
         self._touch_peer(peer)
@@ -482,6 +487,7 @@ class Relay:
         """Find a message's way afresh."""
         place = held.place
         if place.home == self.node and place.giver not in self._waited_for:
+            held.phase = AFTER_HANDED_ON[held.phase]
             for batch in held.batches:
                 self._arrive(held.emission, place, batch, held.since, now)
         else:
@@ -506,7 +512,7 @@ class Relay:
     def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> Held:
         # Which replica sent it does not matter any more: it was remembered when it was spooled.
         place = self._place(message.kind, message.resource)
-        return Held(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now)
+        return Held(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now, HeldPhase.READ_BACK)
 
     # Inside: moves
 
@@ -597,19 +603,14 @@ class Relay:
 
     def _settle(self, held: Held) -> None:
         """A message has its fate: remember it, and let all who wait for it know."""
-        if held.is_settled:
-            return
-        held.is_settled = True
         emission = held.emission
         self.window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
         self._finish(held)
 
     def _refuse(self, held: Held, why: str) -> None:
         """A message can never be delivered: let all who wait for it know, and do not remember it."""
-        if not held.is_settled:
-            held.is_settled = True
-            self.window.give_back(held.emission.message.id)
-            self._finish(held, why)
+        self.window.give_back(held.emission.message.id)
+        self._finish(held, why)
 
     def _finish(self, held: Held, refusal: str | None = None) -> None:
         for batch in held.batches:
