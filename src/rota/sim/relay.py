@@ -151,7 +151,7 @@ class RelayScenario:
 
     def _is_moving(self) -> bool:
         cores = [relay.core for relay in self._fleet.living]
-        return any(core.is_moving or not core.accepts(self._fleet.relay_map.version) for core in cores)
+        return any(core.moves.are_going_on or not core.accepts(self._fleet.relay_map.version) for core in cores)
 
     # Faults
 

@@ -17,8 +17,9 @@ from rota.sim.outside import Broker, Disk, Link, Outcome, SimSink, in_process
 from rota.sim.world import Machine, Process, World
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Ids, Window
-from rota.workloads.resources.relay.core import Limits, Relay, Shipment
+from rota.workloads.resources.relay.core import Limits, Relay
 from rota.workloads.resources.relay.held import Budget, Emission, Held, Line, Refused
+from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import Peer
 
@@ -342,8 +343,8 @@ class SimRelay:
             self._retry()
             self._ping()
             self.pump()
-            if self.core.moves_cut_short > self._cut_short:
-                self._cut_short = self.core.moves_cut_short
+            if self.core.moves.cut_short > self._cut_short:
+                self._cut_short = self.core.moves.cut_short
                 self.fleet.disturb(f"{self.node} did not finish a move")
             await asyncio.sleep(self._dice.uniform(0.1, 0.6) * min(9.0, max(1.0, self.fleet.pace / 2)))
 
@@ -479,7 +480,7 @@ class SimRelay:
         for node in self.core.map.nodes if self.core.map is not None else ():
             if node != self.node and node not in self._ways:
                 self._reach(node)
-        for shipment in self.core.shipments:
+        for shipment in self.core.moves.shipments:
             taker = self._reachable(shipment.taker)
             if taker is not None:
                 link = self.fleet.link(self.process, taker.process)
@@ -501,7 +502,7 @@ class SimRelay:
         link.lost = {self.process: lambda: self._way_lost(node, link), process: lambda: relay.line_lost(line)}
         self._ways[node] = (link, relay, line)
         self.core.peer_broke(peer)
-        self.core.ship_again(node, self.now)
+        self.core.moves.ship_again(node, self.now)
         link.send(process, relay.peer_joined, line, link, self, self.core.map.version, self.core.age(peer, self.now))
 
     def peer_joined(self, line: Line, link: Link, sender: "SimRelay", version: int, age: float | None) -> None:
@@ -520,5 +521,4 @@ class SimRelay:
 
     def taken(self, shipment: Shipment) -> None:
         """A shipment has arrived."""
-        if shipment in self.core.shipments:
-            self.core.shipments.remove(shipment)
+        self.core.moves.taken(shipment.taker, shipment.version)

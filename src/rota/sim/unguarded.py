@@ -61,7 +61,7 @@ class _Holding(Safeguards):
     class relay(Relay):  # noqa: N801
         def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
             over = super().map_changed(relay_map, now)
-            self._stop_waiting(list(self._waited_for), now)
+            self._stop_waiting(list(self.moves.waited_for), now)
             return over
 
 

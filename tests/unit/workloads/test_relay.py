@@ -9,8 +9,9 @@ from rota.model.errors import Invalid
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
 from rota.sinks import Message
-from rota.workloads.resources.relay.core import Limits, Relay, Shipment
+from rota.workloads.resources.relay.core import Limits, Relay
 from rota.workloads.resources.relay.held import Emission, Line, Refused
+from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from tests.kit.sinks import message, numbers
 
@@ -396,13 +397,13 @@ class TestSpool:
         bench.relay.map_changed(replace(BOTH, version=2, before=(HERE,)), T0)
         bench.relay.spool_lost(bench.outlet, [1], "damaged")
         bench.relay.advance(at(1))
-        assert bench.relay.shipments == [], "the other one is still to be published"
+        assert bench.relay.moves.shipments == [], "the other one is still to be published"
         bench.relay.was_read(bench.outlet, [(2, emission(2, THEIRS).message)], at(1))
         bench.relay.advance(at(2))
-        assert bench.relay.shipments == []
+        assert bench.relay.moves.shipments == []
         bench.confirm(bench.publish(), at(2))
         bench.relay.advance(at(3))
-        assert [shipment.taker for shipment in bench.relay.shipments] == [THERE]
+        assert [shipment.taker for shipment in bench.relay.moves.shipments] == [THERE]
         assert bench.relay.rejections == {"damaged": 1}
 
     def test_a_damaged_record_of_a_message_that_the_sink_has_under_way_costs_nothing(self) -> None:
@@ -547,14 +548,14 @@ class TestMoves:
         batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS), emission(3, MINE))
         begun = bench.publish()
         bench.relay.map_changed(BOTH, T0)
-        assert bench.relay.is_moving
-        assert bench.relay.shipments == []
+        assert bench.relay.moves.are_going_on
+        assert bench.relay.moves.shipments == []
         peer = bench.relay.peer(THERE)
         handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [2]
         bench.confirm(begun)
-        [shipment] = bench.relay.shipments
+        [shipment] = bench.relay.moves.shipments
         assert (shipment.taker, shipment.version) == (THERE, 2)
         assert [excerpt.ids for excerpt in shipment.excerpts] == [begun[0].id]
         bench.relay.acked(peer, handed.sequence)
@@ -566,21 +567,21 @@ class TestMoves:
         bench.hand(bench.a, emission(1, THEIRS))
         begun = bench.publish()
         bench.relay.map_changed(BOTH, T0)
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == []  # not before what was begun has ended
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == []  # not before what was begun has ended
         bench.confirm(begun)
-        [first] = bench.relay.shipments
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == [first]
-        bench.relay.shipments = []
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == [first]
+        [first] = bench.relay.moves.shipments
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == [first]
+        bench.relay.moves.shipments = []
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == [first]
 
     def test_who_takes_nothing_over_is_shipped_nothing(self) -> None:
         bench = Bench(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)))
         bench.relay.take_shipment(self.shipment(), T0)
-        bench.relay.ship_again(THERE, T0)
-        assert (bench.relay.shipments, bench.relay.is_moving) == ([], False)
+        bench.relay.moves.ship_again(THERE, T0)
+        assert (bench.relay.moves.shipments, bench.relay.moves.are_going_on) == ([], False)
 
     def test_a_copy_of_what_was_begun_waits_for_it_here(self) -> None:
         bench = Bench()
@@ -608,7 +609,7 @@ class TestMoves:
         outlet = giver.outlet(SINK)
         giver.confirmed(outlet, outlet.to_publish(100), T0)
         giver.map_changed(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)), T0)
-        return giver.shipments[0]
+        return giver.moves.shipments[0]
 
     def test_the_new_home_holds_messages_until_it_knows_which_have_been(self) -> None:
         bench = self.taker()
@@ -619,7 +620,7 @@ class TestMoves:
         assert numbers(published) == [2]
         bench.confirm(published)
         assert bench.a.acked == batch
-        assert not bench.relay.is_moving
+        assert not bench.relay.moves.are_going_on
 
     def test_epochs_move_too(self) -> None:
         bench = self.taker()
@@ -649,7 +650,7 @@ class TestMoves:
         assert bench.publish() == []
         bench.relay.advance(at(30))
         assert numbers(bench.publish()) == [1]
-        assert bench.relay.moves_cut_short == 1
+        assert bench.relay.moves.cut_short == 1
 
     def test_it_does_not_wait_for_the_dead(self) -> None:
         bench = self.taker()

@@ -194,7 +194,7 @@ class Shell:
             address=self._brief.address,
             since=self._since,
             map_version=core.map.version if core.map else 0,
-            is_moving=core.is_moving,
+            is_moving=core.moves.are_going_on,
             lines=len(self._lines),
             window=len(core.window),
             passed_on=core.passed_on,

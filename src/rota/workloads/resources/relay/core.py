@@ -10,9 +10,8 @@ its fate: confirmed by the sink, on disk, or rejected. Only then are their hand-
 them until they are safe. Elsewhere a message is passed on, and acked when its home has acked it. An ack says which
 messages were rejected. Those are not remembered: one that is emitted again is tried again.
 
-When the map changes, what was not begun goes to its new home at once; what was begun ends here. A planned move then
-ships the window: the new home holds messages of that resource back until it knows which of them have been. It does not
-wait for ever, and not for the dead: repeats are then possible, with equal ids.
+When the map changes, what was not begun goes to its new home at once; what was begun ends here. What is awaited from
+the homes before, and owed to those that follow, is in `moves`.
 
 A line whose messages find no room should not be read until there is room again; `Line.is_stopped` says so. What is
 passed on has room of its own, so that two relays that are full of messages for each other still take them in.
@@ -20,19 +19,20 @@ passed on has room of its own, so that two relays that are full of messages for 
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from rota.model.ids import Instant, NodeId
-from rota.model.relay import RelayMap, home
+from rota.model.relay import RelayMap
 from rota.sinks.port import Message
-from rota.workloads.resources.dedup import Excerpt, Tally, Window
+from rota.workloads.resources.dedup import Tally, Window
 from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place, Refused
 from rota.workloads.resources.relay.held_phases import AFTER_HANDED_ON, HeldPhase
+from rota.workloads.resources.relay.moves import Moves, Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import HandOver, Peer
 from rota.workloads.resources.relay.senders import Senders, earliest
+from rota.workloads.resources.relay.touched import Touched, Touches
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,43 +57,12 @@ EARLIER_EPOCH = "earlier epoch"
 """Why a message of an exclusive task is refused when a later one has taken over."""
 
 
-class Shipment(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay knows of the resources that another takes over."""
-
-    version: int
-    giver: NodeId
-    taker: NodeId
-    excerpts: tuple[Excerpt, ...]
-    floors: tuple[tuple[str, str, int], ...] = ()
-    """Kind, resource and latest epoch, of exclusive resources."""
-
-    age: float = 0.0
-    """Seconds since when somebody may hold messages that were meant for the giver."""
-
-
-class Touched(NamedTuple):
-    """Where something is to be done."""
-
-    lines: list[Line]
-    """With a new ack, or that should be read from now on, or not be read."""
-
-    outlets: list[Outlet]
-    """With something to publish, to write, to read or to let go."""
-
-    peers: list[Peer]
-    """With something to hand over."""
-
-
-NOTHING_TOUCHED = Touched([], [], [])
-
-
 class Relay:
     """One node's relay."""
 
     def __init__(self, node: NodeId, now: Instant, limits: Limits = LIMITS, window: Window[Held] | None = None) -> None:
         self.node, self.limits = node, limits
         self.window: Window[Held] = Window(now) if window is None else window
-        self.map: RelayMap | None = None
         self.outlets: dict[str, Outlet] = {}
         self.peers: dict[NodeId, Peer] = {}
         self.senders = Senders()
@@ -101,28 +70,15 @@ class Relay:
         """Messages that can never be delivered, by reason."""
 
         self.published = self.spooled_count = self.passed_on = 0
-        self.moves_cut_short = 0
-        """Planned moves that were not finished: the map changed again, or what was waited for did not come."""
-
-        self.shipments: list[Shipment] = []
-        """To be sent to their takers, until those have taken them or are gone."""
-
         self._places: dict[tuple[str, str], Place] = {}
-        self._waited_for: dict[str, Instant] = {}
-        """Relays whose shipments have not come → until when they are waited for."""
-
+        self.moves = Moves(node, limits.hold, self.window, self.senders, self._places)
         self._held_back: deque[Held] = deque()
         self._backroom = self._budget()
-        self._unfinished: dict[str, int] = {}
-        """Taker → messages of its new resources that have no outcome here."""
-
         self._has_lost = False
         """Do places count messages as unpublished that a spool has lost?"""
 
         self._members: frozenset[NodeId] = frozenset()
-        self._touched_lines: list[Line] = []
-        self._touched_outlets: list[Outlet] = []
-        self._touched_peers: list[Peer] = []
+        self._touches = Touches()
 
     # Lines
 
@@ -164,10 +120,14 @@ class Relay:
         members = frozenset(nodes) - {self.node}
         for node in sorted(self._members - members):
             self._stop_waiting([node], now)
-            self._unfinished.pop(node, None)
-            self.shipments = [shipment for shipment in self.shipments if shipment.taker != node]
+            self.moves.is_taker_gone(node)
         self._members = members
         self._expect_peers(now)
+
+    @property
+    def map(self) -> RelayMap | None:
+        """The map that this relay goes by."""
+        return self.moves.map
 
     def accepts(self, version: int) -> bool:
         """Does this relay go by that version of the map? Hand-overs of others are refused."""
@@ -177,18 +137,13 @@ class Relay:
         """Go by this map from now on. Returns the peers' lines, which are over: they go by another version."""
         if self.map is not None and relay_map.version <= self.map.version:
             return []
-        if self._waited_for or self._unfinished:
-            self.moves_cut_short += 1
         over = [line for line in self.senders.lines if line.is_peer]
         for line in over:
             self.line_lost(line)
-        self.map = relay_map
+        self.moves.follow(relay_map, now)
         self._expect_peers(now)
-        self._waited_for = {giver: Instant(now + self.limits.hold) for giver in sorted(relay_map.givers(self.node))}
-        for place in self._places.values():
-            self._locate(place)
         self._give_back(now)
-        self._plan_shipments(now)
+        self.moves.plan(now)
         return over
 
     def take_shipment(self, shipment: Shipment, now: Instant) -> bool:
@@ -201,20 +156,6 @@ class Relay:
             self.fence(kind, resource, epoch)
         self._stop_waiting([shipment.giver], now)
         return True
-
-    def ship_again(self, taker: NodeId, now: Instant) -> None:
-        """A way to another relay is open, perhaps to a new life of it: what it was shipped it may have forgotten.
-
-        Without this one that was started again would wait for a shipment that its earlier life has taken.
-        """
-        is_taker = self.map is not None and taker in self.map.takers(self.node)
-        if is_taker and taker not in self._unfinished and all(each.taker != taker for each in self.shipments):
-            self._ship(taker, now)
-
-    @property
-    def is_moving(self) -> bool:
-        """Is a planned move not finished here? The map should not change before, if it can wait."""
-        return bool(self._waited_for or self._unfinished or self.shipments)
 
     # Exclusive resources
 
@@ -230,7 +171,7 @@ class Relay:
         outlet = self.outlets.get(sink)
         if outlet is None:
             outlet = self.outlets[sink] = Outlet(sink, self._budget(), window=self.limits.window)
-            self._touch_outlet(outlet)
+            self._touches.outlet(outlet)
         return outlet
 
     def recovered(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
@@ -240,7 +181,7 @@ class Relay:
             place.unpublished += 1
             outlet.unread += 1
             self.window.settle(message.id, place.tally, None)
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def not_recovered(self, outlet: Outlet, counts: Mapping[tuple[str, str], int]) -> None:
         """The spool could not be opened after all: so many messages of resources, by kind and id, are told again later.
@@ -250,12 +191,12 @@ class Relay:
         for (kind, resource), count in counts.items():
             self._place(kind, resource).unpublished -= count
             outlet.unread -= count
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def sink_is(self, outlet: Outlet, is_up: bool) -> None:
         """A sink works, or does not."""
         outlet.is_up = is_up
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def confirmed(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
         """The sink has these."""
@@ -294,12 +235,12 @@ class Relay:
     def spool_has_room(self, outlet: Outlet) -> None:
         """The disk may be tried again."""
         outlet.spool_has_room()
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def was_read(self, outlet: Outlet, records: Iterable[tuple[int, Message]], now: Instant) -> None:
         """The spool has read these back, in order."""
         outlet.was_read([(sequence, self._from_spool(outlet, message, now)) for sequence, message in records])
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def spool_lost(self, outlet: Outlet, sequences: Sequence[int], why: str) -> None:
         """The spool has lost these; they are counted, and nothing more can be done for them.
@@ -309,7 +250,7 @@ class Relay:
         if count := outlet.lost(sequences):
             self.rejections[why] += count
             self._has_lost = True
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     # Other relays
 
@@ -342,37 +283,25 @@ class Relay:
                 held.phase = AFTER_HANDED_ON[held.phase]
                 self._finish(held, reasons.get((number, held.emission.message.id)) if reasons else None)
         self._resume(peer.budget)
-        self._touch_peer(peer)
+        self._touches.peer(peer)
 
     def peer_broke(self, peer: Peer) -> None:
         """The way to a peer broke, or it went by another map: all goes again."""
         peer.broke()
-        self._touch_peer(peer)
+        self._touches.peer(peer)
 
     # Time
 
     def advance(self, now: Instant) -> None:
         """Time has passed: forget what is old, and wait no longer than we should."""
         self.window.advance(now, earliest(self.senders.since(), self._held_here()))
-        if late := [giver for giver, until in self._waited_for.items() if until <= now]:
-            self.moves_cut_short += 1
-            self._stop_waiting(late, now)
+        self._stop_waiting(self.moves.late(now), now)
         if self._has_lost and not any(outlet.unread for outlet in self.outlets.values()):
             self._write_off(now)
 
     def take_touched(self) -> Touched:
         """Where something is to be done, each once; it is not told again."""
-        if not (self._touched_lines or self._touched_outlets or self._touched_peers):
-            return NOTHING_TOUCHED  # so it is every other time: who asks does so until there is nothing
-        touched = Touched(self._touched_lines, self._touched_outlets, self._touched_peers)
-        self._touched_lines, self._touched_outlets, self._touched_peers = [], [], []
-        for line in touched.lines:
-            line.is_touched = False
-        for outlet in touched.outlets:
-            outlet.is_touched = False
-        for peer in touched.peers:
-            peer.is_touched = False
-        return touched
+        return self._touches.take()
 
     @property
     def is_idle(self) -> bool:
@@ -430,7 +359,7 @@ class Relay:
         message = emission.message
         place = self._places.get((message.kind, message.resource)) or self._place(message.kind, message.resource)
         if place.home == self.node:
-            if place.giver is None or place.giver not in self._waited_for:
+            if place.giver is None or place.giver not in self.moves.waited_for:
                 self._arrive(emission, place, batch, since, now)
                 return
         elif place.moves_to is not None and (first := self.window.reserved.get(message.id)) is not None:
@@ -463,7 +392,7 @@ class Relay:
             outlet = self.outlets.get(emission.sink) or self.outlet(emission.sink)
             outlet.put(held)
             if not outlet.is_touched:
-                self._touch_outlet(outlet)
+                self._touches.outlet(outlet)
             if outlet.budget.is_full:
                 self._block(batch.line, outlet.budget)
 
@@ -477,7 +406,7 @@ class Relay:
         else:
             peer = self.peer(NodeId(home_node))
             peer.put(held)
-            self._touch_peer(peer)
+            self._touches.peer(peer)
             budget = peer.budget
         if budget.is_full:
             for batch in held.batches:
@@ -486,7 +415,7 @@ class Relay:
     def _again(self, held: Held, now: Instant) -> None:
         """Find a message's way afresh."""
         place = held.place
-        if place.home == self.node and place.giver not in self._waited_for:
+        if place.home == self.node and place.giver not in self.moves.waited_for:
             held.phase = AFTER_HANDED_ON[held.phase]
             for batch in held.batches:
                 self._arrive(held.emission, place, batch, held.since, now)
@@ -497,17 +426,8 @@ class Relay:
         place = self._places.get((kind, resource))
         if place is None:
             place = self._places[kind, resource] = Place(self.window.tally(kind, resource))
-            self._locate(place)
+            self.moves.locate(place)
         return place
-
-    def _locate(self, place: Place) -> None:
-        """Find a resource's home in the map."""
-        place.home = place.giver = place.moves_to = None
-        if self.map is not None:
-            kind, resource = place.tally.kind, place.tally.resource
-            place.home = self.map.home(kind, resource)
-            if self._waited_for:
-                place.giver = home(self.map.before, kind, resource)
 
     def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> Held:
         # Which replica sent it does not matter any more: it was remembered when it was spooled.
@@ -542,54 +462,16 @@ class Relay:
 
     def _stop_waiting(self, givers: Iterable[str], now: Instant) -> None:
         """Nothing more is expected of these: what was held back for them may go."""
-        was_waiting = [giver for giver in givers if self._waited_for.pop(giver, None) is not None]
-        if was_waiting:
+        if self.moves.stop_waiting(givers):
             for held in self._take_held_back():
                 self._again(held, now)
             self._resume(self._backroom)
 
-    def _plan_shipments(self, now: Instant) -> None:
-        """Ship what we know to those who take resources over, each when we are done with what we have of them."""
-        assert self.map is not None
-        self.shipments = []
-        self._unfinished = dict.fromkeys(sorted(self.map.takers(self.node)), 0)
-        for place in self._places.values():
-            if place.unpublished and place.home in self._unfinished:
-                place.moves_to = place.home
-                self._unfinished[place.home] += place.unpublished
-        for taker in [taker for taker, count in self._unfinished.items() if not count]:
-            self._ship(NodeId(taker), now)
-
-    def _ship(self, taker: NodeId, now: Instant) -> None:
-        assert self.map is not None
-        self._unfinished.pop(taker, None)
-        relay_map, floors, since = self.map, [], self.senders.since()
-        for (kind, resource), place in self._places.items():
-            if place.floor and place.home == taker:
-                floors.append((kind, resource, place.floor))
-        excerpts = self.window.export(lambda tally: relay_map.home(tally.kind, tally.resource) == taker, now)
-        self.shipments.append(
-            Shipment(
-                version=relay_map.version,
-                giver=self.node,
-                taker=taker,
-                excerpts=tuple(excerpts),
-                floors=tuple(floors),
-                age=0.0 if since is None else now - since,
-            )
-        )
-
     def _has_outcome(self, place: Place, now: Instant) -> None:
         """The sink is done with a message of a resource."""
         place.unpublished -= 1
-        taker = place.moves_to
-        if taker is None or taker not in self._unfinished:
-            return
-        self._unfinished[taker] -= 1
-        if not place.unpublished:
-            place.moves_to = None
-        if not self._unfinished[taker]:
-            self._ship(NodeId(taker), now)
+        if place.moves_to is not None:
+            self.moves.has_outcome(place, now)
 
     def _write_off(self, now: Instant) -> None:
         """All spools are read: what is neither there nor in memory is lost, and nothing waits for it any more."""
@@ -626,7 +508,7 @@ class Relay:
 
     def _go_on(self, line: Line) -> None:
         if line.advance() and line.is_open:
-            self._touch_line(line)
+            self._touches.line(line)
 
     # Inside: room
 
@@ -641,11 +523,11 @@ class Relay:
         if line.is_open and budget not in line.blockers:
             line.blockers.append(budget)
             budget.blocked.append(line)
-            self._touch_line(line)
+            self._touches.line(line)
 
     def _has_room(self, outlet: Outlet) -> None:
         self._resume(outlet.budget)
-        self._touch_outlet(outlet)
+        self._touches.outlet(outlet)
 
     def _resume(self, budget: Budget) -> None:
         """Let lines be read again, if there is room enough."""
@@ -653,22 +535,5 @@ class Relay:
             return
         for line in budget.blocked:
             line.blockers.remove(budget)
-            self._touch_line(line)
+            self._touches.line(line)
         budget.blocked = []
-
-    # Inside: who is touched
-
-    def _touch_line(self, line: Line) -> None:
-        if not line.is_touched:
-            line.is_touched = True
-            self._touched_lines.append(line)
-
-    def _touch_outlet(self, outlet: Outlet) -> None:
-        if not outlet.is_touched:
-            outlet.is_touched = True
-            self._touched_outlets.append(outlet)
-
-    def _touch_peer(self, peer: Peer) -> None:
-        if not peer.is_touched:
-            peer.is_touched = True
-            self._touched_peers.append(peer)
