@@ -72,6 +72,22 @@ class Place:
         """The latest epoch that is known; exclusive tasks of an earlier one are not listened to."""
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a relay has in its hands at most."""
+
+    messages: int = 50_000
+    """In memory, for each sink and each other relay."""
+
+    bytes: int = 64 * 2**20
+    """As `messages`."""
+
+    window: int = 1_000
+    """Under way to a sink, or to another relay."""
+
+    hold: float = 30.0
+    """Seconds for which messages are held back for a planned move, at most."""
+
+
 class Budget:
     """Room for messages in memory, and the lines that are not read for want of it."""
 
@@ -81,6 +97,11 @@ class Budget:
         self.most_messages, self.most_bytes = most_messages, most_bytes
         self.messages = self.bytes = 0
         self.blocked: list[Line] = []
+
+    @classmethod
+    def of(cls, limits: Limits) -> "Budget":
+        """As much room as these limits give to each."""
+        return cls(limits.messages, limits.bytes)
 
     @property
     def is_full(self) -> bool:

@@ -7,7 +7,7 @@ not wait for ever, and not for the dead: repeats are then possible, with equal i
 Where messages go meanwhile is decided by the relay (`core`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -42,10 +42,12 @@ class Moves:
         hold: float,
         window: Window[Any],
         senders: Senders,
-        places: Mapping[tuple[str, str], Place],
     ) -> None:
         """`hold`: seconds for which a shipment is waited for."""
-        self._node, self._hold, self._window, self._senders, self._places = node, hold, window, senders, places
+        self._node, self._hold, self._window, self._senders = node, hold, window, senders
+        self.places: dict[tuple[str, str], Place] = {}
+        """By kind and id: the resources of which there were messages."""
+
         self.map: RelayMap | None = None
         self.shipments: list[Shipment] = []
         """To be sent to their takers, until those have taken them or are gone."""
@@ -70,10 +72,18 @@ class Moves:
             self.cut_short += 1
         self.map = relay_map
         self.waited_for = {giver: Instant(now + self._hold) for giver in sorted(relay_map.givers(self._node))}
-        for place in self._places.values():
-            self.locate(place)
+        for place in self.places.values():
+            self._locate(place)
 
-    def locate(self, place: Place) -> None:
+    def place(self, kind: str, resource: str) -> Place:
+        """A resource, as this relay sees it."""
+        place = self.places.get((kind, resource))
+        if place is None:
+            place = self.places[kind, resource] = Place(self._window.tally(kind, resource))
+            self._locate(place)
+        return place
+
+    def _locate(self, place: Place) -> None:
         """Find a resource's home in the map."""
         place.home = place.giver = place.moves_to = None
         if self.map is not None:
@@ -106,7 +116,7 @@ class Moves:
         assert self.map is not None
         self.shipments = []
         self._unfinished = dict.fromkeys(sorted(self.map.takers(self._node)), 0)
-        for place in self._places.values():
+        for place in self.places.values():
             if place.unpublished and place.home in self._unfinished:
                 place.moves_to = place.home
                 self._unfinished[place.home] += place.unpublished
@@ -141,7 +151,7 @@ class Moves:
         assert self.map is not None
         self._unfinished.pop(taker, None)
         relay_map, floors, since = self.map, [], self._senders.since()
-        for (kind, resource), place in self._places.items():
+        for (kind, resource), place in self.places.items():
             if place.floor and place.home == taker:
                 floors.append((kind, resource, place.floor))
         excerpts = self._window.export(lambda tally: relay_map.home(tally.kind, tally.resource) == taker, now)

@@ -1,8 +1,11 @@
-"""Touched: where there is something to do since whoever runs the relay looked last, each place once."""
+"""Touched: where there is something to do since whoever runs the relay looked last, each place once.
+
+Lines are touched by the acks of what was handed over on them, and by room that there is not, or that there is again.
+"""
 
 from typing import NamedTuple
 
-from rota.workloads.resources.relay.held import Line
+from rota.workloads.resources.relay.held import Batch, Budget, Held, Line
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import Peer
 
@@ -24,7 +27,7 @@ NOTHING_TOUCHED = Touched([], [], [])
 
 
 class Touches:
-    """What was touched since it was taken last."""
+    """What was touched since it was taken last, and what touches lines."""
 
     def __init__(self) -> None:
         self._touched = Touched([], [], [])
@@ -60,3 +63,44 @@ class Touches:
         for peer in touched.peers:
             peer.is_touched = False
         return touched
+
+    # Acks
+
+    def finish(self, held: Held, refusal: str | None = None) -> None:
+        """A message has its fate: all who handed it over are told, also why it is refused if it is."""
+        for batch in held.batches:
+            if refusal is not None:
+                batch.refuse(held.emission.message.id, refusal)
+            batch.left -= 1  # as `done`, without a call for each message
+            if not batch.left:
+                self.go_on(batch.line)
+        held.batches = []
+
+    def done(self, batch: Batch) -> None:
+        """One message more of a batch has its fate."""
+        batch.left -= 1
+        if not batch.left:
+            self.go_on(batch.line)
+
+    def go_on(self, line: Line) -> None:
+        """Ack what is complete on a line."""
+        if line.advance() and line.is_open:
+            self.line(line)
+
+    # Room
+
+    def block(self, line: Line, budget: Budget) -> None:
+        """A line should not be read until there is room again."""
+        if line.is_open and budget not in line.blockers:
+            line.blockers.append(budget)
+            budget.blocked.append(line)
+            self.line(line)
+
+    def resume(self, budget: Budget) -> None:
+        """Let lines be read again, if there is room enough."""
+        if not budget.blocked or not budget.is_low:
+            return
+        for line in budget.blocked:
+            line.blockers.remove(budget)
+            self.line(line)
+        budget.blocked = []
