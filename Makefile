@@ -82,7 +82,7 @@ wheel: setup     ## build dist/rota-*.whl
 	@rm -f dist/rota-*.whl
 	@$(PY) -m hatchling build --target wheel
 
-docs: setup      ## write the tables of the reference that follow from the code
+docs: setup      ## write the tables and diagrams of the manual that follow from the code
 	@$(PY) scripts/reference.py
 
 proto: setup     ## regenerate the checked-in protobuf code

@@ -85,7 +85,7 @@ def core_per_second() -> float:
     lines = [Line("one"), Line("two")]
     for line in lines:
         relay.join(line, None, Instant(0.0))
-    outlet = relay.outlet("memory://")
+    outlet = relay.home.outlet("memory://")
     ids = [Ids("room", str(number)) for number in range(ROOMS)]
     time = datetime(2026, 1, 1, tzinfo=UTC)
     emissions = []
@@ -100,7 +100,7 @@ def core_per_second() -> float:
         batch = emissions[start : start + BATCH]
         for slot, line in enumerate(lines):
             relay.took(line, sequence, [each[slot] for each in batch], 0.01, now)
-        relay.confirmed(outlet, outlet.to_publish(BATCH), now)
+        relay.home.confirmed(outlet, outlet.to_publish(BATCH), now)
         relay.take_touched()
         relay.advance(now)
     seconds = thread_time() - before

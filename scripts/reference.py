@@ -1,6 +1,6 @@
-"""Write the tables of the reference that follow from the code: settings, events, metrics, errors. `make docs` runs it.
+"""Write what follows from the code: tables of settings, events, metrics and errors, and diagrams. `make docs` runs it.
 
-Only rows are written. What stands between the tables belongs to people, and so does docs/reference/cli.md, whose
+Only rows and diagrams are written. What stands between them belongs to people, and so does docs/reference/cli.md, whose
 options the tests compare with the program's.
 """
 
@@ -10,12 +10,17 @@ from pathlib import Path
 
 from rota.api.metrics import METRICS
 from rota.cli.settings import Option, declared
+from rota.decide.jobs import attempt_phases, run_phases
+from rota.decide.streams import group_phases
 from rota.model.config import SECTIONS
 from rota.model.event import KINDS
 from rota.model.problems import PROBLEMS
+from rota.workloads.resources.relay import held_phases
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
+EXPLANATION = FOLDER.parent / "explanation"
 ROWS = re.compile(r"(?:^\| `.*\n)+", re.MULTILINE)
+DIAGRAM = re.compile(r"^```mermaid\n.*?^```\n", re.MULTILINE | re.DOTALL)
 
 
 def row(*cells: str) -> str:
@@ -52,14 +57,24 @@ def tables() -> dict[str, list[str]]:
     }
 
 
-def rewritten(text: str, rows: Sequence[str]) -> str:
+def diagrams() -> dict[str, list[str]]:
+    """The diagrams of phases, by page."""
+    pages = {
+        "jobs.md": [run_phases.TABLE, attempt_phases.TABLE],
+        "stream-groups.md": [group_phases.TABLE],
+        "relay.md": [held_phases.TABLE],
+    }
+    return {page: [f"```mermaid\n{table.diagram()}\n```\n" for table in tables] for page, tables in pages.items()}
+
+
+def rewritten(text: str, rows: Sequence[str], where: re.Pattern[str] = ROWS) -> str:
     """A page with these tables in the place of its own; ValueError if it has another number of them."""
-    if len(found := ROWS.findall(text)) != len(rows):
+    if len(found := where.findall(text)) != len(rows):
         raise ValueError(
             f"it has {len(found)} tables, and there are {len(rows)}; write the heading of the new one first"
         )
     left = iter(rows)
-    return ROWS.sub(lambda _: next(left), text)
+    return where.sub(lambda _: next(left), text)
 
 
 def main() -> None:
@@ -67,6 +82,9 @@ def main() -> None:
     for page, rows in tables().items():
         file = FOLDER / page
         file.write_text(rewritten(file.read_text(), rows))
+    for page, blocks in diagrams().items():
+        file = EXPLANATION / page
+        file.write_text(rewritten(file.read_text(), blocks, DIAGRAM))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,20 @@
-"""The tables of the reference are those that the code makes."""
+"""The tables of the reference, and the diagrams of phases, are those that the code makes."""
 
 import pytest
 
-from scripts.reference import FOLDER, rewritten, tables
+from scripts.reference import DIAGRAM, EXPLANATION, FOLDER, diagrams, rewritten, tables
 
 
 @pytest.mark.parametrize("page", tables())
 def test_the_tables_of_a_page_follow_from_the_code(page: str) -> None:
     text = (FOLDER / page).read_text()
     assert rewritten(text, tables()[page]) == text, "run: make docs"
+
+
+@pytest.mark.parametrize("page", diagrams())
+def test_the_diagrams_of_a_page_follow_from_the_code(page: str) -> None:
+    text = (EXPLANATION / page).read_text()
+    assert rewritten(text, diagrams()[page], DIAGRAM) == text, "run: make docs"
 
 
 def test_a_table_that_has_no_place_is_an_error() -> None:

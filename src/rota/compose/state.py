@@ -17,7 +17,7 @@ from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
 from rota.control.jobs.declared import Written
-from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.ends import Outcomes
 from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock

@@ -27,7 +27,7 @@ from random import Random
 from typing import Any
 
 from rota.control.jobs import verbs
-from rota.control.jobs.owner import Outcomes
+from rota.control.jobs.ends import Outcomes
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.control.jobs.retention import OldRuns
 from rota.control.jobs.writing import Heed, Step, Writer

@@ -151,7 +151,7 @@ class RelayScenario:
 
     def _is_moving(self) -> bool:
         cores = [relay.core for relay in self._fleet.living]
-        return any(core.is_moving or not core.accepts(self._fleet.relay_map.version) for core in cores)
+        return any(core.moves.are_going_on or not core.accepts(self._fleet.relay_map.version) for core in cores)
 
     # Faults
 
@@ -312,7 +312,7 @@ class RelayScenario:
         while True:
             await asyncio.sleep(0.5 * self._pace)
             for relay in self._fleet.living:
-                budgets = 1 + len(relay.core.outlets) + len(relay.core.peers)
+                budgets = 1 + len(relay.core.home.outlets) + len(relay.core.peers)
                 most = budgets * (LIMITS.messages + LIMITS.window) + 2 * len(self._nodes) * max(UNACKED * BATCH, OUTBOX)
                 if relay.core.held > most:
                     self._world.violate(f"relay-{relay.node} holds {relay.core.held} messages")

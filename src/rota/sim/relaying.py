@@ -17,8 +17,9 @@ from rota.sim.outside import Broker, Disk, Link, Outcome, SimSink, in_process
 from rota.sim.world import Machine, Process, World
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Ids, Window
-from rota.workloads.resources.relay.core import Limits, Relay, Shipment
-from rota.workloads.resources.relay.held import Budget, Emission, Held, Line, Refused
+from rota.workloads.resources.relay.core import Relay
+from rota.workloads.resources.relay.held import Budget, Emission, Held, Limits, Line, Refused
+from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import Peer
 
@@ -330,20 +331,20 @@ class SimRelay:
         for sink, disk in self.fleet.disks[self.node].items():
             budget = Budget(LIMITS.messages, LIMITS.bytes)
             outlet = self.fleet.safeguards.outlet(sink, budget, window=LIMITS.window, near=NEAR)
-            self.core.outlets[sink] = outlet
+            self.core.home.outlets[sink] = outlet
             told = partial(self._told, outlet)
             self._sinks[sink] = SimSink(self.fleet.world, self.process, self.fleet.brokers[sink], told)
-            self.core.recovered(outlet, [message for _, message in disk.recover()], self.now)
+            self.core.home.recovered(outlet, [message for _, message in disk.recover()], self.now)
         while True:
             self._follow_map()
             self.core.advance(self.now)
             for name, each in self._sinks.items():
-                self.core.sink_is(self.core.outlets[name], each.is_well)
+                self.core.home.sink_is(self.core.home.outlets[name], each.is_well)
             self._retry()
             self._ping()
             self.pump()
-            if self.core.moves_cut_short > self._cut_short:
-                self._cut_short = self.core.moves_cut_short
+            if self.core.moves.cut_short > self._cut_short:
+                self._cut_short = self.core.moves.cut_short
                 self.fleet.disturb(f"{self.node} did not finish a move")
             await asyncio.sleep(self._dice.uniform(0.1, 0.6) * min(9.0, max(1.0, self.fleet.pace / 2)))
 
@@ -419,30 +420,30 @@ class SimRelay:
             self.fleet.safeguards.writing(self.core, outlet)
             disk.append(self.process, messages, partial(self._written, outlet, messages))
         if most := outlet.to_read():
-            self.core.was_read(outlet, disk.read(most), self.now)
+            self.core.home.was_read(outlet, disk.read(most), self.now)
         if messages := outlet.to_publish(10):
             self.fleet.safeguards.publishing(self.core, outlet, messages)
             sink.publish(messages)
-            self.core.sink_is(outlet, outlet.is_up)  # there may be more
+            self.core.home.sink_is(outlet, outlet.is_up)  # there may be more
 
     def _told(self, outlet: Outlet, outcomes: list[Outcome]) -> None:
         """The broker has told what became of messages."""
         for message, is_rejected in outcomes:
             if is_rejected:
                 self.fleet.rejected.add(message.id)
-                self.core.rejected(outlet, message, "no queue", self.now)
+                self.core.home.rejected(outlet, message, "no queue", self.now)
             else:
-                self.core.confirmed(outlet, [message], self.now)
+                self.core.home.confirmed(outlet, [message], self.now)
         self.pump()
 
     def _written(self, outlet: Outlet, messages: list[Message], first: int | None) -> None:
         """The disk has what it was to write, or has refused it."""
         if first is None:
-            self.core.spool_refused(outlet)
-            in_process(self.process, 1.0, lambda: self.core.spool_has_room(outlet))
+            self.core.home.spool_refused(outlet)
+            in_process(self.process, 1.0, lambda: self.core.home.spool_has_room(outlet))
         else:
             self.fleet.spooled.update(message.id for message in messages)
-            self.core.spooled(outlet, first)
+            self.core.home.spooled(outlet, first)
         self.pump()
 
     # Other relays
@@ -479,7 +480,7 @@ class SimRelay:
         for node in self.core.map.nodes if self.core.map is not None else ():
             if node != self.node and node not in self._ways:
                 self._reach(node)
-        for shipment in self.core.shipments:
+        for shipment in self.core.moves.shipments:
             taker = self._reachable(shipment.taker)
             if taker is not None:
                 link = self.fleet.link(self.process, taker.process)
@@ -501,7 +502,7 @@ class SimRelay:
         link.lost = {self.process: lambda: self._way_lost(node, link), process: lambda: relay.line_lost(line)}
         self._ways[node] = (link, relay, line)
         self.core.peer_broke(peer)
-        self.core.ship_again(node, self.now)
+        self.core.moves.ship_again(node, self.now)
         link.send(process, relay.peer_joined, line, link, self, self.core.map.version, self.core.age(peer, self.now))
 
     def peer_joined(self, line: Line, link: Link, sender: "SimRelay", version: int, age: float | None) -> None:
@@ -520,5 +521,4 @@ class SimRelay:
 
     def taken(self, shipment: Shipment) -> None:
         """A shipment has arrived."""
-        if shipment in self.core.shipments:
-            self.core.shipments.remove(shipment)
+        self.core.moves.taken(shipment.taker, shipment.version)

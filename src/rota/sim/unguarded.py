@@ -15,7 +15,7 @@ from rota.sim.relaying import Safeguards
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Excerpt, Tally, Window
 from rota.workloads.resources.relay.core import Relay
-from rota.workloads.resources.relay.held import Batch, Emission, Held, Line, Place
+from rota.workloads.resources.relay.held import Batch, Emission, Held, Line
 from rota.workloads.resources.relay.outlet import Outlet
 from rota.workloads.resources.relay.peers import Peer
 
@@ -25,7 +25,7 @@ class _Confirm(Safeguards):
 
     def publishing(self, core: Relay, outlet: Outlet, messages: Sequence[Message]) -> None:
         for message in messages:
-            core._settle(outlet.under_way[message.id])
+            core.home._settle(outlet.under_way[message.id])
 
 
 class _Fsync(Safeguards):
@@ -33,18 +33,18 @@ class _Fsync(Safeguards):
 
     def writing(self, core: Relay, outlet: Outlet) -> None:
         for held in outlet._writing:
-            core._settle(held)
+            core.home._settle(held)
 
 
 class _Fate(Safeguards):
     """Acks a duplicate although nobody knows what becomes of the first copy."""
 
     class relay(Relay):  # noqa: N801
-        def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
+        def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
             if emission.message.id in self.window.reserved:
-                self._done(batch)
+                self._touches.done(batch)
             else:
-                super()._arrive(emission, place, batch, since, now)
+                super()._route(emission, batch, since, now)
 
 
 class _Shipping(Safeguards):
@@ -61,7 +61,7 @@ class _Holding(Safeguards):
     class relay(Relay):  # noqa: N801
         def map_changed(self, relay_map: RelayMap, now: Instant) -> list[Line]:
             over = super().map_changed(relay_map, now)
-            self._stop_waiting(list(self._waited_for), now)
+            self._stop_waiting(list(self.moves.waited_for), now)
             return over
 
 
@@ -88,9 +88,8 @@ class _Epoch(Safeguards):
     """Listens to exclusive tasks of any epoch."""
 
     class relay(Relay):  # noqa: N801
-        def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
-            anybody = msgspec.structs.replace(emission, is_exclusive=False)
-            super()._arrive(anybody, place, batch, since, now)
+        def _route(self, emission: Emission, batch: Batch, since: Instant, now: Instant) -> None:
+            super()._route(msgspec.structs.replace(emission, is_exclusive=False), batch, since, now)
 
 
 class _Requeue(Safeguards):

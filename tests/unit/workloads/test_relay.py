@@ -9,8 +9,9 @@ from rota.model.errors import Invalid
 from rota.model.ids import Instant, NodeId
 from rota.model.relay import RelayMap
 from rota.sinks import Message
-from rota.workloads.resources.relay.core import Limits, Relay, Shipment
-from rota.workloads.resources.relay.held import Emission, Line, Refused
+from rota.workloads.resources.relay.core import Relay
+from rota.workloads.resources.relay.held import Emission, Limits, Line, Refused
+from rota.workloads.resources.relay.moves import Shipment
 from rota.workloads.resources.relay.outlet import Outlet
 from tests.kit.sinks import message, numbers
 
@@ -59,13 +60,13 @@ class Bench:
 
     @property
     def outlet(self) -> Outlet:
-        return self.relay.outlet(SINK)
+        return self.relay.home.outlet(SINK)
 
     def publish(self) -> list[Message]:
         return self.outlet.to_publish(1000)
 
     def confirm(self, messages: Iterable[Message], now: Instant = T0) -> None:
-        self.relay.confirmed(self.outlet, messages, now)
+        self.relay.home.confirmed(self.outlet, messages, now)
 
 
 class TestFates:
@@ -105,8 +106,8 @@ class TestFates:
         first = bench.hand(bench.a, emission(1, slot=0), emission(2))
         second = bench.hand(bench.b, emission(1, slot=1))
         one, two = bench.publish()
-        bench.relay.rejected(bench.outlet, one, "too large", T0)
-        assert bench.relay.rejections == {"too large": 1}
+        bench.relay.home.rejected(bench.outlet, one, "too large", T0)
+        assert bench.relay.home.rejections == {"too large": 1}
         assert bench.b.acked == second
         assert bench.b.take_refused() == (Refused(second, one.id, "too large"),)
         assert bench.b.take_refused() == ()
@@ -118,7 +119,7 @@ class TestFates:
     def test_a_rejected_message_that_is_emitted_again_is_tried_again(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1))
-        bench.relay.rejected(bench.outlet, bench.publish()[0], "no queue", T0)
+        bench.relay.home.rejected(bench.outlet, bench.publish()[0], "no queue", T0)
         bench.a.take_refused()
         again = bench.hand(bench.a, emission(1))
         assert bench.a.acked < again
@@ -130,10 +131,10 @@ class TestFates:
         bench = Bench()
         batch = bench.hand(bench.a, emission(1))
         (one,) = bench.publish()
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         assert bench.outlet.to_spool(10) == [one]
-        bench.relay.rejected(bench.outlet, one, "no queue", T0)
-        bench.relay.spooled(bench.outlet, 1)
+        bench.relay.home.rejected(bench.outlet, one, "no queue", T0)
+        bench.relay.home.spooled(bench.outlet, 1)
         assert bench.a.take_refused() == (Refused(batch, one.id, "no queue"),)
         assert bench.relay.is_idle
 
@@ -281,7 +282,7 @@ class TestExclusive:
         batch = bench.hand(bench.a, emission(1, epoch=4, exclusive=True))
         assert bench.a.acked == batch
         assert bench.publish() == []
-        assert bench.relay.rejections == {"earlier epoch": 1}
+        assert bench.relay.home.rejections == {"earlier epoch": 1}
         assert [each.why for each in bench.a.take_refused()] == ["earlier epoch: a later task of room has taken over"]
 
     def test_a_later_epoch_ends_the_one_before_even_if_we_have_not_heard_of_it(self) -> None:
@@ -300,7 +301,7 @@ class TestExclusive:
 class TestSpool:
     def spooled(self, bench: Bench, first: int) -> list[int]:
         written = numbers(bench.outlet.to_spool(1000))
-        bench.relay.spooled(bench.outlet, first)
+        bench.relay.home.spooled(bench.outlet, first)
         return written
 
     def test_while_the_sink_is_down_what_it_has_and_what_waits_goes_to_disk_in_order(self) -> None:
@@ -308,27 +309,27 @@ class TestSpool:
         batch = bench.hand(bench.a, *(emission(number) for number in range(5)))
         assert numbers(bench.publish()) == [0, 1]
         assert bench.outlet.to_spool(1000) == []
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         assert bench.publish() == []
         assert numbers(bench.outlet.to_spool(1000)) == [0, 1, 2, 3, 4]
         assert bench.outlet.to_spool(1000) == [], "one trip at a time"
         assert bench.a.acked == 0
-        bench.relay.spooled(bench.outlet, 1)
+        bench.relay.home.spooled(bench.outlet, 1)
         assert bench.a.acked == batch
 
     def test_the_spool_goes_first_and_what_the_sink_had_is_not_sent_twice(self) -> None:
         bench = Bench(limits=Limits(window=10))
         bench.hand(bench.a, emission(0))
         first = bench.publish()
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         bench.hand(bench.a, emission(1), emission(2))
         assert self.spooled(bench, 1) == [0, 1, 2]
-        bench.relay.sink_is(bench.outlet, True)
+        bench.relay.home.sink_is(bench.outlet, True)
         live = bench.hand(bench.a, emission(3))
         assert bench.outlet.to_spool(1000) == [], "the end is near"
         assert bench.publish() == [], "the spool comes first"
         assert bench.outlet.to_read() == 3
-        bench.relay.was_read(bench.outlet, [(1, first[0]), (2, message(1, MINE)), (3, message(2, MINE))], T0)
+        bench.relay.home.was_read(bench.outlet, [(1, first[0]), (2, message(1, MINE)), (3, message(2, MINE))], T0)
         assert numbers(bench.publish()) == [1, 2]
         bench.confirm([first[0], message(1, MINE)])
         assert bench.outlet.spent == [1, 2]
@@ -341,7 +342,7 @@ class TestSpool:
         bench = Bench()
         bench.hand(bench.a, emission(1))
         [sent] = bench.publish()
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         self.spooled(bench, 1)
         for second in range(60):
             for line in (bench.a, bench.b):
@@ -349,9 +350,9 @@ class TestSpool:
             bench.relay.advance(at(second))
         bench.relay.took(bench.a, bench.a.last + 1, [emission(1)], 0.0, at(60))
         assert self.spooled(bench, 2) == [1], "the first was forgotten, so this is another"
-        bench.relay.sink_is(bench.outlet, True)
+        bench.relay.home.sink_is(bench.outlet, True)
         bench.confirm([sent])
-        bench.relay.was_read(bench.outlet, [(2, sent)], at(61))
+        bench.relay.home.was_read(bench.outlet, [(2, sent)], at(61))
         bench.confirm(bench.publish())
         assert bench.relay.is_idle
         assert bench.relay.held == 0
@@ -360,11 +361,11 @@ class TestSpool:
         bench = Bench()
         batch = bench.hand(bench.a, emission(0))
         published = bench.publish()
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         assert numbers(bench.outlet.to_spool(10)) == [0]
         bench.confirm(published)
         assert bench.a.acked == batch
-        bench.relay.spooled(bench.outlet, 7)
+        bench.relay.home.spooled(bench.outlet, 7)
         assert bench.outlet.spent == [7]
         assert bench.outlet.unread == 0
         assert bench.relay.is_idle
@@ -372,16 +373,16 @@ class TestSpool:
 
     def test_a_full_disk_puts_messages_back_and_stops_lines(self) -> None:
         bench = Bench(limits=Limits(messages=4))
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         bench.hand(bench.a, emission(0), emission(1))
         assert len(bench.outlet.to_spool(10)) == 2
-        bench.relay.spool_refused(bench.outlet)
+        bench.relay.home.spool_refused(bench.outlet)
         assert bench.outlet.to_spool(10) == []
         bench.hand(bench.a, emission(2), emission(3))
         assert bench.a.is_stopped
         assert not bench.b.is_stopped, "it has handed nothing over for this sink"
         assert bench.a.acked == 0
-        bench.relay.spool_has_room(bench.outlet)
+        bench.relay.home.spool_has_room(bench.outlet)
         assert self.spooled(bench, 1) == [0, 1, 2, 3]
         assert not bench.a.is_stopped
         assert bench.relay.held == 0
@@ -389,70 +390,70 @@ class TestSpool:
     def test_a_damaged_record_does_not_keep_a_move_from_finishing(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS))
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         self.spooled(bench, 1)
-        bench.relay.sink_is(bench.outlet, True)
+        bench.relay.home.sink_is(bench.outlet, True)
         bench.relay.members_are([HERE, THERE], T0)
         bench.relay.map_changed(replace(BOTH, version=2, before=(HERE,)), T0)
-        bench.relay.spool_lost(bench.outlet, [1], "damaged")
+        bench.relay.home.spool_lost(bench.outlet, [1], "damaged")
         bench.relay.advance(at(1))
-        assert bench.relay.shipments == [], "the other one is still to be published"
-        bench.relay.was_read(bench.outlet, [(2, emission(2, THEIRS).message)], at(1))
+        assert bench.relay.moves.shipments == [], "the other one is still to be published"
+        bench.relay.home.was_read(bench.outlet, [(2, emission(2, THEIRS).message)], at(1))
         bench.relay.advance(at(2))
-        assert bench.relay.shipments == []
+        assert bench.relay.moves.shipments == []
         bench.confirm(bench.publish(), at(2))
         bench.relay.advance(at(3))
-        assert [shipment.taker for shipment in bench.relay.shipments] == [THERE]
-        assert bench.relay.rejections == {"damaged": 1}
+        assert [shipment.taker for shipment in bench.relay.moves.shipments] == [THERE]
+        assert bench.relay.home.rejections == {"damaged": 1}
 
     def test_a_damaged_record_of_a_message_that_the_sink_has_under_way_costs_nothing(self) -> None:
         bench = Bench()
         bench.hand(bench.a, emission(1))
         under_way = bench.publish()
-        bench.relay.sink_is(bench.outlet, False)
+        bench.relay.home.sink_is(bench.outlet, False)
         self.spooled(bench, 1)
-        bench.relay.sink_is(bench.outlet, True)
-        bench.relay.spool_lost(bench.outlet, [1], "damaged")
+        bench.relay.home.sink_is(bench.outlet, True)
+        bench.relay.home.spool_lost(bench.outlet, [1], "damaged")
         bench.confirm(under_way)
-        assert bench.relay.rejections == {}
+        assert bench.relay.home.rejections == {}
         assert bench.relay.is_idle
         bench.hand(bench.a, emission(2))
         assert numbers(bench.publish()) == [2]
 
     def test_a_spool_that_could_not_be_opened_holds_up_no_live_message(self) -> None:
         bench = Bench()
-        bench.relay.recovered(bench.outlet, [message(1, MINE)], T0)
-        bench.relay.not_recovered(bench.outlet, {("room", MINE): 1})
+        bench.relay.home.recovered(bench.outlet, [message(1, MINE)], T0)
+        bench.relay.home.not_recovered(bench.outlet, {("room", MINE): 1})
         bench.hand(bench.a, emission(2))
         assert numbers(bench.publish()) == [2]
-        bench.relay.recovered(bench.outlet, [message(1, MINE)], T0)
+        bench.relay.home.recovered(bench.outlet, [message(1, MINE)], T0)
         assert bench.outlet.unread == 1
 
     def test_what_an_earlier_life_left_is_known_and_published_first(self) -> None:
         bench = Bench()
         left = [message(1, MINE), message(2, MINE)]
-        bench.relay.recovered(bench.outlet, left, T0)
+        bench.relay.home.recovered(bench.outlet, left, T0)
         again = bench.hand(bench.a, emission(1), emission(2))
         assert bench.a.acked == again
         bench.hand(bench.a, emission(3))
         assert bench.publish() == []
-        bench.relay.was_read(bench.outlet, [(1, left[0]), (2, left[1])], T0)
+        bench.relay.home.was_read(bench.outlet, [(1, left[0]), (2, left[1])], T0)
         assert numbers(bench.publish()) == [1, 2]
         assert numbers(bench.publish()) == [3]
 
     def test_what_the_disk_lost_is_counted_and_does_not_block(self) -> None:
         bench = Bench()
-        bench.relay.recovered(bench.outlet, [message(1, MINE), message(2, MINE)], T0)
-        bench.relay.was_read(bench.outlet, [(1, message(1, MINE))], T0)
-        bench.relay.spool_lost(bench.outlet, [2], "damaged on disk")
+        bench.relay.home.recovered(bench.outlet, [message(1, MINE), message(2, MINE)], T0)
+        bench.relay.home.was_read(bench.outlet, [(1, message(1, MINE))], T0)
+        bench.relay.home.spool_lost(bench.outlet, [2], "damaged on disk")
         bench.confirm(bench.publish())
-        assert bench.relay.rejections == {"damaged on disk": 1}
+        assert bench.relay.home.rejections == {"damaged on disk": 1}
         assert bench.relay.is_idle
 
     def test_an_equal_message_long_after_waits_for_the_first_ones_outcome(self) -> None:
         bench = Bench()
-        bench.relay.recovered(bench.outlet, [message(1, MINE), message(1, MINE)], T0)
-        bench.relay.was_read(bench.outlet, [(1, message(1, MINE)), (2, message(1, MINE))], T0)
+        bench.relay.home.recovered(bench.outlet, [message(1, MINE), message(1, MINE)], T0)
+        bench.relay.home.was_read(bench.outlet, [(1, message(1, MINE)), (2, message(1, MINE))], T0)
         assert numbers(bench.publish()) == [1]
         assert bench.publish() == []
         bench.confirm([message(1, MINE)])
@@ -547,14 +548,14 @@ class TestMoves:
         batch = bench.hand(bench.a, emission(1, THEIRS), emission(2, THEIRS), emission(3, MINE))
         begun = bench.publish()
         bench.relay.map_changed(BOTH, T0)
-        assert bench.relay.is_moving
-        assert bench.relay.shipments == []
+        assert bench.relay.moves.are_going_on
+        assert bench.relay.moves.shipments == []
         peer = bench.relay.peer(THERE)
         handed = bench.relay.hand_over(peer, 10, 2**20, T0)
         assert handed is not None
         assert numbers(each.message for each in handed.emissions) == [2]
         bench.confirm(begun)
-        [shipment] = bench.relay.shipments
+        [shipment] = bench.relay.moves.shipments
         assert (shipment.taker, shipment.version) == (THERE, 2)
         assert [excerpt.ids for excerpt in shipment.excerpts] == [begun[0].id]
         bench.relay.acked(peer, handed.sequence)
@@ -566,21 +567,21 @@ class TestMoves:
         bench.hand(bench.a, emission(1, THEIRS))
         begun = bench.publish()
         bench.relay.map_changed(BOTH, T0)
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == []  # not before what was begun has ended
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == []  # not before what was begun has ended
         bench.confirm(begun)
-        [first] = bench.relay.shipments
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == [first]
-        bench.relay.shipments = []
-        bench.relay.ship_again(THERE, T0)
-        assert bench.relay.shipments == [first]
+        [first] = bench.relay.moves.shipments
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == [first]
+        bench.relay.moves.shipments = []
+        bench.relay.moves.ship_again(THERE, T0)
+        assert bench.relay.moves.shipments == [first]
 
     def test_who_takes_nothing_over_is_shipped_nothing(self) -> None:
         bench = Bench(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)))
         bench.relay.take_shipment(self.shipment(), T0)
-        bench.relay.ship_again(THERE, T0)
-        assert (bench.relay.shipments, bench.relay.is_moving) == ([], False)
+        bench.relay.moves.ship_again(THERE, T0)
+        assert (bench.relay.moves.shipments, bench.relay.moves.are_going_on) == ([], False)
 
     def test_a_copy_of_what_was_begun_waits_for_it_here(self) -> None:
         bench = Bench()
@@ -605,10 +606,10 @@ class TestMoves:
         giver.took(line, 1, emissions, 0.0, T0)
         if floor:
             giver.fence("room", MINE, floor)
-        outlet = giver.outlet(SINK)
-        giver.confirmed(outlet, outlet.to_publish(100), T0)
+        outlet = giver.home.outlet(SINK)
+        giver.home.confirmed(outlet, outlet.to_publish(100), T0)
         giver.map_changed(RelayMap(version=2, nodes=(HERE, THERE), before=(THERE,)), T0)
-        return giver.shipments[0]
+        return giver.moves.shipments[0]
 
     def test_the_new_home_holds_messages_until_it_knows_which_have_been(self) -> None:
         bench = self.taker()
@@ -619,13 +620,13 @@ class TestMoves:
         assert numbers(published) == [2]
         bench.confirm(published)
         assert bench.a.acked == batch
-        assert not bench.relay.is_moving
+        assert not bench.relay.moves.are_going_on
 
     def test_epochs_move_too(self) -> None:
         bench = self.taker()
         assert bench.relay.take_shipment(self.shipment(floor=9), T0)
         bench.hand(bench.a, emission(1, epoch=8, exclusive=True))
-        assert bench.relay.rejections == {"earlier epoch": 1}
+        assert bench.relay.home.rejections == {"earlier epoch": 1}
 
     def test_what_was_shipped_lasts_for_a_relay_that_was_cut_off_from_the_giver(self) -> None:
         bench = self.taker()
@@ -649,7 +650,7 @@ class TestMoves:
         assert bench.publish() == []
         bench.relay.advance(at(30))
         assert numbers(bench.publish()) == [1]
-        assert bench.relay.moves_cut_short == 1
+        assert bench.relay.moves.cut_short == 1
 
     def test_it_does_not_wait_for_the_dead(self) -> None:
         bench = self.taker()

@@ -11,7 +11,8 @@ from random import random
 import msgspec
 
 from rota.control.jobs.clock import StoreClock
-from rota.control.jobs.owner import Outcomes, Owner, Runs
+from rota.control.jobs.ends import Outcomes
+from rota.control.jobs.owner import Owner, Runs
 from rota.control.jobs.scheduler import Scheduler, Standing
 from rota.control.jobs.telling import Bound, LinkTo, Telling, order_of
 from rota.control.jobs.view import JobsView, is_at

@@ -23,7 +23,7 @@ from rota.control.jobs.members import PREFIXES, Members
 from rota.control.jobs.owner import Owner
 from rota.control.jobs.telling import Bound, Telling
 from rota.control.jobs.view import JobsView, Live
-from rota.control.jobs.writing import Record, Step, Writer, at
+from rota.control.jobs.writing import Record, Step, Writer, at, moved
 from rota.decide.jobs import outcome as outcomes
 from rota.decide.jobs import turn
 from rota.decide.jobs.dispatch import Bind, Member, dispatch, is_ready
@@ -297,9 +297,7 @@ class Scheduler:
         """Runs whose job was deleted before they began."""
         for name in sorted(self._view.waiting.keys() - self._view.jobs.keys()):
             for live in self._view.ready(name, datetime.max.replace(tzinfo=now.tzinfo), 50):
-                over = outcomes.interrupt(live.run, "its job was deleted", now)
-                key = keys.live_run(over.id)
-                yield Step({key: None, keys.run(over.id): over}, (At(key, live.modified),), _Told())
+                yield moved(live, outcomes.interrupt(live.run, "its job was deleted", now), _Told())
 
     def _members(self) -> list[Member]:
         at = self._view.at
@@ -341,7 +339,7 @@ class Scheduler:
                 bound = Bound(Live(run, revision), order_for(run, told.job, revision, origin))
                 (here if run.session == self._me.session else elsewhere).append(bound)
             if told.claim is not None:
-                self._tell_missed(told.claim)
+                _tell_missed(self._tell, told.claim)
             if told.lost is not None:
                 run = told.lost
                 self._tell("run.lost", run.id, attempt=run.attempt, lost_on=run.node, again=not told.is_over)
@@ -349,18 +347,6 @@ class Scheduler:
             if why:
                 self._telling.take_back(self._me.id, bound, why)
         self._telling.tell(elsewhere)
-
-    def _tell_missed(self, claim: Claim) -> None:
-        for run in claim.runs:
-            if run.skipped is not None:
-                skipped = run.skipped
-                self._tell(
-                    "job.missed",
-                    claim.job,
-                    count=skipped.count,
-                    first=skipped.first.isoformat(),
-                    last=skipped.last.isoformat(),
-                )
 
     # Taking back
 
@@ -388,6 +374,18 @@ class Scheduler:
 
 
 def _loss(live: Live, fence: Expect, now: datetime) -> Step:
-    after, key = outcomes.lose(live.run, live.epoch, now), keys.live_run(live.run.id)
-    writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
-    return Step(writes, (At(key, live.modified), fence), _Told(lost=live.run, is_over=after.is_over))
+    after = outcomes.lose(live.run, live.epoch, now)
+    return moved(live, after, _Told(lost=live.run, is_over=after.is_over), fence)
+
+
+def _tell_missed(tell: Tell, claim: Claim) -> None:
+    for run in claim.runs:
+        if run.skipped is not None:
+            skipped = run.skipped
+            tell(
+                "job.missed",
+                claim.job,
+                count=skipped.count,
+                first=skipped.first.isoformat(),
+                last=skipped.last.isoformat(),
+            )

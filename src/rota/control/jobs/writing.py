@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rota.control.jobs.view import JobsView
+from rota.control.jobs.view import JobsView, Live
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Unavailable, Unknown
 from rota.model.ids import Key, Revision
@@ -118,6 +118,13 @@ class Writer:
 def at(key: Key, revision: Revision | None) -> Expect:
     """Expect a key as it was last seen; None: that there was none."""
     return Absent(key) if revision is None else At(key, revision)
+
+
+def moved(live: Live, after: RunRecord, about: object = None, *also: Expect) -> Step:
+    """Another state of a living run, in the place where it belongs; it is about the run as it was, or `about`."""
+    key = keys.live_run(live.run.id)
+    writes: dict[Key, Record | None] = {key: None, keys.run(after.id): after} if after.is_over else {key: after}
+    return Step(writes, (at(key, live.modified), *also), live if about is None else about)
 
 
 def _packed(step: Step) -> _Packed:

@@ -28,6 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rota.decide import cron
+from rota.decide.jobs.run_phases import RunEvent, step
 from rota.model.ids import Revision
 from rota.model.job import (
     Cause,
@@ -36,7 +37,6 @@ from rota.model.job import (
     JobSuccess,
     OnLost,
     RunRecord,
-    RunState,
     Skipped,
     WantedJob,
     run_id,
@@ -187,5 +187,5 @@ def _runs(spec: WantedJob, wanted: list[datetime], dropped: list[datetime], now:
             runs[0] = replace(runs[0], skipped=skipped)
         else:
             missed = new_run(spec, dropped[-1], Cause.SCHEDULE, now)
-            runs.append(replace(missed, state=RunState.MISSED, skipped=skipped, ended=now, not_before=None))
+            runs.append(step(missed, RunEvent.MISSED, skipped=skipped, ended=now, not_before=None))
     return tuple(runs)

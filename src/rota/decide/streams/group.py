@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from rota.decide.streams.group_phases import GroupEvent, step
 from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
 from rota.model.stream import Dismissal, Group, Phase, StreamTaskStatus, TaskState
@@ -81,7 +82,7 @@ def advance(
 
 def begin(group: Group, starts: Mapping[int, int], now: datetime) -> Group:
     """A group that stood by reads from here."""
-    return replace(group, starts=dict(starts), after=(), phase=Phase.READING, since=now, why="")
+    return step(group, GroupEvent.BEGUN, now, starts=dict(starts), after=(), why="")
 
 
 def hesitation(group: Group) -> timedelta:
@@ -128,7 +129,7 @@ def _checkpoint(group: Group, present: Sequence[Member]) -> Wish | None:
 
 
 def _pausing(group: Group, present: Sequence[Member], wish: Wish, now: datetime) -> Group:
-    pausing = replace(group, phase=Phase.PAUSING, is_final=wish.is_final, since=now, why=wish.why)
+    pausing = step(group, GroupEvent.END_WANTED, now, is_final=wish.is_final, why=wish.why)
     # Where nobody has read on since the last agreement, that is the agreement.
     return pausing if _readers(group, present) else _closed(pausing, (), now)
 
@@ -167,19 +168,19 @@ def _closed(group: Group, answers: Sequence[StreamTaskStatus], now: datetime) ->
     if answers and ends != before:
         group = replace(group, failures=0)
     if group.is_final:
-        return replace(
+        return step(
             group,
+            GroupEvent.END_AGREED,
+            now,
             sequences=sequences,
-            phase=Phase.PUBLISHING,
             is_final=False,
-            since=now,
             progressed=now,
             progress=0,
             reached={},
         )
     if ends == before:  # nothing was read since the last one
-        return replace(group, phase=Phase.READING, since=now, why="")
-    return replace(group, sequences=sequences, phase=Phase.READING, since=now, why="")
+        return step(group, GroupEvent.CHECKPOINT_AGREED, now, why="")
+    return step(group, GroupEvent.CHECKPOINT_AGREED, now, sequences=sequences, why="")
 
 
 # Publishing

@@ -15,6 +15,7 @@ import msgspec
 
 from rota.decide.streams import chain
 from rota.decide.streams.group import Member, Tuning, Wish, advance, begin, is_overdue, oldest_start, reading_since
+from rota.decide.streams.group_phases import GroupEvent, enter, leave
 from rota.kit.record import replace
 from rota.model.manifest import Offsets
 from rota.model.stream import Group, Phase, TaskState
@@ -97,9 +98,10 @@ def plan(
     now: datetime,
 ) -> Plan:
     """The groups as they should be now. `members`: group → its tasks. Every partition has a committed offset."""
-    published = tuple(group.id for group in groups if chain.is_published(group, committed))
+    published = tuple(leave(group, GroupEvent.PUBLISHED) for group in groups if chain.is_published(group, committed))
     left = {group.id: group for group in groups if group.id not in published}
-    given_up = _given_up(aims, list(left.values()), committed, now)
+    reasons = _given_up(aims, list(left.values()), committed, now)
+    given_up = {leave(left[id], GroupEvent.GIVEN_UP): why for id, why in reasons.items()}
     left = {id: _given_time(group, groups, published, now) for id, group in left.items() if id not in given_up}
     left = _advanced(aims, left, members, now)
     left = _begun(left, committed, now)
@@ -224,7 +226,7 @@ def _begun(groups: Mapping[str, Group], committed: Offsets, now: datetime) -> di
             others = [each for each in found.values() if each.generation < group.generation]
             starts = chain.starts(group.partitions, others, committed)
             if starts is not None and chain.is_complete(starts, group.upto):
-                del found[group.id]
+                del found[leave(group, GroupEvent.UNWANTED)]
             elif starts is not None:
                 found[group.id] = begin(group, starts, now)
     return found
@@ -241,11 +243,11 @@ def _with_new_ones(
     if aims.is_starting and not aims.is_stopping:
         return dict(groups)
     wanted = {} if aims.is_stopping or aims.is_idle or aims.is_made_anew else numbered(aims.partitions, aims.tasks)
-    found = {
-        id: group
-        for id, group in groups.items()
-        if group.phase is not Phase.STANDBY or (wanted.get(group.number), aims.spec) == (group.partitions, group.spec)
-    }
+    found = dict(groups)
+    for group in groups.values():
+        is_wanted = (wanted.get(group.number), aims.spec) == (group.partitions, group.spec)
+        if group.phase is Phase.STANDBY and not is_wanted:
+            del found[leave(group, GroupEvent.UNWANTED)]
     for number, partitions in wanted.items():
         held = [
             each
@@ -291,7 +293,7 @@ def _made(
     text = repr(
         (aims.stream, aims.spec, number, generation, partitions, after, sorted(starts.items()), earliest, latest, upto)
     )
-    return Group(
+    fresh = Group(
         stream=aims.stream,
         id=sha1(text.encode(), usedforsecurity=False).hexdigest()[:IDENTITY],
         number=number,
@@ -299,7 +301,6 @@ def _made(
         partitions=partitions,
         after=after,
         starts=dict(starts),
-        phase=Phase.READING if starts else Phase.STANDBY,
         since=now,
         created=now,
         earliest=earliest,
@@ -309,3 +310,4 @@ def _made(
         spec=aims.spec,
         identity=aims.identity,
     )
+    return enter(fresh)

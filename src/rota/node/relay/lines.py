@@ -28,8 +28,9 @@ from rota.node.relay.wire import (
     Socket,
     Wire,
 )
-from rota.workloads.resources.relay.core import Relay, Shipment
+from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.held import Line
+from rota.workloads.resources.relay.moves import Shipment
 
 if TYPE_CHECKING:
     from rota.kit.authority import Certificate

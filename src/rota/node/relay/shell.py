@@ -21,7 +21,8 @@ from rota.node.relay.memory import Memory
 from rota.node.relay.ways import Ways
 from rota.node.relay.wire import Socket
 from rota.node.relay.works import Works, left_behind
-from rota.workloads.resources.relay.core import Limits, Relay
+from rota.workloads.resources.relay.core import Relay
+from rota.workloads.resources.relay.held import Limits
 from rota.workloads.resources.relay.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Shell:
         self._members: dict[NodeId, str] = {}
         self._told: RelayStatus | None = None
         for sink in left_behind(self._root):
-            core.outlet(sink)
+            core.home.outlet(sink)
         self.pump()
 
     # What the agent says
@@ -194,13 +195,13 @@ class Shell:
             address=self._brief.address,
             since=self._since,
             map_version=core.map.version if core.map else 0,
-            is_moving=core.is_moving,
+            is_moving=core.moves.are_going_on,
             lines=len(self._lines),
             window=len(core.window),
             passed_on=core.passed_on,
             waiting=core.elsewhere,
             unreached={str(node): why for node, why in self._ways.trouble.items()},
-            refused={why: count for why, count in core.rejections.items() if why not in by_sinks},
+            refused={why: count for why, count in core.home.rejections.items() if why not in by_sinks},
             sinks=tuple(works.status() for works in self._works.values()),
         )
 

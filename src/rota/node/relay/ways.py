@@ -116,7 +116,7 @@ class Ways:
 
     def ship(self) -> None:
         """Send what the core has to ship; each shipment once on each way."""
-        for shipment in self._core.shipments:
+        for shipment in self._core.moves.shipments:
             key, wire = (shipment.taker, shipment.version), self._open.get(shipment.taker)
             if wire is not None and key not in self._shipped:
                 self._shipped.add(key)
@@ -190,14 +190,13 @@ class Ways:
             case Ack() if node not in self._open:  # it has let us in
                 self._open[node] = wire
                 self.trouble.pop(node, None)
-                self._core.ship_again(node, self._clock.monotonic())
+                self._core.moves.ship_again(node, self._clock.monotonic())
                 self.pass_on(self._core.peer(node))
             case Ack(sequence=sequence, refused=refused):
                 self._core.acked(self._core.peer(node), sequence, refused)
                 self._pump()
             case Shipped(version=version):
-                shipments = self._core.shipments
-                self._core.shipments = [each for each in shipments if (each.taker, each.version) != (node, version)]
+                self._core.moves.taken(node, version)
             case Refusal(why=why):
                 self._fail(node, why)
 

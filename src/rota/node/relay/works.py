@@ -160,20 +160,20 @@ class Works:
 
     def _is(self, is_up: bool) -> None:
         if is_up != self._outlet.is_up:
-            self._core.sink_is(self._outlet, is_up)
+            self._core.home.sink_is(self._outlet, is_up)
             self._pump()
 
     def confirmed(self, messages: Sequence[Message]) -> None:
         """The sink has these."""
         self._confirmed += len(messages)
-        self._core.confirmed(self._outlet, messages, self._clock.monotonic())
+        self._core.home.confirmed(self._outlet, messages, self._clock.monotonic())
         self._pump()
 
     def rejected(self, message: Message, why: str) -> None:
         """The sink can never deliver this one."""
         reason = why if why in self._rejected or len(self._rejected) < REASONS else OTHER
         self._rejected[reason] += 1
-        self._core.rejected(self._outlet, message, reason, self._clock.monotonic())
+        self._core.home.rejected(self._outlet, message, reason, self._clock.monotonic())
         self._pump()
 
     # The spool
@@ -185,17 +185,17 @@ class Works:
             _remember(self._folder, self._outlet.sink)
             spool = Spool(self._folder, partial(self._recovered, recovered), limit=self._limit)
         except RotaError as error:
-            self._core.not_recovered(self._outlet, recovered)
+            self._core.home.not_recovered(self._outlet, recovered)
             self._refused(error)
             return
         if spool.lost or spool.torn:
-            self._core.rejections[DAMAGED] += len(spool.lost)
+            self._core.home.rejections[DAMAGED] += len(spool.lost)
             log.error("spool damaged", extra={"sink": str(self._url), "lost": len(spool.lost), "torn": spool.torn})
         self._spool = spool
 
     def _recovered(self, recovered: Counter[tuple[str, str]], messages: Sequence[Message]) -> None:
         recovered.update((message.kind, message.resource) for message in messages)
-        self._core.recovered(self._outlet, messages, self._clock.monotonic())
+        self._core.home.recovered(self._outlet, messages, self._clock.monotonic())
 
     async def _keep_spool(self) -> None:
         while True:
@@ -212,7 +212,7 @@ class Works:
             await asyncio.to_thread(spool.confirm, spent)
             self._is_position_old = True
             if outlet.is_spool_full:
-                self._core.spool_has_room(outlet)
+                self._core.home.spool_has_room(outlet)
         elif self._is_position_old:
             self._is_position_old = False
             await asyncio.to_thread(spool.sync)
@@ -229,10 +229,10 @@ class Works:
         except Unavailable as error:
             self._refused(error)
             return
-        self._core.was_read(self._outlet, back.messages, self._clock.monotonic())
+        self._core.home.was_read(self._outlet, back.messages, self._clock.monotonic())
         if back.lost:
             log.error("spool damaged", extra={"sink": str(self._url), "lost": len(back.lost)})
-            self._core.spool_lost(self._outlet, back.lost, DAMAGED)
+            self._core.home.spool_lost(self._outlet, back.lost, DAMAGED)
 
     async def _write(self, spool: Spool, messages: list[Message]) -> None:
         try:
@@ -241,7 +241,7 @@ class Works:
             self._refused(error)
         else:
             self._is_refused = False
-            self._core.spooled(self._outlet, first)
+            self._core.home.spooled(self._outlet, first)
 
     def _refused(self, error: RotaError) -> None:
         """Messages wait in memory until the disk may be tried again."""
@@ -249,14 +249,14 @@ class Works:
         if not self._is_refused:  # the reason may have other figures each time
             self._is_refused = True
             log.warning("spool refuses", extra={"sink": str(self._url), "why": self._last_error})
-        self._core.spool_refused(self._outlet)
+        self._core.home.spool_refused(self._outlet)
         asyncio.get_running_loop().call_later(DISK_RETRY, self._try_disk)
 
     def _try_disk(self) -> None:
         if self._spool is None:
             self._open_spool()
         if self._spool is not None:
-            self._core.spool_has_room(self._outlet)
+            self._core.home.spool_has_room(self._outlet)
             self._pump()
 
 

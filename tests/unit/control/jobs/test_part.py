@@ -8,7 +8,8 @@ from typing import Any, cast
 from unittest.mock import AsyncMock
 
 from rota.control.jobs import verbs
-from rota.control.jobs.owner import UNTOLD, Ended, Outcomes
+from rota.control.jobs.ends import Ended, Outcomes
+from rota.control.jobs.owner import UNTOLD
 from rota.control.jobs.part import JobsPart, Surroundings
 from rota.decide.jobs.due import new_run
 from rota.decide.jobs.outcome import bind
@@ -588,7 +589,7 @@ def test_an_outcome_that_a_session_was_writing_when_it_ended_is_told_by_the_next
             await asyncio.Event().wait()
             return True
 
-        member.part.owner._settle = ask
+        member.part.owner._ends._settle = ask
         member.outcomes.add(Ended(order, SessionId("before"), Outcome(state=RunState.SUCCEEDED)))
         await asked.wait()
         assert not member.outcomes.waiting

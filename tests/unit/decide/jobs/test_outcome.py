@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.decide.jobs import outcome as steps
-from rota.decide.jobs.outcome import TABLE, add_late, bind, end, interrupt, lose, may, release, tried, wait_before
+from rota.decide.jobs.outcome import add_late, begin, bind, end, interrupt, lose, release, tried, wait_before
+from rota.decide.jobs.run_phases import RunEvent, may
+from rota.kit.transitions import IllegalTransition
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import BOUND, OVER, Cause, Outcome, RunRecord, RunState
 
@@ -19,13 +21,6 @@ def run(**changes):
 
 def bound(**changes):
     return bind(run(**changes), NodeId("one"), SessionId("s"), NOW)
-
-
-def test_every_state_is_in_the_table_and_only_what_is_over_has_no_way_on():
-    assert set(TABLE) == set(RunState)
-    assert {state for state, ways in TABLE.items() if not ways} == OVER
-    reached = {to for ways in TABLE.values() for ends in ways.values() for to in ends}
-    assert reached == set(RunState) - {RunState.MISSED}
 
 
 def test_a_bound_run_says_where_and_since_when():
@@ -100,5 +95,27 @@ def test_a_long_error_is_cut():
     assert len(over.outcome.error) == steps.LONGEST
 
 
-def test_only_what_is_bound_can_end():
-    assert {state for state in RunState if may(run(state=state), "end")} == BOUND
+def test_what_is_over_stays_as_it_is() -> None:
+    for state in OVER:
+        for step in (
+            lambda over: bind(over, NodeId("one"), SessionId("s"), NOW),
+            lambda over: end(over, Outcome(state=RunState.SUCCEEDED), EPOCH, NOW),
+            lambda over: lose(over, EPOCH, NOW),
+            lambda over: release(over, NOW, "full"),
+            lambda over: interrupt(over, "enough", NOW),
+        ):
+            with pytest.raises(IllegalTransition):
+                step(run(state=state))
+
+
+def test_a_run_that_is_at_work_is_not_given_back_nor_bound_again() -> None:
+    working = begin(bound(), EPOCH, NOW)
+    assert not may(working, RunEvent.GIVEN_BACK)
+    with pytest.raises(IllegalTransition):
+        release(working, NOW, "full")
+    with pytest.raises(IllegalTransition):
+        bind(working, NodeId("two"), SessionId("t"), NOW)
+
+
+def test_only_what_is_bound_can_end() -> None:
+    assert {state for state in RunState if may(run(state=state), RunEvent.SUCCEEDED)} == BOUND

@@ -1,89 +1,36 @@
-"""The relay's core: what becomes of each message that is handed over, and when it is acked.
+"""The relay's core: where each message goes that is handed over, and when it is acked.
 
 It knows no socket, disk or broker and reads no clock. Whoever runs it says what happened and when, asks `take_touched`
 where something is to be done, does it (`Line.acked`, `Outlet.to_publish`, `Outlet.to_spool`, `Outlet.to_read`,
 `Peer.take`), and says how it went. The same calls give the same answers, so that the simulator can try them by the
 thousand.
 
-A message meets its copies at the relay that the map names. There the first copy is published and the others wait for
-its fate: confirmed by the sink, on disk, or rejected. Only then are their hand-overs acked, so whoever sent them keeps
-them until they are safe. Elsewhere a message is passed on, and acked when its home has acked it. An ack says which
-messages were rejected. Those are not remembered: one that is emitted again is tried again.
+A message meets its copies at the relay that the map names; what becomes of it there is in `home`. Only when that is
+known are its hand-overs acked, so whoever sent it keeps it until it is safe. Elsewhere a message is passed on, and
+acked when its home has acked it. An ack says which messages were rejected.
 
-When the map changes, what was not begun goes to its new home at once; what was begun ends here. A planned move then
-ships the window: the new home holds messages of that resource back until it knows which of them have been. It does not
-wait for ever, and not for the dead: repeats are then possible, with equal ids.
+When the map changes, what was not begun goes to its new home at once; what was begun ends here. What is awaited from
+the homes before, and owed to those that follow, is in `moves`.
 
 A line whose messages find no room should not be read until there is room again; `Line.is_stopped` says so. What is
 passed on has room of its own, so that two relays that are full of messages for each other still take them in.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import msgspec
 
 from rota.model.ids import Instant, NodeId
-from rota.model.relay import RelayMap, home
-from rota.sinks.port import Message
-from rota.workloads.resources.dedup import Excerpt, Tally, Window
-from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Line, Place, Refused
-from rota.workloads.resources.relay.outlet import Outlet
+from rota.model.relay import RelayMap
+from rota.workloads.resources.dedup import Tally, Window
+from rota.workloads.resources.relay.held import Batch, Budget, Emission, Held, Limits, Line, Refused
+from rota.workloads.resources.relay.held_phases import AFTER_HANDED_ON
+from rota.workloads.resources.relay.home import Home
+from rota.workloads.resources.relay.moves import Moves, Shipment
 from rota.workloads.resources.relay.peers import HandOver, Peer
 from rota.workloads.resources.relay.senders import Senders, earliest
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a relay has in its hands at most."""
-
-    messages: int = 50_000
-    """In memory, for each sink and each other relay."""
-
-    bytes: int = 64 * 2**20
-    """As `messages`."""
-
-    window: int = 1_000
-    """Under way to a sink, or to another relay."""
-
-    hold: float = 30.0
-    """Seconds for which messages are held back for a planned move, at most."""
-
+from rota.workloads.resources.relay.touched import Touched, Touches
 
 LIMITS = Limits()
-
-EARLIER_EPOCH = "earlier epoch"
-"""Why a message of an exclusive task is refused when a later one has taken over."""
-
-
-class Shipment(msgspec.Struct, frozen=True, kw_only=True):
-    """What one relay knows of the resources that another takes over."""
-
-    version: int
-    giver: NodeId
-    taker: NodeId
-    excerpts: tuple[Excerpt, ...]
-    floors: tuple[tuple[str, str, int], ...] = ()
-    """Kind, resource and latest epoch, of exclusive resources."""
-
-    age: float = 0.0
-    """Seconds since when somebody may hold messages that were meant for the giver."""
-
-
-class Touched(NamedTuple):
-    """Where something is to be done."""
-
-    lines: list[Line]
-    """With a new ack, or that should be read from now on, or not be read."""
-
-    outlets: list[Outlet]
-    """With something to publish, to write, to read or to let go."""
-
-    peers: list[Peer]
-    """With something to hand over."""
-
-
-NOTHING_TOUCHED = Touched([], [], [])
 
 
 class Relay:
@@ -92,36 +39,16 @@ class Relay:
     def __init__(self, node: NodeId, now: Instant, limits: Limits = LIMITS, window: Window[Held] | None = None) -> None:
         self.node, self.limits = node, limits
         self.window: Window[Held] = Window(now) if window is None else window
-        self.map: RelayMap | None = None
-        self.outlets: dict[str, Outlet] = {}
         self.peers: dict[NodeId, Peer] = {}
         self.senders = Senders()
-        self.rejections: Counter[str] = Counter()
-        """Messages that can never be delivered, by reason."""
-
-        self.published = self.spooled_count = self.passed_on = 0
-        self.moves_cut_short = 0
-        """Planned moves that were not finished: the map changed again, or what was waited for did not come."""
-
-        self.shipments: list[Shipment] = []
-        """To be sent to their takers, until those have taken them or are gone."""
-
-        self._places: dict[tuple[str, str], Place] = {}
-        self._waited_for: dict[str, Instant] = {}
-        """Relays whose shipments have not come → until when they are waited for."""
-
+        self.passed_on = 0
+        self._touches = Touches()
+        self.moves = Moves(node, limits.hold, self.window, self.senders)
+        self._places, self._place = self.moves.places, self.moves.place
+        self.home = Home(node, limits, self.window, self.moves, self._touches)
         self._held_back: deque[Held] = deque()
-        self._backroom = self._budget()
-        self._unfinished: dict[str, int] = {}
-        """Taker → messages of its new resources that have no outcome here."""
-
-        self._has_lost = False
-        """Do places count messages as unpublished that a spool has lost?"""
-
+        self._backroom = Budget.of(self.limits)
         self._members: frozenset[NodeId] = frozenset()
-        self._touched_lines: list[Line] = []
-        self._touched_outlets: list[Outlet] = []
-        self._touched_peers: list[Peer] = []
 
     # Lines
 
@@ -142,7 +69,7 @@ class Relay:
         line.hear(age, now)
         for emission in emissions:
             self._route(emission, batch, line.since, now)
-        self._go_on(line)
+        self._touches.go_on(line)
 
     def line_lost(self, line: Line) -> None:
         """A line broke. What it handed over goes on; its sender comes back with what it has no ack for, or is gone."""
@@ -163,10 +90,14 @@ class Relay:
         members = frozenset(nodes) - {self.node}
         for node in sorted(self._members - members):
             self._stop_waiting([node], now)
-            self._unfinished.pop(node, None)
-            self.shipments = [shipment for shipment in self.shipments if shipment.taker != node]
+            self.moves.is_taker_gone(node)
         self._members = members
         self._expect_peers(now)
+
+    @property
+    def map(self) -> RelayMap | None:
+        """The map that this relay goes by."""
+        return self.moves.map
 
     def accepts(self, version: int) -> bool:
         """Does this relay go by that version of the map? Hand-overs of others are refused."""
@@ -176,18 +107,13 @@ class Relay:
         """Go by this map from now on. Returns the peers' lines, which are over: they go by another version."""
         if self.map is not None and relay_map.version <= self.map.version:
             return []
-        if self._waited_for or self._unfinished:
-            self.moves_cut_short += 1
         over = [line for line in self.senders.lines if line.is_peer]
         for line in over:
             self.line_lost(line)
-        self.map = relay_map
+        self.moves.follow(relay_map, now)
         self._expect_peers(now)
-        self._waited_for = {giver: Instant(now + self.limits.hold) for giver in sorted(relay_map.givers(self.node))}
-        for place in self._places.values():
-            self._locate(place)
         self._give_back(now)
-        self._plan_shipments(now)
+        self.moves.plan(now)
         return over
 
     def take_shipment(self, shipment: Shipment, now: Instant) -> bool:
@@ -201,20 +127,6 @@ class Relay:
         self._stop_waiting([shipment.giver], now)
         return True
 
-    def ship_again(self, taker: NodeId, now: Instant) -> None:
-        """A way to another relay is open, perhaps to a new life of it: what it was shipped it may have forgotten.
-
-        Without this one that was started again would wait for a shipment that its earlier life has taken.
-        """
-        is_taker = self.map is not None and taker in self.map.takers(self.node)
-        if is_taker and taker not in self._unfinished and all(each.taker != taker for each in self.shipments):
-            self._ship(taker, now)
-
-    @property
-    def is_moving(self) -> bool:
-        """Is a planned move not finished here? The map should not change before, if it can wait."""
-        return bool(self._waited_for or self._unfinished or self.shipments)
-
     # Exclusive resources
 
     def fence(self, kind: str, resource: str, epoch: int) -> None:
@@ -222,98 +134,13 @@ class Relay:
         place = self._place(kind, resource)
         place.floor = max(place.floor, epoch)
 
-    # Sinks and spools
-
-    def outlet(self, sink: str) -> Outlet:
-        """The outlet for a sink, opened if need be."""
-        outlet = self.outlets.get(sink)
-        if outlet is None:
-            outlet = self.outlets[sink] = Outlet(sink, self._budget(), window=self.limits.window)
-            self._touch_outlet(outlet)
-        return outlet
-
-    def recovered(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
-        """An earlier life left these in the spool: they are safe, and will be published from there."""
-        for message in messages:
-            place = self._place(message.kind, message.resource)
-            place.unpublished += 1
-            outlet.unread += 1
-            self.window.settle(message.id, place.tally, None)
-        self._touch_outlet(outlet)
-
-    def not_recovered(self, outlet: Outlet, counts: Mapping[tuple[str, str], int]) -> None:
-        """The spool could not be opened after all: so many messages of resources, by kind and id, are told again later.
-
-        They stay known, for whoever sent them was acked. What is live does not wait for them.
-        """
-        for (kind, resource), count in counts.items():
-            self._place(kind, resource).unpublished -= count
-            outlet.unread -= count
-        self._touch_outlet(outlet)
-
-    def sink_is(self, outlet: Outlet, is_up: bool) -> None:
-        """A sink works, or does not."""
-        outlet.is_up = is_up
-        self._touch_outlet(outlet)
-
-    def confirmed(self, outlet: Outlet, messages: Iterable[Message], now: Instant) -> None:
-        """The sink has these."""
-        for message in messages:
-            if (held := outlet.outcome(message.id)) is not None:
-                self.published += 1
-                self._settle(held)
-                self._has_outcome(held.place, now)
-        self._has_room(outlet)
-
-    def rejected(self, outlet: Outlet, message: Message, why: str, now: Instant) -> None:
-        """The sink can never deliver this one. It is counted, and reported to all who handed over a copy.
-
-        Nobody can be told of one that was in the spool: its hand-overs were acked when it was safe there.
-        """
-        if (held := outlet.outcome(message.id)) is not None:
-            self.rejections[why] += 1
-            self._refuse(held, why)
-            self._has_outcome(held.place, now)
-        self._has_room(outlet)
-
-    def spooled(self, outlet: Outlet, first: int) -> None:
-        """The spool has on disk what it was asked to write, numbered from `first`."""
-        for held in outlet.spooled(first):
-            self.spooled_count += 1
-            self._settle(held)
-        self._has_room(outlet)
-
-    def spool_refused(self, outlet: Outlet) -> None:
-        """The disk is full, or fails: messages wait in memory, and their lines with them."""
-        outlet.spool_refused()
-
-    def spool_has_room(self, outlet: Outlet) -> None:
-        """The disk may be tried again."""
-        outlet.spool_has_room()
-        self._touch_outlet(outlet)
-
-    def was_read(self, outlet: Outlet, records: Iterable[tuple[int, Message]], now: Instant) -> None:
-        """The spool has read these back, in order."""
-        outlet.was_read([(sequence, self._from_spool(outlet, message, now)) for sequence, message in records])
-        self._touch_outlet(outlet)
-
-    def spool_lost(self, outlet: Outlet, sequences: Sequence[int], why: str) -> None:
-        """The spool has lost these; they are counted, and nothing more can be done for them.
-
-        Of which resources they were is not known: `advance` finds out by what is left.
-        """
-        if count := outlet.lost(sequences):
-            self.rejections[why] += count
-            self._has_lost = True
-        self._touch_outlet(outlet)
-
     # Other relays
 
     def peer(self, node: NodeId) -> Peer:
         """Another relay."""
         peer = self.peers.get(node)
         if peer is None:
-            peer = self.peers[node] = Peer(node, self._budget(), window=self.limits.window)
+            peer = self.peers[node] = Peer(node, Budget.of(self.limits), window=self.limits.window)
         return peer
 
     def hand_over(self, peer: Peer, most: int, most_bytes: int, now: Instant) -> HandOver | None:
@@ -335,46 +162,34 @@ class Relay:
         for number, batch in peer.acked(sequence):
             self.passed_on += len(batch)
             for held in batch:
-                self._finish(held, reasons.get((number, held.emission.message.id)) if reasons else None)
-        self._resume(peer.budget)
-        self._touch_peer(peer)
+                held.phase = AFTER_HANDED_ON[held.phase]
+                self._touches.finish(held, reasons.get((number, held.emission.message.id)) if reasons else None)
+        self._touches.resume(peer.budget)
+        self._touches.peer(peer)
 
     def peer_broke(self, peer: Peer) -> None:
         """The way to a peer broke, or it went by another map: all goes again."""
         peer.broke()
-        self._touch_peer(peer)
+        self._touches.peer(peer)
 
     # Time
 
     def advance(self, now: Instant) -> None:
         """Time has passed: forget what is old, and wait no longer than we should."""
         self.window.advance(now, earliest(self.senders.since(), self._held_here()))
-        if late := [giver for giver, until in self._waited_for.items() if until <= now]:
-            self.moves_cut_short += 1
-            self._stop_waiting(late, now)
-        if self._has_lost and not any(outlet.unread for outlet in self.outlets.values()):
-            self._write_off(now)
+        self._stop_waiting(self.moves.late(now), now)
+        self.home.write_off(now)
 
     def take_touched(self) -> Touched:
         """Where something is to be done, each once; it is not told again."""
-        if not (self._touched_lines or self._touched_outlets or self._touched_peers):
-            return NOTHING_TOUCHED  # so it is every other time: who asks does so until there is nothing
-        touched = Touched(self._touched_lines, self._touched_outlets, self._touched_peers)
-        self._touched_lines, self._touched_outlets, self._touched_peers = [], [], []
-        for line in touched.lines:
-            line.is_touched = False
-        for outlet in touched.outlets:
-            outlet.is_touched = False
-        for peer in touched.peers:
-            peer.is_touched = False
-        return touched
+        return self._touches.take()
 
     @property
     def is_idle(self) -> bool:
         """Has everything its fate, and is nothing left in a spool?"""
         return (
             not self._held_back
-            and all(outlet.is_idle for outlet in self.outlets.values())
+            and all(outlet.is_idle for outlet in self.home.outlets.values())
             and all(peer.is_idle for peer in self.peers.values())
         )
 
@@ -383,7 +198,7 @@ class Relay:
         """Would nothing be lost if this relay ended now? What is in spools is safe there."""
         return (
             not self._held_back
-            and all(outlet.is_safe for outlet in self.outlets.values())
+            and all(outlet.is_safe for outlet in self.home.outlets.values())
             and all(peer.is_idle for peer in self.peers.values())
         )
 
@@ -425,42 +240,13 @@ class Relay:
         message = emission.message
         place = self._places.get((message.kind, message.resource)) or self._place(message.kind, message.resource)
         if place.home == self.node:
-            if place.giver is None or place.giver not in self._waited_for:
-                self._arrive(emission, place, batch, since, now)
+            if place.giver is None or place.giver not in self.moves.waited_for:
+                self.home.arrive(emission, place, batch, since, now)
                 return
         elif place.moves_to is not None and (first := self.window.reserved.get(message.id)) is not None:
             first.join(batch, emission.slot)  # we are not done with the first copy, so this one waits here too
             return
         self._send_on(Held(emission, place, batch, since))
-
-    def _arrive(self, emission: Emission, place: Place, batch: Batch, since: Instant, now: Instant) -> None:
-        """A message at its home."""
-        message_id, tally, window = emission.message.id, place.tally, self.window
-        tally.last = now
-        if emission.is_exclusive:
-            if emission.epoch < place.floor:
-                self.rejections[EARLIER_EPOCH] += 1
-                batch.refuse(message_id, f"{EARLIER_EPOCH}: a later task of {place.tally.kind} has taken over")
-                self._done(batch)
-                return
-            place.floor = emission.epoch
-        first = window.reserved.get(message_id)
-        if first is not None:
-            tally.duplicates += 1
-            first.join(batch, emission.slot)
-        elif window.is_known(message_id, emission.slot, has_key=bool(emission.message.key)):
-            tally.duplicates += 1
-            self._done(batch)
-        else:
-            tally.unique += 1
-            held = window.reserved[message_id] = Held(emission, place, batch, since)
-            place.unpublished += 1
-            outlet = self.outlets.get(emission.sink) or self.outlet(emission.sink)
-            outlet.put(held)
-            if not outlet.is_touched:
-                self._touch_outlet(outlet)
-            if outlet.budget.is_full:
-                self._block(batch.line, outlet.budget)
 
     def _send_on(self, held: Held) -> None:
         """A message that is not for us, or not yet."""
@@ -472,60 +258,34 @@ class Relay:
         else:
             peer = self.peer(NodeId(home_node))
             peer.put(held)
-            self._touch_peer(peer)
+            self._touches.peer(peer)
             budget = peer.budget
         if budget.is_full:
             for batch in held.batches:
-                self._block(batch.line, budget)
+                self._touches.block(batch.line, budget)
 
     def _again(self, held: Held, now: Instant) -> None:
         """Find a message's way afresh."""
         place = held.place
-        if place.home == self.node and place.giver not in self._waited_for:
+        if place.home == self.node and place.giver not in self.moves.waited_for:
+            held.phase = AFTER_HANDED_ON[held.phase]
             for batch in held.batches:
-                self._arrive(held.emission, place, batch, held.since, now)
+                self.home.arrive(held.emission, place, batch, held.since, now)
         else:
             self._send_on(held)
-
-    def _place(self, kind: str, resource: str) -> Place:
-        place = self._places.get((kind, resource))
-        if place is None:
-            place = self._places[kind, resource] = Place(self.window.tally(kind, resource))
-            self._locate(place)
-        return place
-
-    def _locate(self, place: Place) -> None:
-        """Find a resource's home in the map."""
-        place.home = place.giver = place.moves_to = None
-        if self.map is not None:
-            kind, resource = place.tally.kind, place.tally.resource
-            place.home = self.map.home(kind, resource)
-            if self._waited_for:
-                place.giver = home(self.map.before, kind, resource)
-
-    def _from_spool(self, outlet: Outlet, message: Message, now: Instant) -> Held:
-        # Which replica sent it does not matter any more: it was remembered when it was spooled.
-        place = self._place(message.kind, message.resource)
-        return Held(Emission(message, outlet.sink, slot=0, epoch=0), place, None, now)
 
     # Inside: moves
 
     def _give_back(self, now: Instant) -> None:
         """Everything that was not begun finds its way afresh, in order."""
-        wandering: list[Held] = []
-        for outlet in self.outlets.values():
-            for held in outlet.take_back(lambda held: held.place.home != self.node):
-                self.window.give_back(held.emission.message.id)
-                held.place.unpublished -= 1
-                held.place.tally.unique -= 1
-                wandering.append(held)
+        wandering = list(self.home.take_back())
         for peer in self.peers.values():
             wandering += peer.take_all()
         wandering += self._take_held_back()
         for held in wandering:
             self._again(held, now)
         for budget in self._budgets():
-            self._resume(budget)
+            self._touches.resume(budget)
 
     def _take_held_back(self) -> list[Held]:
         released = list(self._held_back)
@@ -536,138 +296,13 @@ class Relay:
 
     def _stop_waiting(self, givers: Iterable[str], now: Instant) -> None:
         """Nothing more is expected of these: what was held back for them may go."""
-        was_waiting = [giver for giver in givers if self._waited_for.pop(giver, None) is not None]
-        if was_waiting:
+        if self.moves.stop_waiting(givers):
             for held in self._take_held_back():
                 self._again(held, now)
-            self._resume(self._backroom)
-
-    def _plan_shipments(self, now: Instant) -> None:
-        """Ship what we know to those who take resources over, each when we are done with what we have of them."""
-        assert self.map is not None
-        self.shipments = []
-        self._unfinished = dict.fromkeys(sorted(self.map.takers(self.node)), 0)
-        for place in self._places.values():
-            if place.unpublished and place.home in self._unfinished:
-                place.moves_to = place.home
-                self._unfinished[place.home] += place.unpublished
-        for taker in [taker for taker, count in self._unfinished.items() if not count]:
-            self._ship(NodeId(taker), now)
-
-    def _ship(self, taker: NodeId, now: Instant) -> None:
-        assert self.map is not None
-        self._unfinished.pop(taker, None)
-        relay_map, floors, since = self.map, [], self.senders.since()
-        for (kind, resource), place in self._places.items():
-            if place.floor and place.home == taker:
-                floors.append((kind, resource, place.floor))
-        excerpts = self.window.export(lambda tally: relay_map.home(tally.kind, tally.resource) == taker, now)
-        self.shipments.append(
-            Shipment(
-                version=relay_map.version,
-                giver=self.node,
-                taker=taker,
-                excerpts=tuple(excerpts),
-                floors=tuple(floors),
-                age=0.0 if since is None else now - since,
-            )
-        )
-
-    def _has_outcome(self, place: Place, now: Instant) -> None:
-        """The sink is done with a message of a resource."""
-        place.unpublished -= 1
-        taker = place.moves_to
-        if taker is None or taker not in self._unfinished:
-            return
-        self._unfinished[taker] -= 1
-        if not place.unpublished:
-            place.moves_to = None
-        if not self._unfinished[taker]:
-            self._ship(NodeId(taker), now)
-
-    def _write_off(self, now: Instant) -> None:
-        """All spools are read: what is neither there nor in memory is lost, and nothing waits for it any more."""
-        self._has_lost = False
-        left = Counter(held.place for outlet in self.outlets.values() for held in outlet.unpublished)
-        for place in self._places.values():
-            for _ in range(place.unpublished - left[place]):
-                self._has_outcome(place, now)
-
-    # Inside: fates and acks
-
-    def _settle(self, held: Held) -> None:
-        """A message has its fate: remember it, and let all who wait for it know."""
-        if held.is_settled:
-            return
-        held.is_settled = True
-        emission = held.emission
-        self.window.settle(emission.message.id, held.place.tally, None if held.is_seconded else emission.slot)
-        self._finish(held)
-
-    def _refuse(self, held: Held, why: str) -> None:
-        """A message can never be delivered: let all who wait for it know, and do not remember it."""
-        if not held.is_settled:
-            held.is_settled = True
-            self.window.give_back(held.emission.message.id)
-            self._finish(held, why)
-
-    def _finish(self, held: Held, refusal: str | None = None) -> None:
-        for batch in held.batches:
-            if refusal is not None:
-                batch.refuse(held.emission.message.id, refusal)
-            self._done(batch)
-        held.batches = []
-
-    def _done(self, batch: Batch) -> None:
-        batch.left -= 1
-        if not batch.left:
-            self._go_on(batch.line)
-
-    def _go_on(self, line: Line) -> None:
-        if line.advance() and line.is_open:
-            self._touch_line(line)
+            self._touches.resume(self._backroom)
 
     # Inside: room
 
-    def _budget(self) -> Budget:
-        return Budget(self.limits.messages, self.limits.bytes)
-
     def _budgets(self) -> list[Budget]:
-        outlets, peers = self.outlets.values(), self.peers.values()
+        outlets, peers = self.home.outlets.values(), self.peers.values()
         return [self._backroom, *(outlet.budget for outlet in outlets), *(peer.budget for peer in peers)]
-
-    def _block(self, line: Line, budget: Budget) -> None:
-        if line.is_open and budget not in line.blockers:
-            line.blockers.append(budget)
-            budget.blocked.append(line)
-            self._touch_line(line)
-
-    def _has_room(self, outlet: Outlet) -> None:
-        self._resume(outlet.budget)
-        self._touch_outlet(outlet)
-
-    def _resume(self, budget: Budget) -> None:
-        """Let lines be read again, if there is room enough."""
-        if not budget.blocked or not budget.is_low:
-            return
-        for line in budget.blocked:
-            line.blockers.remove(budget)
-            self._touch_line(line)
-        budget.blocked = []
-
-    # Inside: who is touched
-
-    def _touch_line(self, line: Line) -> None:
-        if not line.is_touched:
-            line.is_touched = True
-            self._touched_lines.append(line)
-
-    def _touch_outlet(self, outlet: Outlet) -> None:
-        if not outlet.is_touched:
-            outlet.is_touched = True
-            self._touched_outlets.append(outlet)
-
-    def _touch_peer(self, peer: Peer) -> None:
-        if not peer.is_touched:
-            peer.is_touched = True
-            self._touched_peers.append(peer)

@@ -13,6 +13,7 @@ from rota.model.errors import Invalid
 from rota.model.ids import Instant
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Tally
+from rota.workloads.resources.relay.held_phases import HeldPhase
 
 OVERHEAD = 512
 """Bytes that a message costs besides its payload, about."""
@@ -71,6 +72,22 @@ class Place:
         """The latest epoch that is known; exclusive tasks of an earlier one are not listened to."""
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a relay has in its hands at most."""
+
+    messages: int = 50_000
+    """In memory, for each sink and each other relay."""
+
+    bytes: int = 64 * 2**20
+    """As `messages`."""
+
+    window: int = 1_000
+    """Under way to a sink, or to another relay."""
+
+    hold: float = 30.0
+    """Seconds for which messages are held back for a planned move, at most."""
+
+
 class Budget:
     """Room for messages in memory, and the lines that are not read for want of it."""
 
@@ -80,6 +97,11 @@ class Budget:
         self.most_messages, self.most_bytes = most_messages, most_bytes
         self.messages = self.bytes = 0
         self.blocked: list[Line] = []
+
+    @classmethod
+    def of(cls, limits: Limits) -> "Budget":
+        """As much room as these limits give to each."""
+        return cls(limits.messages, limits.bytes)
 
     @property
     def is_full(self) -> bool:
@@ -204,30 +226,28 @@ class Held:
     """A message that is on its way."""
 
     __slots__ = (
-        "batches", "emission", "is_confirmed", "is_read", "is_seconded", "is_settled", "place", "sequence", "since",
-        "size",
+        "batches", "emission", "is_seconded", "phase", "place", "sequence", "since", "size",
     )  # fmt: skip
 
-    def __init__(self, emission: Emission, place: Place, batch: Batch | None, since: Instant) -> None:
+    def __init__(
+        self,
+        emission: Emission,
+        place: Place,
+        batch: Batch | None,
+        since: Instant,
+        phase: HeldPhase = HeldPhase.WAITING,
+    ) -> None:
         self.emission, self.place, self.since = emission, place, since
+        self.phase = phase
         self.size = OVERHEAD + len(emission.message.payload)
         self.batches: list[Batch] = [] if batch is None else [batch]
         """Who waits for it; all are told its fate."""
 
         self.sequence: int | None = None
-        """Its number in the spool, if it is there."""
+        """Its number in the spool, once it is there: then it has its fate, whatever the sink says of it."""
 
         self.is_seconded = False
         """Has another replica sent it too?"""
-
-        self.is_settled = False
-        """Is it safe, or rejected?"""
-
-        self.is_confirmed = False
-        """Has the sink told its outcome?"""
-
-        self.is_read = False
-        """Has it been read back from the spool?"""
 
     def join(self, batch: Batch, slot: int) -> None:
         """Another copy came: it shares this one's fate."""

@@ -17,6 +17,21 @@ from itertools import chain
 
 from rota.sinks.port import Message
 from rota.workloads.resources.relay.held import Budget, Held
+from rota.workloads.resources.relay.held_phases import (
+    AFTER_ANSWERED,
+    AFTER_READ_PAST,
+    AFTER_TAKEN,
+    AFTER_WRITE_BEGUN,
+    AFTER_WRITE_REFUSED,
+    AFTER_WRITTEN,
+    HeldPhase,
+)
+
+ANSWERED_WRITING, UNDER_WAY_SPOOLED, WRITING = (
+    HeldPhase.ANSWERED_WRITING,
+    HeldPhase.UNDER_WAY_SPOOLED,
+    HeldPhase.WRITING,
+)
 
 NEAR = 2_000
 """Messages left to read from the spool below which live ones wait in memory."""
@@ -66,7 +81,7 @@ class Outlet:
     def unpublished(self) -> Iterator[Held]:
         """Messages in memory that the sink has told no outcome of, each once."""
         yield from chain(self._queue, self._read, self.under_way.values())
-        yield from (held for held in self._writing if not held.is_confirmed and not self._is_under_way(held))
+        yield from (held for held in self._writing if held.phase is WRITING)
 
     @property
     def waiting(self) -> int:
@@ -103,6 +118,7 @@ class Outlet:
             if message.id in self.under_way:  # of an equal one, long ago: its outcome would be taken for this one's
                 break
             source.popleft()
+            held.phase = AFTER_TAKEN[held.phase]
             self.under_way[message.id] = held
             messages.append(message)
         return messages
@@ -112,10 +128,11 @@ class Outlet:
         held = self.under_way.pop(message_id, None)
         if held is None:
             return None
-        held.is_confirmed = True
+        before = held.phase
+        held.phase = AFTER_ANSWERED[before]
         self.budget.free(held)
         if held.sequence is not None:
-            self._spend(held, held.sequence)
+            self._spend(held.sequence, is_unread=before is UNDER_WAY_SPOOLED)
         return held
 
     # The spool
@@ -130,6 +147,8 @@ class Outlet:
         writing = [held for held in self.under_way.values() if held.sequence is None]
         while self._queue and len(writing) < most:
             writing.append(self._queue.popleft())
+        for held in writing:
+            held.phase = AFTER_WRITE_BEGUN[held.phase]
         self._writing = writing
         return [held.emission.message for held in writing]
 
@@ -137,18 +156,20 @@ class Outlet:
         """The spool has them on disk, numbered from `first`; those are returned."""
         written, self._writing = self._writing, []
         for sequence, held in enumerate(written, first):
+            before, held.phase = held.phase, AFTER_WRITTEN[held.phase]
             held.sequence = sequence
             self.unread += 1
-            if held.is_confirmed:
-                self._spend(held, sequence)
-            elif not self._is_under_way(held):  # an equal one may be
+            if before is ANSWERED_WRITING:
+                self._spend(sequence, is_unread=True)
+            elif before is WRITING:
                 self.budget.free(held)
         return written
 
     def spool_refused(self) -> None:
         """The disk took none of them."""
-        returned = [held for held in self._writing if not held.is_confirmed and not self._is_under_way(held)]
-        self._queue.extendleft(reversed(returned))
+        self._queue.extendleft(reversed([held for held in self._writing if held.phase is WRITING]))
+        for held in self._writing:
+            held.phase = AFTER_WRITE_REFUSED[held.phase]
         self._writing = []
         self.is_spool_full = True
 
@@ -170,9 +191,9 @@ class Outlet:
             self.unread -= 1
             known = self.under_way.get(held.emission.message.id)
             if known is not None and known.sequence == sequence:
-                known.is_read = True
+                known.phase = AFTER_READ_PAST[known.phase]
             else:
-                held.sequence, held.is_read, held.is_settled = sequence, True, True
+                held.sequence = sequence
                 self.budget.add(held)
                 self._read.append(held)
         if records and self._passed:
@@ -185,17 +206,14 @@ class Outlet:
         self.unread -= len(gone)
         for held in self.under_way.values():
             if held.sequence in gone:
-                held.is_read = True
+                held.phase = AFTER_READ_PAST[held.phase]
                 gone.remove(held.sequence)
         self.spent += sorted(gone)
         return len(gone)
 
-    def _spend(self, held: Held, sequence: int) -> None:
+    def _spend(self, sequence: int, *, is_unread: bool) -> None:
         """A message need not be kept in the spool; one that was not read back will not be, or is passed over."""
         self.spent.append(sequence)
-        if not held.is_read:
+        if is_unread:
             self.unread -= 1
             self._passed.add(sequence)
-
-    def _is_under_way(self, held: Held) -> bool:
-        return self.under_way.get(held.emission.message.id) is held
