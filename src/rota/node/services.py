@@ -452,7 +452,7 @@ class Services:
         return [proxy for proxy in self._proxies if proxy.number < service.proxies]
 
     async def _ask(self, service: ServiceSummary, question: Any) -> list[Told]:
-        return list(await asyncio.gather(*(proxy.ask(question, self._proxies.numbers) for proxy in self._of(service))))
+        return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
 
 
 def _places(name: str, wanted: Wanted) -> Iterator[Place]:
