@@ -256,9 +256,9 @@ class _Node:
                 folder.path / "stacks",
                 relay=place,
                 jobs=settings.jobs,
+                letters=str(folder.path / LETTERS),
+                printed=str((folder.path / PRINTED).absolute()),
             )
-            state.runtime.crew.letters = str(folder.path / LETTERS)
-            state.runtime.crew.printed = str((folder.path / PRINTED).absolute())
             state.services = state.runtime.services
             if settings.sockets is not None:
                 state.runtime.services.borrow_from(settings.sockets)

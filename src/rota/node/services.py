@@ -93,8 +93,6 @@ class Services:
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
         self._sized_in = 0
-        crew.switch = self
-        crew.witnesses.append(self)
 
     def borrow_from(self, descriptor: int) -> None:
         """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
