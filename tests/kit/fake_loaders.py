@@ -15,6 +15,8 @@ from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
 from rota.node import generations, posts
 from rota.node.crew import Crew
+from rota.node.crew_runner import CrewRunner
+from rota.node.crew_watch import CrewWatch
 from rota.node.generations import Generations
 from rota.node.loaders import Listener, LoadError, Target
 from rota.node.pipes import Brief, Loaded, Order, Pipe, Registered
@@ -125,14 +127,16 @@ class FakeNode:
         self.generations = Generations(
             Target("app.py", "a"), config.load_timeout, policy, SYSTEM, self._tell, self._code_changed
         )
-        self.crew = Crew(self.generations, config, policy, SYSTEM, self._tell, Stacks(folder, SYSTEM))
-        self.reloads = Reloads(self.crew, config, self._tell, self.post, self._canaries)
+        self.crew = Crew(self.generations, config, policy, SYSTEM)
+        self.watch = CrewWatch(self.crew, SYSTEM, self._tell, Stacks(folder, SYSTEM))
+        self._runner = CrewRunner(self.crew, self.watch, config, SYSTEM, self._tell)
+        self.reloads = Reloads(self.crew, self.watch, config, self._tell, self.post, self._canaries)
         self._config, self._app = config, app
 
     async def __aenter__(self) -> "FakeNode":
-        self._turning = asyncio.create_task(self.crew.run())
+        self._turning = asyncio.create_task(self._runner.run())
         number = self.reloads.number()
-        await self.generations.load(number, self.crew)
+        await self.generations.load(number, self.watch)
         self.generations.settle_on(number, None)
         self.post()
         return self
@@ -142,7 +146,7 @@ class FakeNode:
         self._turning.cancel()
         await asyncio.wait([self._turning])
         for worker in list(self.crew.workers):
-            self.crew.refused(worker, "the test is over")
+            self.watch.refused(worker, "the test is over")
         self.generations.close()
 
     def order(self, kind: str, names: Iterable[str], *, exclusive: bool = False) -> None:

@@ -14,6 +14,7 @@ from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.model.config import RelayConfig
 from rota.model.ids import NodeId
+from rota.node import children
 from rota.node.relay import hold
 from rota.node.relay.hold import RelayHold, RelayPlace
 from tests.kit.waiting import eventually
@@ -29,8 +30,9 @@ def reaped(pid: int | None) -> int | None:
 async def test_a_relay_that_is_frozen_is_killed_and_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("WATCH", 0.05), ("ANSWER", 3.0), ("STRIKES", 2)):
-        monkeypatch.setattr(hold, name, value)
+    monkeypatch.setattr(hold, "WATCH", 0.05)
+    monkeypatch.setattr(hold, "STRIKES", 2)
+    monkeypatch.setattr(children, "ANSWER", 3.0)
     app = rota.App("app")
 
     @app.resource(sink="memory://")
@@ -48,9 +50,9 @@ async def test_a_relay_that_is_frozen_is_killed_and_started_again(
         assert first is not None
         assert await found.drain(timedelta(seconds=10)), "it does not answer"
         os.kill(first, signal.SIGSTOP)
-        monkeypatch.setattr(hold, "ANSWER", 0.5)
+        monkeypatch.setattr(children, "ANSWER", 0.5)
         await eventually(lambda: found.mend() or (found.pid not in (None, first)), within=30)
-        monkeypatch.setattr(hold, "ANSWER", 30.0)  # its successor may take its time
+        monkeypatch.setattr(children, "ANSWER", 30.0)  # its successor may take its time
         await eventually(lambda: reaped(first) == signal.SIGKILL)
         await eventually(lambda: found.status)
         last = found.pid

@@ -79,112 +79,50 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
     return decorate
 
 
-@command.command()
-@_scenario(election_scenario.BROKEN)
-def election(**asked: Any) -> None:
-    """Contenders for leadership under crashes, pauses, cuts, losses and clock steps.
+def _add(name: str, broken: Collection[str], about: str) -> None:
+    """Add the command of a scenario."""
+    example = f"Example: rota simulate {name} --seeds 1000"
+    text = "Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it."
 
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate election --seeds 1000
-    """
-    _run("election", **asked)
-
-
-@command.command()
-@_scenario(fleet_scenario.BROKEN)
-def fleet(**asked: Any) -> None:
-    """A whole fleet with all four kinds of work, ten minutes of it, with everything that can go wrong.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate fleet --seeds 2000
-    """
-    _run("fleet", **asked)
+    @command.command(name, help=f"{about}\n\n{text}\n\n{example}")
+    @_scenario(broken)
+    def run(**asked: Any) -> None:
+        _run(name, **asked)
 
 
-@command.command()
-@_scenario(resources_scenario.BROKEN)
-def resources(**asked: Any) -> None:
-    """A fleet that keeps resources covered, under the same faults.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate resources --seeds 1000
-    """
-    _run("resources", **asked)
-
-
-@command.command()
-@_scenario(services_scenario.BROKEN)
-def services(**asked: Any) -> None:
-    """A service under load: crashes, hangs, vanishing clients and reloads.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate services --seeds 1000
-    """
-    _run("services", **asked)
-
-
-@command.command()
-@_scenario(jobs_scenario.BROKEN)
-def jobs(**asked: Any) -> None:
-    """Equal peers that run jobs: wrong clocks, crashes, pauses, lost starts, outages of the store.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate jobs --seeds 1000
-    """
-    _run("jobs", **asked)
-
-
-@command.command()
-@_scenario(placement_scenario.BROKEN)
-def placement(**asked: Any) -> None:
-    """Fleets of up to 1,000 nodes in zones: joins, deaths, drains, other slots, balancing.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate placement --seeds 1000
-    """
-    _run("placement", **asked)
-
-
-@command.command()
-@_scenario(peers_scenario.BROKEN)
-def peers(**asked: Any) -> None:
-    """Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate peers --seeds 1000
-    """
-    _run("peers", **asked)
-
-
-@command.command()
-@_scenario(relay_scenario.BROKEN)
-def relay(**asked: Any) -> None:
-    """Messages from replicas to a sink, while hosts, relays, disks and brokers fail.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate relay --seeds 1000
-    """
-    _run("relay", **asked)
-
-
-@command.command()
-@_scenario(streams_scenario.BROKEN)
-def streams(**asked: Any) -> None:
-    """A stream whose nodes die at every step of checkpoint, agreement and publish, while groups and offsets change.
-
-    Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
-
-    Example: rota simulate streams --seeds 1000
-    """
-    _run("streams", **asked)
+_add(
+    "election",
+    election_scenario.BROKEN,
+    "Contenders for leadership under crashes, pauses, cuts, losses and clock steps.",
+)
+_add(
+    "fleet",
+    fleet_scenario.BROKEN,
+    "A whole fleet with all four kinds of work, ten minutes of it, with everything that can go wrong.",
+)
+_add("resources", resources_scenario.BROKEN, "A fleet that keeps resources covered, under the same faults.")
+_add("services", services_scenario.BROKEN, "A service under load: crashes, hangs, vanishing clients and reloads.")
+_add(
+    "jobs",
+    jobs_scenario.BROKEN,
+    "Equal peers that run jobs: wrong clocks, crashes, pauses, lost starts, outages of the store.",
+)
+_add(
+    "placement",
+    placement_scenario.BROKEN,
+    "Fleets of up to 1,000 nodes in zones: joins, deaths, drains, other slots, balancing.",
+)
+_add(
+    "peers",
+    peers_scenario.BROKEN,
+    "Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.",
+)
+_add("relay", relay_scenario.BROKEN, "Messages from replicas to a sink, while hosts, relays, disks and brokers fail.")
+_add(
+    "streams",
+    streams_scenario.BROKEN,
+    "A stream whose nodes die at every step of checkpoint, agreement and publish, while groups and offsets change.",
+)
 
 
 def _run(scenario: str, seeds: int, first: int, seed: int | None, jobs: int | None, broken: str | None) -> None:

@@ -15,6 +15,11 @@ def sendable(text: str, longest: int = LONGEST) -> str:
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
 
+def in_one_line(error: BaseException, said: object = None) -> str:
+    """The message of an error, or what was said in its place, in one line; the error's type if that is empty."""
+    return " ".join(str(error if said is None else said).split()) or type(error).__name__
+
+
 def _message(error: BaseException) -> str:
     try:
         return str(error)

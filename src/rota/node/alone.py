@@ -18,10 +18,10 @@ import socket
 import threading
 
 from rota.kit.clock import SYSTEM
-from rota.model.ids import NodeId
 from rota.node.deadline import LOOK, Leash
 from rota.node.emitting import Aside, Emitter
 from rota.node.guard import Guard
+from rota.node.offers import offer_of, silence_of
 from rota.node.pipes import (
     Beat,
     Brief,
@@ -37,15 +37,13 @@ from rota.node.pipes import (
     Save,
     StopTask,
     TaskEnded,
-    TaskSilent,
     TaskStarted,
     Unsent,
 )
 from rota.node.reports import Reports
 from rota.sdk.app import App
 from rota.workloads.context import Stopping
-from rota.workloads.resources.run import Life, Offer, Outcome, WayOut, limits, run_sync_task, run_task
-from rota.workloads.resources.run import Save as Keep
+from rota.workloads.resources.run import Life, Outcome, run_sync_task, run_task
 
 
 def be_alone(app: App, brief: Brief, sock: socket.socket, guard: Guard | None) -> None:
@@ -101,7 +99,7 @@ class Alone:
         started = TaskStarted(self._order.task, self._order.epoch)
         self._life = Life(SYSTEM.monotonic)
         kind = self._app.resources.get(self._order.kind)
-        offer = _offer(self._brief, self._life, self._save, self._emitter)
+        offer = offer_of(self._brief, self._life, self._save, self._emitter)
         return await run_task(kind, self._order, offer, lambda: self._channel.send(started))
 
     def _save(self, state: bytes) -> None:
@@ -134,7 +132,7 @@ class Alone:
             if SYSTEM.monotonic() - last >= self._brief.beat:
                 last = SYSTEM.monotonic()
                 self._channel.send(Beat())
-                if silent := _silence(self._app, self._order, self._life):
+                if self._life and (silent := silence_of(self._app, self._order.task, self._order.epoch, self._life)):
                     self._channel.send(silent)
                     self._life = None
 
@@ -165,7 +163,7 @@ class AloneSync:
             self._life = Life(SYSTEM.monotonic)
             order = self._order
             save = lambda state: pipe.send(Save(order.task, order.epoch, state))  # noqa: E731
-            offer = _offer(self._brief, self._life, save, self._aside.emitter)
+            offer = offer_of(self._brief, self._life, save, self._aside.emitter)
             outcome = run_sync_task(kind, order, offer, self._stopping, self._aside.call, lambda: pipe.send(started))
         if unsent := self._aside.flush():
             pipe.send(Unsent(unsent))
@@ -201,17 +199,6 @@ class AloneSync:
         while not self._stopping.wait(LOOK):
             if self._leash.must_stop:
                 self._stop()
-            if silent := _silence(self._app, self._order, self._life):
+            if self._life and (silent := silence_of(self._app, self._order.task, self._order.epoch, self._life)):
                 self._life = None
                 pipe.send(silent)
-
-
-def _offer(brief: Brief, life: Life, save: Keep, way_out: WayOut) -> Offer:
-    return Offer(life=life, save=save, way_out=way_out, node=NodeId(brief.node), sink=brief.emitting.sink, clock=SYSTEM)
-
-
-def _silence(app: App, order: Order, life: Life | None) -> TaskSilent | None:
-    """That a task is silent, if it is."""
-    kind = app.resources.get(order.kind)
-    why = life.complaint(*limits(kind)) if life is not None and kind is not None else ""
-    return TaskSilent(order.task, order.epoch, why) if why else None

@@ -91,7 +91,7 @@ class Emitter:
             self._hand_over()
             now = self._clock.monotonic()
             if self._wire is not None and now - self._told >= PING * 0.9 and self._wire.unsent == 0:
-                self._send(self._outbox.ping(now))
+                self._send(self._outbox.ping())
 
     async def flush(self) -> int:
         """Wait a moment until everything is acked; how many messages are not."""

@@ -90,6 +90,30 @@ class Generations:
             log.warning("loaded with a warning", extra={"generation": number, "why": warning})
         return loaded
 
+    async def load_kept_or_files(self, number: int, listener: Listener) -> None:
+        """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
+        kept, app = self.target.kept, self.target.app
+        if not kept.find(app, number):
+            await self.load(number, listener)
+        elif not kept.is_outdated:
+            log.warning("the code that was gone back to is loaded, not the files on disk; rota reload takes those in")
+            try:
+                await self.load(number, listener)
+            except LoadError as error:
+                log.warning("the code that was kept cannot be loaded", extra={"why": str(error)})
+                kept.drop()
+                await self.load(number, listener)
+        else:
+            kept.pass_over()
+            try:
+                await self.load(number, listener)
+            except LoadError as error:
+                kept.find(app, number)
+                log.error("the app cannot be loaded; the code that was gone back to is", extra={"why": str(error)})
+                await self.load(number, listener)
+            else:
+                kept.drop()
+
     def settle_on(self, number: int, previous: int | None) -> None:
         """This generation works now; forget those that nobody will go back to. Their workers drain without them."""
         self.previous = previous if previous in self._loaders else None

@@ -7,9 +7,9 @@ from contextvars import copy_context
 from functools import partial
 
 from rota.kit.clock import SYSTEM
-from rota.model.ids import NodeId
 from rota.node.emitting import Emitter
 from rota.node.guard import Guard
+from rota.node.offers import offer_of, silence_of
 from rota.node.pipes import (
     Beat,
     Brief,
@@ -23,14 +23,13 @@ from rota.node.pipes import (
     StartTask,
     StopTask,
     TaskEnded,
-    TaskSilent,
     TaskStarted,
     Unsent,
 )
 from rota.node.reports import Reports
 from rota.node.tee import about, work_of
 from rota.sdk.app import App
-from rota.workloads.resources.run import Life, Offer, Outcome, limits, run_task
+from rota.workloads.resources.run import Life, Outcome, run_task
 
 LAST_WORDS = 1.0
 """Seconds that tasks get to end when the worker itself has to."""
@@ -96,14 +95,7 @@ class Host:
     def _start(self, order: Order) -> None:
         kind, started = self._app.resources.get(order.kind), TaskStarted(order.task, order.epoch)
         life = self._lives[order.task, order.epoch] = Life(SYSTEM.monotonic)
-        offer = Offer(
-            life=life,
-            save=partial(self._save, order),
-            way_out=self._emitter,
-            node=NodeId(self._brief.node),
-            sink=self._brief.emitting.sink,
-            clock=SYSTEM,
-        )
+        offer = offer_of(self._brief, life, partial(self._save, order), self._emitter)
         running = run_task(kind, order, offer, lambda: self._channel.send(started))
         context = copy_context()
         context.run(about.set, work_of(order))  # what it prints is told apart from what other tasks print
@@ -139,10 +131,9 @@ class Host:
     def _tell_who_is_silent(self) -> None:
         """Each silent task once; what becomes of it is for others to say."""
         for (task, epoch), life in list(self._lives.items()):
-            kind = self._app.resources.get(task.partition("/")[0])
-            if kind is not None and (why := life.complaint(*limits(kind))):
+            if silent := silence_of(self._app, task, epoch, life):
                 del self._lives[task, epoch]
-                self._channel.send(TaskSilent(task, epoch, why))
+                self._channel.send(silent)
 
     async def _end_all(self) -> None:
         tasks = list(self._tasks.values())

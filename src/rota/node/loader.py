@@ -245,8 +245,8 @@ def _serve(
                     case Fork(brief=brief, extras=extras):
                         brief = folders.handed_to(brief)
                         _fork(app, pipe, brief, extras, own, wardens, bounds, options.cgroup)
-                    case AskSources():
-                        pipe.send(SourcesAre(sources))
+                    case AskSources(number=number):
+                        pipe.send(SourcesAre(number, sources))
                     case Leave():
                         return
 

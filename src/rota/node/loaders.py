@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,8 +12,10 @@ import msgspec
 
 from rota.kit import durations
 from rota.model.config import LogConfig
+from rota.model.errors import Unavailable
 from rota.model.ids import Instant
 from rota.node import kernel
+from rota.node.children import ChildProcess, start
 from rota.node.confine import Commands, Confinement, cleaned
 from rota.node.enclosure import Enclosure
 from rota.node.kept import Kept
@@ -23,7 +23,6 @@ from rota.node.leftovers import MARK
 from rota.node.pipes import (
     AskSources,
     Brief,
-    Channel,
     Fork,
     Forked,
     ForkRefused,
@@ -32,7 +31,6 @@ from rota.node.pipes import (
     LoadFailed,
     Reaped,
     SourcesAre,
-    pair,
 )
 
 
@@ -94,7 +92,7 @@ class Target:
     """Code that a generation is loaded from in place of the app's files."""
 
 
-class Loader:
+class Loader(ChildProcess[SourcesAre]):
     """One loader process, of one generation."""
 
     def __init__(self, target: Target, generation: int, listener: Listener, now: Instant) -> None:
@@ -103,19 +101,9 @@ class Loader:
         self.why = "ended"
         """How it ended, if it has."""
 
-        self.is_alive = True
-        self._target, self._listener = target, listener
+        self._listener = listener
         self._loaded: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
-        self._sources: asyncio.Future[bytes] | None = None
-        mine, theirs = pair()
-        self._channel = Channel(mine, self._heard, self._lost)
-        with theirs:
-            self.handle, self._lifeline = start_process(target, generation, theirs.fileno())
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self.handle.pid
+        super().__init__(f"loader {generation}", lambda control: start_process(target, generation, control))
 
     @property
     def can_fork(self) -> bool:
@@ -140,17 +128,13 @@ class Loader:
 
     async def sources(self, timeout: float) -> bytes:
         """The app's modules as it imported them (`node.kept`); empty if it does not say so in time."""
-        if self._sources is None:
-            self._sources = asyncio.get_running_loop().create_future()
-            self._channel.send(AskSources())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                return await asyncio.shield(self._sources)
+        with contextlib.suppress(Unavailable):
+            return (await self.ask(AskSources, timeout)).data
         return b""
 
     def fork(self, brief: Brief, channel: int, lifeline: int, stacks: int, *extras: int) -> None:
         """Ask for a worker; the listener hears what came of it. The descriptors are closed here."""
-        self._channel.send(Fork(brief, len(extras)), [channel, lifeline, stacks, *extras])
+        self.send(Fork(brief, len(extras)), [channel, lifeline, stacks, *extras])
 
     @property
     def has_room(self) -> bool:
@@ -163,12 +147,7 @@ class Loader:
 
     def leave(self) -> None:
         """Ask it to end; its workers stay."""
-        self._channel.send(Leave())
-
-    def kill(self) -> None:
-        """End it now; its workers stay."""
-        self.handle.kill()
-        self._lost()
+        self.send(Leave())
 
     def ended(self, status: int) -> None:
         """The agent reaped it."""
@@ -180,7 +159,7 @@ class Loader:
         self._lost()
         self.handle.close()
 
-    def _heard(self, message: object) -> None:
+    def _hear(self, message: object) -> None:
         match message:
             case Loaded():
                 self.app = message
@@ -195,18 +174,12 @@ class Loader:
                 self._listener.forked(worker, pid)
             case ForkRefused(worker=worker, why=why):
                 self._listener.refused(worker, why)
-            case SourcesAre(data=data):
-                if self._sources is not None and not self._sources.done():
-                    self._sources.set_result(data)
+            case SourcesAre():
+                self._answered(message)
             case Reaped(pid=pid, status=status, cpu_seconds=cpu, peak_memory=peak):
                 self._listener.reaped(kernel.Ended(pid, status, cpu, peak))
 
-    def _lost(self) -> None:
-        if not self.is_alive:
-            return
-        self.is_alive = False
-        self._channel.close()
-        os.close(self._lifeline)  # kills what is left of it, if it only closed its end
+    def _ended(self) -> None:
         if not self._loaded.done():
             asyncio.get_running_loop().call_later(0.5, self._give_up)
         self._listener.loader_changed(self)
@@ -227,54 +200,40 @@ def start_process(
     extras: Sequence[int] = (),
 ) -> tuple[kernel.Handle, int]:
     """A loader process, or with a brief a spawned worker; its handle, and the end of its lifeline that we keep."""
-    theirs, ours = os.pipe()
     told = source = None
     try:
         told = None if brief is None else _written(brief)
         if (file := target.kept.of(generation)) is not None:
             source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        argv = [sys.executable, "-P", "-m", "rota.node.loader", f"--control={control}", f"--lifeline={theirs}"]
-        argv += [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
-        argv += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
-        argv += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
+        flags = [f"--generation={generation}", f"--app={target.app}", f"--node={target.node}"]
+        flags += [f"--log-level={target.log.level}", f"--log-format={target.log.format}"]
+        flags += [f"--confinement={msgspec.json.encode(target.confinement).decode()}"]
         if target.commands.are_others:
-            argv += [f"--commands={msgspec.json.encode(target.commands).decode()}"]
+            flags += [f"--commands={msgspec.json.encode(target.commands).decode()}"]
         if target.letters:
-            argv += [f"--letters={target.letters}"]
+            flags += [f"--letters={target.letters}"]
         if target.printed:
-            argv += [f"--printed={target.printed}"]
+            flags += [f"--printed={target.printed}"]
         if place := target.enclosure.place(generation):
-            argv += [f"--cgroup={place}"]
+            flags += [f"--cgroup={place}"]
         if source is not None:
-            argv += [f"--sources={source}"]
+            flags += [f"--sources={source}"]
         if told is not None:
-            argv += [f"--stacks={stacks}", f"--brief={told}"]
-        argv += [f"--extra={fd}" for fd in extras]
-        fds = [fd for fd in (control, theirs, stacks, told, source, *extras) if fd is not None]
-        own_session = brief is not None and brief.attempt is not None
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            pass_fds=fds,
-            env={
-                **cleaned(os.environ, target.confinement, target.withheld),
-                MARK: target.home,
-                **target.enclosure.environment(generation),
-            },
-            process_group=None if own_session else 0,
-            start_new_session=own_session,
+            flags += [f"--stacks={stacks}", f"--brief={told}"]
+        flags += [f"--extra={fd}" for fd in extras]
+        env = cleaned(os.environ, target.confinement, target.withheld)
+        return start(
+            "rota.node.loader",
+            control,
+            flags,
+            [fd for fd in (stacks, told, source, *extras) if fd is not None],
+            env={**env, MARK: target.home, **target.enclosure.environment(generation)},
+            own_session=brief is not None and brief.attempt is not None,
         )
-        kernel.tie(process.pid, theirs)
-    except BaseException:
-        os.close(ours)
-        raise
     finally:
-        os.close(theirs)
         for fd in (told, source):
             if fd is not None:
                 os.close(fd)
-    process.returncode = 0  # the agent reaps all its children itself
-    return kernel.Handle(process.pid), ours
 
 
 def _written(brief: Brief) -> int:

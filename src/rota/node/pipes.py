@@ -177,10 +177,13 @@ class Loaded(Message, frozen=True):
 class AskSources(Message, frozen=True):
     """To a loader: what did it import?"""
 
+    number: int
+
 
 class SourcesAre(Message, frozen=True):
     """From a loader: the app's modules as it imported them (`node.kept`); empty if they are too large."""
 
+    number: int
     data: bytes
 
 

@@ -1,36 +1,28 @@
 """The agent's hold on proxy processes: start them, talk to them, notice their end, start them again."""
 
-import asyncio
-import itertools
 import logging
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 from rota.decide.restart import Falls, RestartPolicy
 from rota.kit.clock import Clock
-from rota.model.errors import Unavailable
 from rota.model.ids import Instant
-from rota.node import children
+from rota.node.children import ChildProcess, start
 from rota.node.journal import Tell
 from rota.node.listening import Listening
-from rota.node.pipes import Channel, GiveUp, Idle, Message, Told, pair
+from rota.node.pipes import GiveUp, Idle, Told
 from rota.workloads.services.table import Table
 
 log = logging.getLogger(__name__)
 
-ANSWER = 5.0
-"""Seconds a proxy may take to answer a question."""
 
-
-class Proxy:
+class Proxy(ChildProcess[Told]):
     """One proxy process."""
 
-    def __init__(self, number: int, node: str, heard: Callable[[Any], None], ended: Callable[["Proxy"], None]) -> None:
+    def __init__(self, number: int, node: str, heard: Callable[[Any], None], gone: Callable[["Proxy"], None]) -> None:
         self.number = number
-        self.is_alive, self.is_idle, self.is_leaving = True, False, False
-        self._heard, self._ended = heard, ended
+        self.is_idle = self.is_leaving = False
         self.tables: dict[str, Table] = {}
         """Service → what it was told last to serve by."""
 
@@ -40,40 +32,9 @@ class Proxy:
         self.withdrawn: set[str] = set()
         """Services for which it takes nothing new."""
 
-        self._asked: dict[int, asyncio.Future[Told]] = {}
-        mine, theirs = pair()
-        with theirs:
-            try:
-                flags = [f"--number={number}", f"--node={node}"]
-                self.handle, self._lifeline = children.start("rota.node.proxy.main", theirs, flags)
-            except OSError:
-                mine.close()
-                raise
-        self._channel = Channel(mine, self._hear, self._lost)
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self.handle.pid
-
-    def send(self, message: Message, fds: list[int] | None = None) -> None:
-        """Tell it something; descriptors are closed here."""
-        self._channel.send(message, fds)
-
-    async def ask(self, question: Callable[[int], Message], numbers: Iterator[int]) -> Told:
-        """What it answers; Unavailable if it does not in time."""
-        number = next(numbers)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            self.send(question(number))
-            async with asyncio.timeout(ANSWER):
-                return await self._asked[number]
-        except TimeoutError:
-            raise Unavailable(
-                f"proxy {self.number} did not answer within {ANSWER:g} s; is it busy or frozen?"
-            ) from None
-        finally:
-            del self._asked[number]
+        self._heard, self._gone = heard, gone
+        flags = [f"--number={number}", f"--node={node}"]
+        super().__init__(f"proxy {number}", lambda control: start("rota.node.proxy.main", control, flags))
 
     def leave(self) -> None:
         """Let it answer what is left, part from its clients, and end."""
@@ -81,33 +42,17 @@ class Proxy:
             self.is_leaving = True
             self.send(GiveUp())
 
-    def kill(self) -> None:
-        """End it now."""
-        self.handle.kill()
-        self._lost()
-
     def _hear(self, message: Any) -> None:
-        match message:
-            case Told(number=number):
-                if (asked := self._asked.get(number)) and not asked.done():
-                    asked.set_result(message)
-            case Idle():
-                self.is_idle = True
-                self._heard(message)
-            case _:
-                self._heard(message)
-
-    def _lost(self) -> None:
-        if not self.is_alive:
+        if isinstance(message, Told):
+            self._answered(message)
             return
-        self.is_alive = False
-        self._channel.close()
-        os.close(self._lifeline)
+        if isinstance(message, Idle):
+            self.is_idle = True
+        self._heard(message)
+
+    def _ended(self) -> None:
         self.handle.close()
-        for asked in self._asked.values():
-            if not asked.done():
-                asked.set_exception(Unavailable(f"proxy {self.number} ended before it answered; ask again"))
-        self._ended(self)
+        self._gone(self)
 
 
 class Proxies:
@@ -128,7 +73,6 @@ class Proxies:
         self._falls: dict[int, Falls] = {}
         self._born: dict[int, float] = {}
         self._wanted = 0
-        self.numbers = itertools.count(1)
 
     def __iter__(self) -> Iterator[Proxy]:
         return iter(list(self._proxies.values()))

@@ -38,7 +38,7 @@ from rota.model.errors import Compacted, Conflict, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import KindRecord, Listing, Query, ResourceRecord
 from rota.node.journal import Tell
-from rota.node.runtime import SourceFailed
+from rota.node.source_queries import SourceFailed
 from rota.store.follow import RETRY, follow_all
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store, Write
 from rota.store.records import understood

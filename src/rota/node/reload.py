@@ -18,6 +18,7 @@ from rota.decide.crew import Phase
 from rota.model.config import RuntimeConfig
 from rota.model.errors import Conflict, RotaError
 from rota.node.crew import Crew
+from rota.node.crew_watch import CrewWatch
 from rota.node.journal import Tell
 from rota.node.loaders import LoadError
 from rota.node.pipes import Loaded
@@ -58,6 +59,7 @@ class Reloads:
     def __init__(
         self,
         crew: Crew,
+        watch: CrewWatch,
         config: RuntimeConfig,
         tell: Tell,
         post: Callable[[], None],
@@ -70,7 +72,8 @@ class Reloads:
         """Posts of the canaries, while they are tried."""
 
         self.outcomes: dict[str, int] = {}
-        self._crew, self._generations, self._config, self._tell = crew, crew.generations, config, tell
+        self._crew, self._watch, self._generations = crew, watch, crew.generations
+        self._config, self._tell = config, tell
         self._post, self._canaries = post, canaries
         self._last = 0
         self._task: asyncio.Task[Any] | None = None
@@ -93,7 +96,7 @@ class Reloads:
         self._tell("reload.begun", f"generation {number}", previous=old)
         try:
             async with asyncio.timeout(self._config.reload_timeout.total_seconds()):
-                loaded = await self._generations.load(number, self._crew)
+                loaded = await self._generations.load(number, self._watch)
                 await self._try_canaries(loaded, number)
                 await self._flip(number, old)
         except (LoadError, ReloadFailed, TimeoutError) as error:
@@ -208,11 +211,11 @@ class Reloads:
     @contextlib.contextmanager
     def _trying_tasks(self, number: int) -> Iterator[Trial]:
         trial = Trial(number, self._crew.posts)
-        self._crew.witnesses.append(trial)
+        self._watch.witnesses.append(trial)
         try:
             yield trial
         finally:
-            self._crew.witnesses.remove(trial)
+            self._watch.witnesses.remove(trial)
 
     def _has_flipped(self, trial: Trial) -> bool:
         return self._crew.is_settled() and trial.is_over(self._crew.posts)

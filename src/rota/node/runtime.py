@@ -6,8 +6,6 @@ the fleet only by what it is handed: orders, attempts, and until when exclusive 
 
 import asyncio
 import contextlib
-import itertools
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -16,11 +14,9 @@ from typing import Any
 
 from rota.decide.crew import Phase
 from rota.decide.restart import RestartPolicy
-from rota.kit import durations
 from rota.kit.clock import Clock
 from rota.kit.record import replace
 from rota.model.config import JobsConfig, RuntimeConfig
-from rota.model.errors import RotaError
 from rota.model.ids import Instant, NodeId
 from rota.model.job import WantedJob
 from rota.model.node import NodeStatus, PoolStatus, together
@@ -29,25 +25,31 @@ from rota.model.resource import KindRecord
 from rota.model.stream import StreamRecord
 from rota.node import kernel, posts
 from rota.node.crew import Crew
+from rota.node.crew_runner import CrewRunner
+from rota.node.crew_watch import CrewWatch, Witness
+from rota.node.endings import Endings
 from rota.node.generations import Generations
+from rota.node.guard import Leash
 from rota.node.journal import Tell
 from rota.node.lending import Lending
-from rota.node.loaders import LoadError, Target
+from rota.node.loaders import Target
 from rota.node.logs import RunLogs
+from rota.node.open_attempts import OpenAttempts
 from rota.node.pipes import Deadline, Loaded, Order
 from rota.node.posts import Post
 from rota.node.relay.hold import RelayHold, RelayPlace
 from rota.node.reload import Reloads
+from rota.node.run_workers import RunWorkers
 from rota.node.runs import Runs
 from rota.node.saves import Saves
+from rota.node.seating import Seating
 from rota.node.services import Services
+from rota.node.source_queries import SourceQueries
 from rota.node.stacks import Stacks
-from rota.node.tasks import Tasks
+from rota.node.tasks import Tasks, was_apart
 from rota.workloads.jobs.wanted import wanted
 from rota.workloads.streams.spec import declared
 from rota.workloads.summary import ResourceSummary
-
-log = logging.getLogger(__name__)
 
 FAILING, FAILING_REASON = 50, 200
 """Failing tasks that a node's status names, and characters of each reason: every node's status is read often."""
@@ -60,10 +62,6 @@ HAND_OVER = 2.0
 
 GOODBYE = 1.0
 """Seconds for proxies to say goodbye to their clients."""
-
-
-class SourceFailed(RotaError):
-    """A source gave no list; the message says why."""
 
 
 class Runtime:
@@ -79,30 +77,56 @@ class Runtime:
         policy: RestartPolicy | None = None,
         relay: RelayPlace | None = None,
         jobs: JobsConfig | None = None,
+        letters: str = "",
+        printed: str = "",
     ) -> None:
+        """`letters` is the folder for records that streams could not read, `printed` that for lines workers print."""
         policy, jobs = policy or RestartPolicy(), jobs or JobsConfig()
         self.is_draining = False
         self.generations = Generations(target, config.load_timeout, policy, clock, tell, self.reload_soon)
-        self.crew = Crew(self.generations, config, policy, clock, tell, Stacks(stacks, clock))
+        self.crew = crew = Crew(self.generations, config, policy, clock)
         self.saves = Saves()
-        self.crew.witnesses.append(self.saves)
-        self.tasks = Tasks(self.crew, clock, policy, config.grace, self._post, self.saves.newest, tell)
+        self.tasks = Tasks(crew, clock, policy, config.grace, self._post, self.saves.newest, tell)
         self.logs = RunLogs(jobs.log_bytes, clock)
-        self.attempts = Runs(self.crew, config, self.logs, clock, self._post)
         self.lending = Lending()
-        self.crew.witnesses.append(self.lending)
-        self.services = Services(self.crew, target.node, policy, clock, tell, self._post, config.drain)
+        self.services = Services(crew, target.node, policy, clock, tell, self._post, config.drain)
         self.relay: RelayHold | None = None
         """What takes emitted messages to their sinks; None if this node has no place for it."""
 
         if relay is not None:
-            workers = self.crew.workers.values
-            self.relay = RelayHold(NodeId(target.node), relay, policy, clock, tell, workers)
-            self.crew.witnesses.append(self.relay)
-            self.crew.emitting = relay.emitting
-        self.reloads = Reloads(self.crew, config, tell, self._post, self._canaries)
+            self.relay = RelayHold(NodeId(target.node), relay, policy, clock, tell, crew.workers.values)
+        seating = Seating(crew, config.executors, clock, self._post)
+        open_attempts, leash = OpenAttempts(config.executors, seating, self.logs), Leash()
+        endings = Endings(crew, config, open_attempts, seating, self.logs, clock)
+        run_workers = RunWorkers(crew, open_attempts, seating, endings, leash, self.logs)
+        self._sources = SourceQueries(crew, open_attempts, seating, endings)
+        witnesses: list[Witness] = [self.saves, self.tasks, run_workers, self._sources, self.lending, self.services]
+        if self.relay is not None:
+            witnesses.append(self.relay)
+        self._watch = CrewWatch(
+            crew,
+            clock,
+            tell,
+            Stacks(stacks, clock),
+            witnesses,
+            excuses=[run_workers.was_at_work, was_apart],
+        )
+        self._runner = CrewRunner(
+            crew,
+            self._watch,
+            config,
+            clock,
+            tell,
+            switch=self.services,
+            outfit=run_workers.outfit,
+            recalled=self.tasks.recalled,
+            emitting=relay.emitting if relay is not None else None,
+            letters=letters,
+            printed=printed,
+        )
+        self.attempts = Runs(self._runner, config, open_attempts, seating, endings, leash, clock)
+        self.reloads = Reloads(crew, self._watch, config, tell, self._post, self._canaries)
         self._config, self._clock = config, clock
-        self._queries = itertools.count(1)
 
     @property
     def is_ready(self) -> bool:
@@ -117,38 +141,14 @@ class Runtime:
     async def load(self) -> None:
         """Import the app for the first time; LoadError if it cannot be."""
         number = self.reloads.number()
-        await self._load_kept_or_files(number)
+        await self.generations.load_kept_or_files(number, self._watch)
         self.generations.settle_on(number, None)
         self._post()
-
-    async def _load_kept_or_files(self, number: int) -> None:
-        """Import the app's files, or the code that an earlier life went back to, if they are what it left."""
-        kept, app = self.generations.target.kept, self.generations.target.app
-        if not kept.find(app, number):
-            await self.generations.load(number, self.crew)
-        elif not kept.is_outdated:
-            log.warning("the code that was gone back to is loaded, not the files on disk; rota reload takes those in")
-            try:
-                await self.generations.load(number, self.crew)
-            except LoadError as error:
-                log.warning("the code that was kept cannot be loaded", extra={"why": str(error)})
-                kept.drop()
-                await self.generations.load(number, self.crew)
-        else:
-            kept.pass_over()
-            try:
-                await self.generations.load(number, self.crew)
-            except LoadError as error:
-                kept.find(app, number)
-                log.error("the app cannot be loaded; the code that was gone back to is", extra={"why": str(error)})
-                await self.generations.load(number, self.crew)
-            else:
-                kept.drop()
 
     async def run(self, progress: Callable[[], None] = lambda: None) -> None:
         """Keep the crew, for ever; `progress` is called at each turn."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self.crew.run(lambda: self._turn(progress)), name="crew")
+            loops.create_task(self._runner.run(lambda: self._turn(progress)), name="crew")
             loops.create_task(self._tick(), name="ticks")
             loops.create_task(self.attempts.run(), name="attempts")
             if self.relay is not None:
@@ -219,7 +219,7 @@ class Runtime:
                 # What workers left behind, and loaders that are on their way.
                 while strangers := [pid for pid in kernel.children() if pid != enclosure.keeper]:
                     kernel.end(strangers)
-                    self.crew.reap()
+                    self._watch.reap()
                     await asyncio.sleep(0.01)
 
     def status(self) -> NodeStatus:
@@ -261,30 +261,7 @@ class Runtime:
 
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
-        number = next(self._queries)
-        answer: asyncio.Future[tuple[str, bytes]] = asyncio.get_running_loop().create_future()
-
-        def ended(error: str, result: bytes) -> None:
-            if not answer.done():
-                answer.set_result((error, result))
-
-        refused = ""
-        try:
-            async with asyncio.timeout(timeout.total_seconds()):
-                # An executor may become free in time, and the app may get that source by a reload.
-                while True:
-                    refused = self.attempts.ask(kind, number, ended)
-                    if not refused:
-                        break
-                    await asyncio.sleep(TICK)
-                error, result = await answer
-        except TimeoutError:
-            raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
-        finally:
-            self.attempts.interrupt(f"source:{kind}", number, "nobody waits for the list any more")
-        if error:
-            raise SourceFailed(error)
-        return result
+        return await self._sources.ask(kind, timeout)
 
     async def relay_tallies(self, kind: str, resource: str | None = None) -> tuple[ResourceTally, ...]:
         """What this node's relay has counted of a kind's resources, or of one; Unavailable if it does not answer."""

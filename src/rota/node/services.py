@@ -93,8 +93,6 @@ class Services:
         self._is_closing = False
         self._sizes: dict[tuple[str, int], int] = {}
         self._sized_in = 0
-        crew.switch = self
-        crew.witnesses.append(self)
 
     def borrow_from(self, descriptor: int) -> None:
         """Have the sockets of fixed ports from `rota up`, over this channel: its nodes share them."""
@@ -452,7 +450,7 @@ class Services:
         return [proxy for proxy in self._proxies if proxy.number < service.proxies]
 
     async def _ask(self, service: ServiceSummary, question: Any) -> list[Told]:
-        return list(await asyncio.gather(*(proxy.ask(question, self._proxies.numbers) for proxy in self._of(service))))
+        return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
 
 
 def _places(name: str, wanted: Wanted) -> Iterator[Place]:

@@ -10,6 +10,9 @@ from rota.kit.files import private
 SIGNAL = signal.SIGUSR2
 """What makes a worker write down the stacks of its threads."""
 
+STACKS_WAIT = 0.3
+"""Seconds that a worker gets to write them down before it is killed."""
+
 KEEP = 20
 """Files kept; the oldest go first."""
 

@@ -21,7 +21,8 @@ from rota.decide.restart import Falls, RestartPolicy
 from rota.decide.setbacks import Setbacks, Version
 from rota.kit.clock import Clock
 from rota.model.ids import Instant
-from rota.node.crew import REASON, Crew
+from rota.node.crew import Crew
+from rota.node.crew_watch import REASON
 from rota.node.journal import Tell
 from rota.node.pipes import Finish, Order, StartTask, StopTask, TaskEnded, TaskSilent, TaskStarted
 from rota.node.posts import APART, HOST, kinds_alone
@@ -79,9 +80,6 @@ class Tasks:
         self._look_again: Instant | None = None
         self._is_due = False
         self._rests_until = 0.0
-        crew.witnesses.append(self)
-        crew.recalled = self._recalled
-        crew.excuses.append(_was_apart)
 
     def want(self, orders: Iterable[Order]) -> None:
         """Run exactly these from now on, but not what was given back and is still on its way."""
@@ -276,9 +274,9 @@ class Tasks:
             worker.when_room(self._reconcile_soon)
             return
         self._copies[order.task, order.epoch, worker.id] = _Copy(CopyPhase.STARTING, now)
-        worker.send(StartTask(self._recalled(order)))
+        worker.send(StartTask(self.recalled(order)))
 
-    def _recalled(self, order: Order) -> Order:
+    def recalled(self, order: Order) -> Order:
         """The order with what its task saved last under this epoch, if it saved anything."""
         saved = self._newest(order.task, order.epoch)
         return order if saved is None else msgspec.structs.replace(order, saved=saved)
@@ -351,7 +349,7 @@ def _portion(worker: Worker) -> int:
     return int(pool.removeprefix(APART)) if pool.startswith(APART) else 0
 
 
-def _was_apart(worker: Worker) -> bool:
+def was_apart(worker: Worker) -> bool:
     """Did it run suspects? Then they wait, and not their host."""
     return worker.phase == Phase.READY and _portion(worker) > 0
 

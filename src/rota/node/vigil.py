@@ -14,6 +14,7 @@ from rota.model.config import RuntimeConfig
 from rota.model.ids import Instant
 from rota.node.journal import Tell
 from rota.node.posts import Post
+from rota.node.stacks import STACKS_WAIT
 from rota.node.wear import Wear, worn
 from rota.node.workers import Worker
 
@@ -22,9 +23,6 @@ OWN_DELAY = 2.0
 
 WEIGH = 2.0
 """Seconds between looks at age, count and memory."""
-
-STACKS_WAIT = 0.3
-"""Seconds a stalled worker gets to write down its stacks."""
 
 
 class Vigil:

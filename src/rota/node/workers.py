@@ -1,5 +1,6 @@
 """The agent's hold on one worker process."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from rota.decide.crew import Member, Phase
 from rota.model.ids import Instant
 from rota.node import kernel
 from rota.node.pipes import Brief, Channel, Message
-from rota.node.stacks import SIGNAL
+from rota.node.stacks import SIGNAL, STACKS_WAIT
 
 
 class Worker:
@@ -107,6 +108,13 @@ class Worker:
         if self.lifeline is not None:  # also ends one whose number we have not heard yet
             os.close(self.lifeline)
             self.lifeline = None
+
+    def cut_short(self, why: str) -> None:
+        """Kill it though it works; it writes down its stacks before, to show at what."""
+        if not self.why_killed:
+            self.why_killed, self.is_cut_short = why, True
+            self.ask_for_stacks()
+            asyncio.get_running_loop().call_later(STACKS_WAIT, self.kill, why)
 
     def ask_for_stacks(self) -> None:
         """Make it write down the stacks of its threads."""

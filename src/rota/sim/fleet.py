@@ -20,12 +20,8 @@ from datetime import timedelta
 from typing import Any
 
 from rota.control.leader import Candidate
-from rota.control.placing import Placing
-from rota.control.roster import keep_roster, last_roster
 from rota.control.streams.keep import keep_streams
-from rota.control.supervisor import supervise
 from rota.control.term import Term
-from rota.kit.aside import at_once
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
 from rota.model.job import WantedJob
@@ -39,6 +35,7 @@ from rota.sim import streams as clicks
 from rota.sim.election import Election
 from rota.sim.faults import rage
 from rota.sim.jobs import EXECUTORS, Jobs
+from rota.sim.leading import candidate, nobody
 from rota.sim.network import SimStore
 from rota.sim.relay import RelayScenario
 from rota.sim.resources import InSession, Resources
@@ -259,29 +256,18 @@ class FleetScenario:
             parts.create_task(in_session(store, identity, machine.clock, body, jitter))
 
     def _candidate(self, machine: Machine, store: SimStore, session: Session) -> Candidate:
-        node, clock = session.node, machine.clock
-
-        async def lead(term: Term) -> None:
+        def more(term: Term) -> list[Coroutine[Any, Any, None]]:
             if self._is_unfenced:
                 term.fence = (term.incarnation,)
-            roster = await last_roster(term)
-            async with asyncio.TaskGroup() as duties:
-                duties.create_task(
-                    supervise(term, node.session, roster, Placing(CONFIG), clock, _nobody, aside=at_once)
-                )
-                duties.create_task(keep_roster(term, _nobody))
-                duties.create_task(keep_streams(self._streams.careless(term), clock, _nobody, tick=LOOK))
-                duties.create_task(self._election.lead(machine.process, term, term.commit))
+            return [
+                keep_streams(self._streams.careless(term), machine.clock, nobody, tick=LOOK),
+                self._election.lead(machine.process, term, term.commit),
+            ]
 
-        jitter = self._world.random.random
-        return Candidate(store, session.keeper, session.incarnation, node.id, node.session, clock, lead, jitter)
+        return candidate(self._world, machine, store, session, CONFIG, more)
 
 
 async def _ended(tasks: Collection[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""

@@ -1,13 +1,13 @@
-"""A machine that does nothing but lead: session, election and supervisor of the product, and no work of its own.
+"""How machines of scenarios lead: election, supervisor and roster of the product."""
 
-For scenarios about what the leader decides, whose nodes are mere records in the store.
-"""
-
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
+from typing import Any
 
 from rota.control.leader import Candidate
 from rota.control.placing import Placing
+from rota.control.roster import keep_roster, last_roster
 from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.kit.aside import Aside, at_once
@@ -16,34 +16,63 @@ from rota.model.ids import NodeId
 from rota.model.node import Role, Roster
 from rota.node.session import Identity, Session, in_session
 from rota.sim.world import Machine, World
+from rota.store.port import Store
 
 TTL = timedelta(seconds=10)
 
 
+def candidate(
+    world: World,
+    machine: Machine,
+    store: Store,
+    session: Session,
+    config: SupervisorConfig,
+    more: Callable[[Term], Iterable[Coroutine[Any, Any, None]]] = lambda term: (),
+) -> Candidate:
+    """A machine's candidate: as leader it supervises, keeps the roster, and does what `more` gives for its term."""
+
+    async def lead(term: Term) -> None:
+        roster = await last_roster(term)
+        others = list(more(term))
+        session_id, clock = session.node.session, machine.clock
+        async with asyncio.TaskGroup() as duties:
+            duties.create_task(supervise(term, session_id, roster, Placing(config), clock, nobody, aside=at_once))
+            duties.create_task(keep_roster(term, nobody))
+            for other in others:
+                duties.create_task(other)
+
+    return _candidate(world, machine, store, session, lead)
+
+
 def supervising(world: World, config: SupervisorConfig, aside: Aside = at_once) -> Callable[[Machine], Awaitable[None]]:
-    """The program of such a machine; `aside` makes its large plans."""
-    jitter = world.random.random
+    """The program of a machine that does nothing but lead, for scenarios whose nodes are mere records in the store.
+
+    `aside` makes its large plans.
+    """
 
     async def program(machine: Machine) -> None:
         async def body(session: Session) -> None:
-            node, keeper = session.node, session.keeper
-
             async def lead(term: Term) -> None:
+                placing = Placing(config)
                 await supervise(
-                    term, node.session, Roster(nodes={}), Placing(config), machine.clock, _nobody, aside=aside
+                    term, session.node.session, Roster(nodes={}), placing, machine.clock, nobody, aside=aside
                 )
 
-            candidate = Candidate(
-                machine.store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
-            )
-            await candidate.run()
+            await _candidate(world, machine, machine.store, session, lead).run()
 
         name = NodeId(machine.name)
         identity = Identity(node=name, home=machine.name, role=Role.SUPERVISE, lease_ttl=TTL, slots=0)
-        await in_session(machine.store, identity, machine.clock, body, jitter)
+        await in_session(machine.store, identity, machine.clock, body, world.random.random)
 
     return program
 
 
-def _nobody(*_: object, **__: object) -> None:
+def _candidate(
+    world: World, machine: Machine, store: Store, session: Session, lead: Callable[[Term], Awaitable[None]]
+) -> Candidate:
+    node, jitter = session.node, world.random.random
+    return Candidate(store, session.keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter)
+
+
+def nobody(*_: object, **__: object) -> None:
     """Nobody listens."""

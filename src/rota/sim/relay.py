@@ -329,8 +329,8 @@ class RelayScenario:
                 if disk.unconfirmed:
                     self._world.violate(f"the spool of {node} for {sink} still has {disk.unconfirmed} messages")
         for host in fleet.living_hosts:
-            if host.outbox:
-                self._world.violate(f"host-{host.node} still has {len(host.outbox)} messages without an ack")
+            if host.held:
+                self._world.violate(f"host-{host.node} still has {len(host.held)} messages without an ack")
 
     def _check_delivered(self) -> None:
         fleet = self._fleet

@@ -5,7 +5,6 @@ tell it how it went. What is outside of them is in `sim.outside`.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from rota.sim.outside import Broker, Disk, Link, Outcome, SimSink, in_process
 from rota.sim.world import Machine, Process, World
 from rota.sinks.port import Message
 from rota.workloads.resources.dedup import Ids, Window
+from rota.workloads.resources.outbox import Outbox, Outgoing
 from rota.workloads.resources.relay.core import Relay
 from rota.workloads.resources.relay.held import Budget, Emission, Held, Limits, Line, Refused
 from rota.workloads.resources.relay.moves import Shipment
@@ -27,6 +27,9 @@ SINKS = ("east", "west")
 LIMITS = Limits(messages=120, window=25)
 OUTBOX = 60
 """Messages that a host keeps at most; tasks wait beyond that."""
+
+OUTBOX_BYTES = 1_000_000
+"""Never reached: only their number limits them here."""
 
 NEAR = 20
 BATCH = 8
@@ -185,8 +188,8 @@ class Fleet:
             if process in link.ends:
                 link.cut()
         if (host := self.hosting.get(process)) is not None:
-            for message_id in host.outbox:
-                self.emitted.pop(message_id, None)
+            for emission in host.held.values():
+                self.emitted.pop(emission.message.id, None)
 
     def cut(self, pair: frozenset[NodeId]) -> None:
         """Two relays lose each other."""
@@ -219,17 +222,18 @@ class SimHost:
 
     def __init__(self, fleet: Fleet, node: NodeId, machine: Machine) -> None:
         self.node = node
-        self.outbox: dict[bytes, tuple[Emission, float]] = {}
-        """What has no ack, and since when it is there."""
+        self.held: dict[int, Emission] = {}
+        """What has no ack, by its number in the outbox."""
 
+        self._outbox = Outbox(OUTBOX, OUTBOX_BYTES)
         self._fleet, self._machine = fleet, machine
         self._process = machine.process
         self._link: Link | None = None
         self._line: Line | None = None
         self._relay: SimRelay | None = None
-        self._sent: deque[tuple[int, list[bytes]]] = deque()
-        self._unsent: deque[bytes] = deque()
-        self._sequence = 0
+        self._sent = self._acked = 0
+        """The last batch that was handed over, and the last that is acked."""
+
         self._told = 0.0
         self._may_send = True
         fleet.hosting[self._process] = self
@@ -244,27 +248,25 @@ class SimHost:
 
     def emit(self, resource: SimResource, epoch: int, number: int) -> None:
         """A task emits, unless there is no room: then it waits, and misses what it would have received."""
-        if len(self.outbox) >= OUTBOX:
+        if not self._outbox.has_room:
             return
         message = self._fleet.message(resource, epoch, number, self.node)
         slot = resource.where.index(self.node) if self.node in resource.where else 0
-        if message.id in self.outbox:
+        if any(message.id == each.message.id for each in self.held.values()):
             return
         emission = Emission(message, resource.sink, slot, epoch, resource.is_exclusive)
-        self.outbox[message.id] = (emission, self._fleet.world.time)
-        self._unsent.append(message.id)
+        self.held[self._outbox.put(emission, Instant(self._fleet.world.time))] = emission
         self._fleet.emitted[message.id] = f"{resource.name} {message.key}"
 
     def acked(self, sequence: int, may_send: bool, refused: tuple[Refused, ...]) -> None:
         """The relay is done with everything up to this batch, and reads this line, or does not."""
         self._may_send = may_send
-        unsafe = {each.id for each in refused}
-        while self._sent and self._sent[0][0] <= sequence:
-            for message_id in self._sent.popleft()[1]:
-                emission, _ = self.outbox.pop(message_id)
-                if message_id in unsafe:
-                    continue
-                self._fleet.acked[message_id] = f"{emission.message.resource} {emission.message.key}"
+        self._acked, before = sequence, self._outbox.acked_count
+        unsafe = self._outbox.acked(sequence, refused)
+        for number in range(before + 1, self._outbox.acked_count + 1):
+            message = self.held.pop(number).message
+            if number not in unsafe:
+                self._fleet.acked[message.id] = f"{message.resource} {message.key}"
 
     def _connect(self) -> None:
         machine = self._fleet.relays[self.node]
@@ -274,9 +276,8 @@ class SimHost:
         link = self._link = self._fleet.link(self._process, machine.process)
         line = self._line = Line(self._machine.name)
         self._relay = relay
-        self._sent.clear()
-        self._unsent = deque(self.outbox)
-        self._sequence, self._may_send = 0, True
+        self._outbox.broke()
+        self._sent, self._acked, self._may_send = 0, 0, True
         link.lost = {self._process: self._lost, machine.process: lambda: relay.line_lost(line)}
         link.send(machine.process, relay.joined, line, link, self._process, self, self._age())
 
@@ -284,23 +285,23 @@ class SimHost:
         self._link = None
 
     def _hand_over(self) -> None:
-        while self._unsent and self._link is not None and self._may_send and len(self._sent) < UNACKED:
-            self._send([self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))])
+        while self._link is not None and self._may_send and self._sent - self._acked < UNACKED:
+            batch = self._outbox.take(BATCH, OUTBOX_BYTES)
+            if batch is None:
+                break
+            self._send(batch)
         if self._link is not None and self._may_send and self._fleet.world.time - self._told >= self._fleet.silence:
-            self._send([])
+            self._send(self._outbox.ping())
 
-    def _send(self, ids: list[bytes]) -> None:
+    def _send(self, batch: Outgoing) -> None:
         assert self._link is not None
         assert self._line is not None
         assert self._relay is not None
-        self._sequence += 1
-        self._told = self._fleet.world.time
-        self._sent.append((self._sequence, ids))
-        emissions = [self.outbox[message_id][0] for message_id in ids]
-        self._link.send(self._relay.process, self._relay.took, self._line, self._sequence, emissions, self._age())
+        self._sent, self._told = batch.sequence, self._fleet.world.time
+        self._link.send(self._relay.process, self._relay.took, self._line, batch.sequence, batch.emissions, self._age())
 
     def _age(self) -> float | None:
-        return self._fleet.world.time - next(iter(self.outbox.values()))[1] if self.outbox else None
+        return self._outbox.age(Instant(self._fleet.world.time))
 
 
 class SimRelay:

@@ -20,12 +20,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from rota.control.leader import Candidate
-from rota.control.placing import Placing
-from rota.control.roster import keep_roster, last_roster
-from rota.control.supervisor import supervise
-from rota.control.term import Term
-from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.assignment import Assignment
 from rota.model.config import SupervisorConfig
@@ -38,6 +32,7 @@ from rota.node.pipes import Order
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.faults import rage
+from rota.sim.leading import candidate
 from rota.sim.network import SimStore
 from rota.sim.world import EPOCH, Machine, Process, World, status_of
 from rota.store.keeper import Keeper
@@ -222,24 +217,13 @@ class Resources:
         async def body(session: Session) -> None:
             node, keeper, store = session.node, session.keeper, machine.store
 
-            async def lead(term: Term) -> None:
-                roster = await last_roster(term)
-                async with asyncio.TaskGroup() as duties:
-                    duties.create_task(
-                        supervise(term, node.session, roster, Placing(CONFIG), machine.clock, _nobody, aside=at_once)
-                    )
-                    duties.create_task(keep_roster(term, _nobody))
-
-            candidate = Candidate(
-                store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
-            )
             try:
                 async with asyncio.TaskGroup() as parts:
                     within = InSession(work, keeper)
                     parts.create_task(follow_assignments(store, node.id, within, jitter))
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: KINDS))
-                    parts.create_task(candidate.run())
+                    parts.create_task(candidate(self._world, machine, store, session, CONFIG).run())
             finally:
                 work.end_session()
 
@@ -407,7 +391,3 @@ class InSession:
 
 def _kind_of(name: str) -> str:
     return name.partition("/")[0]
-
-
-def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""

@@ -25,15 +25,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from rota.committers.memory import MemoryCommitter
-from rota.control.leader import Candidate
-from rota.control.placing import Placing
-from rota.control.roster import keep_roster, last_roster
 from rota.control.streams import verbs
 from rota.control.streams.keep import keep_streams
-from rota.control.supervisor import supervise
 from rota.control.term import Term
 from rota.decide.streams.proof import Walk
-from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import Conflict, Unavailable, Unknown
@@ -46,6 +41,7 @@ from rota.node.assignments import follow_assignments
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status, publish_streams
 from rota.sim.faults import rage
+from rota.sim.leading import candidate, nobody
 from rota.sim.network import SimStore
 from rota.sim.stream_node import PerilousStore, Perils, SimStreams
 from rota.sim.world import Machine, Process, World
@@ -173,18 +169,9 @@ class Streams:
         async def body(session: Session) -> None:
             node, keeper = session.node, session.keeper
 
-            async def lead(term: Term) -> None:
-                roster = await last_roster(term)
-                async with asyncio.TaskGroup() as duties:
-                    duties.create_task(
-                        supervise(term, node.session, roster, Placing(CONFIG), machine.clock, _nobody, aside=at_once)
-                    )
-                    duties.create_task(keep_roster(term, _nobody))
-                    duties.create_task(keep_streams(self.careless(term), machine.clock, _nobody))
+            def streams(term: Term) -> list[Coroutine[Any, Any, None]]:
+                return [keep_streams(self.careless(term), machine.clock, nobody)]
 
-            candidate = Candidate(
-                store, keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
-            )
             lease.append(keeper.lease)
             try:
                 async with asyncio.TaskGroup() as parts:
@@ -192,7 +179,7 @@ class Streams:
                     parts.create_task(publish_status(store, session, work.status))
                     parts.create_task(publish_kinds(store, session, lambda: [KIND]))
                     parts.create_task(publish_streams(store, session, lambda: [self.record]))
-                    parts.create_task(candidate.run())
+                    parts.create_task(candidate(self.world, machine, store, session, CONFIG, streams).run())
             finally:
                 lease.clear()
 
@@ -386,7 +373,3 @@ class _CarelessTerm(Term):
 
 def _all(kind: type[T], entries: Iterable[Entry]) -> list[T]:
     return [codec.decode(kind, entry.value) for entry in entries]
-
-
-def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""

@@ -15,13 +15,7 @@ from datetime import timedelta
 
 import msgspec
 
-from rota.control.leader import Candidate
-from rota.control.placing import Placing
-from rota.control.roster import keep_roster, last_roster
-from rota.control.supervisor import supervise
-from rota.control.term import Term
 from rota.kit import durations, virtual
-from rota.kit.aside import at_once
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import NotFound
@@ -34,6 +28,7 @@ from rota.node.assignments import follow_assignments
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_kinds, publish_status
 from rota.sim.jobs import Jobs
+from rota.sim.leading import candidate
 from rota.sim.network import SimStore
 from rota.sim.resources import InSession, SimWork
 from rota.sim.sketch import NodeGroup, Sketch
@@ -251,26 +246,13 @@ class Tryout:
         async def body(session: Session) -> None:
             node, store = session.node, machine.store
 
-            async def lead(term: Term) -> None:
-                roster = await last_roster(term)
-                async with asyncio.TaskGroup() as duties:
-                    duties.create_task(
-                        supervise(
-                            term, node.session, roster, Placing(self._config), machine.clock, _nobody, aside=at_once
-                        )
-                    )
-                    duties.create_task(keep_roster(term, _nobody))
-
-            candidate = Candidate(
-                store, session.keeper, session.incarnation, node.id, node.session, machine.clock, lead, jitter
-            )
             try:
                 async with asyncio.TaskGroup() as parts:
                     within = InSession(work, session.keeper)
                     parts.create_task(follow_assignments(store, node.id, within, jitter, look=LOOK))
                     parts.create_task(publish_status(store, session, self._status))
                     parts.create_task(publish_kinds(store, session, lambda: self._kinds))
-                    parts.create_task(candidate.run())
+                    parts.create_task(candidate(self._world, machine, store, session, self._config).run())
                     parts.create_task(take_part_in_jobs(session))
             finally:
                 work.end_session()
@@ -338,7 +320,3 @@ def _jobs(sketch: Sketch) -> list[WantedJob]:
         WantedJob(name=job.name, every=durations.parse(job.every), concurrency=job.concurrency, argv=("x",))
         for job in sketch.jobs
     ]
-
-
-def _nobody(*_: object, **__: object) -> None:
-    """Nobody listens."""

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from rota.compose import jobs as compose_jobs
-from rota.compose import node as compose_node
+from rota.compose import member as compose_member
 from rota.control.audit import keep_audit
 from rota.control.declared import Declarations, keep_declared
 from rota.control.episodes import tell_waits
@@ -182,7 +182,7 @@ def started(module: ModuleType, function: str) -> set[str]:
 
 
 def test_every_chore_of_a_leader_has_a_row() -> None:
-    assert started(compose_node, "_lead") | started(compose_jobs, "chores") == CHORES.keys()
+    assert started(compose_member, "_lead") | started(compose_jobs, "chores") == CHORES.keys()
 
 
 @pytest.mark.parametrize("name", CHORES)

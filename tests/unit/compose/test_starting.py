@@ -17,8 +17,9 @@ from typing import TypeVar
 import pytest
 
 import rota
-from rota.compose import node as composition
-from rota.compose.node import Settings, _Node
+from rota.compose import member as composition
+from rota.compose.member import Member
+from rota.compose.parts import Parts, Settings
 from rota.compose.state import NodeState
 from rota.kit import virtual
 from rota.model import codec, keys
@@ -172,20 +173,20 @@ class Start:
             store = FailingStore(real, self._failure)
             patch.setattr(composition, "open_store", lambda *_, **__: _given(store))
             with data_folder.hold(self._data) as folder:
-                node = _Node(settings, folder, CLOCK)
-                state = node._state
+                parts = Parts(settings, folder, CLOCK)
+                state = parts.state
                 assert state.runtime is not None
-                assert node._relay_place is not None
+                assert parts.relay_place is not None
                 state.runtime.generations._apps[1] = an_app()
                 state.runtime.generations.settle_on(1, None)
-                member = asyncio.ensure_future(node._be_member())
+                member = asyncio.ensure_future(Member(parts).run())
                 try:
                     await self._until_up(real, store, state, member)
                 finally:
                     self.calls = store.calls.copy()
                     member.cancel()
                     await asyncio.gather(member, return_exceptions=True)
-                    node._relay_place.door.close()
+                    parts.relay_place.door.close()
 
     async def _until_up(self, real: Store, store: FailingStore, state: NodeState, member: asyncio.Future[None]) -> None:
         end = asyncio.get_running_loop().time() + (self._failure.seconds + UP if self._failure else STARTED)

@@ -14,7 +14,7 @@ from rota.model.errors import Conflict, Unknown
 from rota.model.ids import NodeId, Revision
 from rota.model.resource import Cordon, KindRecord, Listing, Query, ResourceRecord, SyncRequest
 from rota.node.queries import answer_queries
-from rota.node.runtime import SourceFailed
+from rota.node.source_queries import SourceFailed
 from rota.sim.world import EPOCH
 from rota.store import At, Put, Store
 from rota.store.port import Expect, Write

@@ -13,9 +13,12 @@ from rota.decide.crew import Pool
 from rota.decide.restart import RestartPolicy
 from rota.kit.clock import SYSTEM
 from rota.model.config import RuntimeConfig
+from rota.model.errors import Unavailable
 from rota.node.crew import Crew
+from rota.node.crew_runner import CrewRunner
+from rota.node.crew_watch import CrewWatch
 from rota.node.enclosure import Enclosure
-from rota.node.pipes import Brief, Order
+from rota.node.pipes import Attempt, Brief, Order
 from rota.node.posts import Post
 from rota.node.stacks import Stacks
 from tests.kit.waiting import eventually
@@ -48,18 +51,49 @@ class FakeLoader:
             callback()
 
 
-def crew_of(generations: Any, config: RuntimeConfig, folder: Path) -> Crew:
-    return Crew(generations, config, RestartPolicy(), SYSTEM, lambda *_, **__: None, Stacks(folder, SYSTEM))
+def crew_of(generations: Any, config: RuntimeConfig | None = None) -> Crew:
+    return Crew(generations, config or RuntimeConfig(), RestartPolicy(), SYSTEM)
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """Nobody is told."""
 
 
 @pytest.mark.parametrize(("spawns", "expected"), [(False, "start_timeout"), (True, "load_timeout")])
-def test_workers_that_import_the_app_themselves_have_the_time_of_an_import(
-    tmp_path: Path, spawns: bool, expected: str
-) -> None:
+def test_workers_that_import_the_app_themselves_have_the_time_of_an_import(spawns: bool, expected: str) -> None:
     config = RuntimeConfig()
     generations = SimpleNamespace(current=1, able=lambda: {1: SimpleNamespace(spawns=spawns)})
-    crew = crew_of(generations, config, tmp_path)
+    crew = crew_of(generations, config)
     assert crew.snapshot().start_timeout == getattr(config, expected)
+
+
+class GoneLoader(FakeLoader):
+    """Turns out to be gone when it is asked for a worker."""
+
+    is_alive = True
+    listener: CrewWatch
+
+    def fork(self, brief: Brief, *fds: int) -> None:
+        for fd in fds:
+            os.close(fd)
+        self.is_alive = False
+        self.listener.loader_changed(self)  # type: ignore[arg-type]
+
+
+async def test_an_attempt_is_refused_when_its_loader_turns_out_to_be_gone(tmp_path: Path) -> None:
+    loader = GoneLoader()
+    generations = SimpleNamespace(
+        current=1,
+        able=lambda: {1: loader},
+        ended=lambda loader: None,
+        target=SimpleNamespace(node="a", enclosure=Enclosure()),
+    )
+    crew = crew_of(generations)
+    loader.listener = CrewWatch(crew, SYSTEM, nothing, Stacks(tmp_path, SYSTEM))
+    runner = CrewRunner(crew, loader.listener, RuntimeConfig(), SYSTEM, nothing)
+    with pytest.raises(Unavailable, match="loader is being started again"):
+        runner.send_out(Attempt("r", 1, "j"))
+    assert not crew.workers
 
 
 async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_path: Path) -> None:
@@ -67,16 +101,23 @@ async def test_workers_with_large_orders_are_asked_for_as_the_loader_reads(tmp_p
     generations = SimpleNamespace(
         current=1,
         able=lambda: {1: loader},
-        mend=lambda crew: None,
+        mend=lambda listener: None,
         has_reaped=lambda pid, status: False,
         target=SimpleNamespace(node="a", enclosure=Enclosure()),
         on_trial=set,
         kept=dict,
     )
-    crew = crew_of(generations, RuntimeConfig(), tmp_path)
+    crew = crew_of(generations)
     orders: list[Any] = [Order(f"room/{number}#0", 7, "room", str(number), 0) for number in range(3)]
-    crew.recalled = lambda order: Order(order.task, order.epoch, order.kind, order.resource, 0, saved=b'{"a":1}')
-    running = asyncio.create_task(crew.run())
+    runner = CrewRunner(
+        crew,
+        CrewWatch(crew, SYSTEM, nothing, Stacks(tmp_path, SYSTEM)),
+        RuntimeConfig(),
+        SYSTEM,
+        nothing,
+        recalled=lambda order: Order(order.task, order.epoch, order.kind, order.resource, 0, saved=b'{"a":1}'),
+    )
+    running = asyncio.create_task(runner.run())
     try:
         crew.man({f"task:{each.task}": Post(Pool(f"task:{each.task}", 1), "task", order=each) for each in orders})
         for number in range(1, 4):

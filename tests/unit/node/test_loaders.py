@@ -73,7 +73,7 @@ def test_a_process_that_has_not_come_to_our_code_ends_with_its_agent(what: str) 
             case "spawned worker":
                 handle, lifeline = start_process(Target("app.py", "a"), 1, one.fileno(), 0, attempt)
             case _:
-                handle, lifeline = children.start("rota.node.relay.main", one, [])
+                handle, lifeline = children.start("rota.node.relay.main", one.fileno(), [])
     os.close(lifeline)  # as the kernel does when the agent ends
     _, status = os.waitpid(handle.pid, 0)
     handle.close()
@@ -100,6 +100,6 @@ def test_a_spawned_worker_is_told_what_to_do_where_nobody_else_reads_it(started:
 def test_proxies_and_the_relay_get_no_settings_of_rotas(started: Started) -> None:
     one, other = socket.socketpair()
     with one, other:
-        ended(lambda: children.start("rota.node.relay.main", one, []))
+        ended(lambda: children.start("rota.node.relay.main", one.fileno(), []))
     assert SECRET not in started.environ.values()
     assert started.environ["KEPT"] == "yes"

@@ -238,11 +238,11 @@ async def test_the_end_of_an_earlier_process_is_not_taken_for_that_of_a_worker_w
     async with node(tmp_path, monkeypatch, lives) as found:
         await until(found, found.crew.is_settled)
         process = subprocess.Popen(["sleep", "1000"], process_group=0)  # noqa: ASYNC220  # nobody waits for it
-        found.crew.reaped(Ended(process.pid, 0, 0.0, 0))  # a guard of that number, say
+        found.watch.reaped(Ended(process.pid, 0, 0.0, 0))  # a guard of that number, say
         found.order("camera", ["c0"])
         await until(found, lambda: bool(found.crew.of_pool("task:camera/c0#0")))
         (worker,) = found.crew.of_pool("task:camera/c0#0")
-        found.crew.forked(worker.id, process.pid)
+        found.watch.forked(worker.id, process.pid)
         assert worker.id in found.crew.workers
         worker.kill("the test is over")
         process.wait()

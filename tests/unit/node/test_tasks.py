@@ -42,9 +42,6 @@ class FakeCrew:
 
     def __init__(self, alone: tuple[str, ...] = ()) -> None:
         self.workers: dict[int, Worker] = {}
-        self.witnesses: list[Any] = []
-        self.recalled: Any = None
-        self.excuses: list[Any] = []
         kinds = [SimpleNamespace(name=name, runs_alone=True) for name in alone]
         self.generations = SimpleNamespace(app=SimpleNamespace(app=SimpleNamespace(kinds=kinds)), current=1)
 

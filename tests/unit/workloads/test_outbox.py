@@ -105,7 +105,7 @@ def test_its_age_is_that_of_the_oldest_without_an_ack() -> None:
 
 def test_a_batch_without_messages_has_no_age_and_is_acked_like_any_other() -> None:
     outbox = filled(0)
-    assert outbox.ping(T0).emissions == []
+    assert outbox.ping().emissions == []
     outbox.put(emission(1), Instant(T0 + 5))
     batch(outbox)
     assert outbox.age(Instant(T0 + 6)) == 1

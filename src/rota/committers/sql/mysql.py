@@ -19,6 +19,7 @@ from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase, within
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import SYSTEM, Clock
+from rota.kit.mysql import ACCESS_DENIED, limit_idleness, number_of, words_of
 from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.secrets import password
 from rota.model.url import Options
@@ -35,9 +36,6 @@ a trigger refuses, and a CHECK, as MySQL and as MariaDB say it."""
 
 UNFIT_STATES = ("22", "23")
 """How the SQLSTATE of what the server has against a value or a row begins, whatever the driver takes it for."""
-
-UNKNOWN_VARIABLE = 1193
-ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 
 
 async def open(url: CommitterUrl, stream: str, store: Store, clock: Clock) -> Committer:
@@ -101,13 +99,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
         """A machine that is lost or frozen in the middle of a publish must not keep its locks."""
         seconds, lock = (max(1, round(each)) for each in (self._timeout.total_seconds(), remote.LOCK))
         await cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {lock}, SESSION lock_wait_timeout = {lock}")
-        try:
-            await cursor.execute(f"SET SESSION idle_transaction_timeout = {seconds}")
-        except asyncmy.errors.MySQLError as error:
-            if not error.args or error.args[0] != UNKNOWN_VARIABLE:
-                raise
-            # MySQL can end an idle connection only, which costs us a new one after a pause.
-            await cursor.execute(f"SET SESSION wait_timeout = {seconds}")
+        await limit_idleness(cursor, seconds)
 
     def is_alive(self, connection: Any) -> bool:
         return bool(connection.connected)
@@ -132,8 +124,7 @@ class MysqlDatabase(RemoteDatabase["MysqlWork"]):
             raise Invalid(f"output {self._url}: table {table} is {engines[0]}, without transactions; make it InnoDB")
 
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
-        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        said = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
+        number, said = number_of(error), words_of(error)
         state = getattr(error, "sqlstate", None) or ""
         if isinstance(error, UNFIT) or number in UNFIT_NUMBERS or state.startswith(UNFIT_STATES):
             return Unfit(f"output {self._url}: a row does not fit: {said}")

@@ -17,6 +17,7 @@ from rota.committers.sql.committer import SqlCommitter, prepared, table_of
 from rota.committers.sql.remote import PATIENCE, RemoteDatabase, within
 from rota.committers.url import CommitterUrl
 from rota.kit.clock import SYSTEM, Clock
+from rota.kit.faults import in_one_line
 from rota.model.errors import Denied, Invalid, RotaError
 from rota.model.secrets import Password, password
 from rota.model.url import Options
@@ -112,7 +113,7 @@ class PostgresDatabase(RemoteDatabase["PostgresWork"]):
         return work
 
     def translate(self, error: Exception, otherwise: type[RotaError]) -> RotaError:
-        said = " ".join(str(error).split()) or type(error).__name__
+        said = in_one_line(error)
         if isinstance(error, UNFIT):
             return Unfit(f"output {self._url}: a row does not fit: {said}")
         if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InsufficientPrivilegeError):

@@ -8,9 +8,7 @@ tasks notice nothing.
 
 import asyncio
 import contextlib
-import itertools
 import logging
-import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -27,20 +25,18 @@ from rota.model.config import LogConfig, RelayConfig
 from rota.model.errors import Unavailable
 from rota.model.ids import NodeId
 from rota.model.relay import RelayMap, RelayStatus, ResourceTally, SinkState
-from rota.node import children
+from rota.node.children import ChildProcess, start
 from rota.node.journal import Tell
 from rota.node.pipes import (
     AskRest,
     AskTallies,
     BeRelay,
-    Channel,
     Emitting,
     EmitTo,
     Fences,
     Fleet,
     GiveUp,
     LineLost,
-    Message,
     RelayIs,
     RelayTold,
     Revoked,
@@ -57,9 +53,6 @@ from rota.workloads.summary import AppSummary
 
 log = logging.getLogger(__name__)
 
-ANSWER = 5.0
-"""Seconds the relay may take to answer a question."""
-
 LOOK = 0.05
 """Seconds between questions whether anything is left."""
 
@@ -70,7 +63,7 @@ WATCH = 5.0
 """Seconds between looks whether it still answers."""
 
 STRIKES = 6
-"""Questions in a row without an answer, each `ANSWER` late, after which it counts as frozen."""
+"""Questions in a row without an answer, each `children.ANSWER` late, after which it counts as frozen."""
 
 MISSED = 3.0
 """Seconds without a relay after which the fleet should not count on it."""
@@ -114,12 +107,27 @@ class RelayPlace:
             flush=config.flush.total_seconds(),
         )
 
+    def order(self, node: NodeId) -> BeRelay:
+        """What a new relay process of this node is told first."""
+        config = self.config
+        return BeRelay(
+            node=node,
+            address=self.address,
+            folder=str(self.folder),
+            token=self.token(),
+            tls=str(self.tls.absolute()) if self.tls else "",
+            spool_bytes=config.spool_bytes,
+            window=config.window,
+            held_messages=config.held_messages,
+            held_bytes=config.held_bytes,
+        )
 
-class RelayProcess:
+
+class RelayProcess(ChildProcess[RelayTold]):
     """One relay process."""
 
     def __init__(
-        self, node: NodeId, place: RelayPlace, heard: Callable[[Any], None], ended: Callable[["RelayProcess"], None]
+        self, node: NodeId, place: RelayPlace, heard: Callable[[Any], None], gone: Callable[["RelayProcess"], None]
     ) -> None:
         self.ended = asyncio.Event()
         self.senders: set[int] = set()
@@ -128,76 +136,23 @@ class RelayProcess:
         self.has_answered = False
         """Has it ever answered a question?"""
 
-        self._heard, self._has_ended = heard, ended
-        self._asked: dict[int, asyncio.Future[RelayTold]] = {}
-        self._numbers = itertools.count(1)
-        mine, theirs = pair()
-        with theirs:
-            try:
-                door = place.door.fileno()
-                flags = [f"--node={node}", f"--door={door}"]
-                flags += [f"--log-level={place.log.level}", f"--log-format={place.log.format}"]
-                self.handle, self._lifeline = children.start("rota.node.relay.main", theirs, flags, [door])
-            except OSError:
-                mine.close()
-                raise
-        self._channel = Channel(mine, self._hear, self._lost)
-        config = place.config
-        self.send(
-            BeRelay(
-                node=node,
-                address=place.address,
-                folder=str(place.folder),
-                token=place.token(),
-                tls=str(place.tls.absolute()) if place.tls else "",
-                spool_bytes=config.spool_bytes,
-                window=config.window,
-                held_messages=config.held_messages,
-                held_bytes=config.held_bytes,
-            )
-        )
-
-    def send(self, message: Message, fds: list[int] | None = None) -> None:
-        """Tell it something; descriptors are closed here."""
-        self._channel.send(message, fds)
-
-    async def ask(self, question: Callable[[int], Message]) -> RelayTold:
-        """What it answers; Unavailable if it does not in time."""
-        number = next(self._numbers)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            self.send(question(number))
-            async with asyncio.timeout(ANSWER):
-                return await self._asked[number]
-        except TimeoutError:
-            raise Unavailable(f"the relay did not answer within {ANSWER:g} s; is it busy or frozen?") from None
-        finally:
-            del self._asked[number]
-
-    def kill(self) -> None:
-        """End it now."""
-        self.handle.kill()
-        self._lost()
+        self._heard, self._gone = heard, gone
+        door = place.door.fileno()
+        flags = [f"--node={node}", f"--door={door}"]
+        flags += [f"--log-level={place.log.level}", f"--log-format={place.log.format}"]
+        super().__init__("the relay", lambda control: start("rota.node.relay.main", control, flags, [door]))
 
     def _hear(self, message: Any) -> None:
         if isinstance(message, RelayTold):
             self.has_answered = True
-            if (asked := self._asked.get(message.number)) and not asked.done():
-                asked.set_result(message)
+            self._answered(message)
         else:
             self._heard(message)
 
-    def _lost(self) -> None:
-        if self.ended.is_set():
-            return
+    def _ended(self) -> None:
         self.ended.set()
-        self._channel.close()
-        os.close(self._lifeline)
         self.handle.close()
-        for asked in self._asked.values():
-            if not asked.done():
-                asked.set_exception(Unavailable("the relay ended before it answered; ask again"))
-        self._has_ended(self)
+        self._gone(self)
 
 
 class RelayHold:
@@ -276,16 +231,18 @@ class RelayHold:
         now = self._clock.monotonic()
         if self._is_wanted and self.process is None and self._falls.start_at(self._policy) <= now:
             try:
-                self.process = RelayProcess(self.node, self.place, self._heard, self._gone)
+                order = self.place.order(self.node)
+                process = self.process = RelayProcess(self.node, self.place, self._heard, self._gone)
             except OSError as error:
                 self._fell(f"it could not be started: {error.strerror}")
                 return
             self._born = now
-            self.process.send(self._fleet)
+            process.send(order)  # from here on it may be gone already
+            process.send(self._fleet)
             self._tell_fences(self._fences)
-            self.process.send(Revoked(self._revoked))
+            process.send(Revoked(self._revoked))
             if self._tokens is not None:
-                self.process.send(self._tokens)
+                process.send(self._tokens)
         if self.process is not None:
             self._seen = now
             self._connect_all(self.process)

@@ -16,6 +16,7 @@ import asyncmy
 import asyncmy.errors
 
 from rota.kit.clock import Clock
+from rota.kit.mysql import ACCESS_DENIED, limit_idleness, number_of, words_of
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store
@@ -30,9 +31,7 @@ FAILURES = (asyncmy.errors.MySQLError, OSError, EOFError, asyncio.IncompleteRead
 TEXT = frozenset({"key", "id", "lease", "run"})
 """Columns of bytes that are text."""
 
-ACCESS_DENIED = frozenset({1044, 1045, 1142, 1698})
 NO_DATABASE = 1049
-UNKNOWN_VARIABLE = 1193
 NOT_NOW = frozenset({1040, 1053, 1927, 2006, 2013})
 """Too many connections; it shuts down; this connection was killed, is gone, was lost."""
 
@@ -111,15 +110,14 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
         await self._pool.close()
 
     def translate(self, error: Exception, otherwise: type[Unavailable] | type[Unknown]) -> RotaError:
-        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        words = " ".join(str(error.args[-1] if error.args else error).split()) or type(error).__name__
+        number = number_of(error)
         if number in ACCESS_DENIED:
             return Denied(
                 f"store {self._store}: wrong user, password or rights; see password_file= and ROTA_STORE_PASSWORD"
             )
         if number == NO_DATABASE:
             return Invalid(f"store {self._store}: there is no such database; create it first")
-        return otherwise(f"store {self._store}: {words}; is the server well?")
+        return otherwise(f"store {self._store}: {words_of(error)}; is the server well?")
 
     def is_from_there(self, error: BaseException | None) -> bool:
         number = error.args[0] if isinstance(error, asyncmy.errors.MySQLError) and error.args else None
@@ -138,21 +136,11 @@ class MysqlDriver(RemoteDriver[MysqlLink]):
             # commit must not hold the counter against all others.
             wait = max(1, round(self._timeout.total_seconds()))
             await link.cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {wait}")
-            await self._limit_idleness(link.cursor)
+            await limit_idleness(link.cursor, rules.IDLE_MS // 1000)
         except BaseException:
             link.abandon()
             raise
         return link
-
-    async def _limit_idleness(self, cursor: Any) -> None:
-        """MariaDB can end an idle transaction; MySQL only an idle connection, which costs us a new one now and then."""
-        seconds = rules.IDLE_MS // 1000
-        try:
-            await cursor.execute(f"SET SESSION idle_transaction_timeout = {seconds}")
-        except asyncmy.errors.MySQLError as error:
-            if not error.args or error.args[0] != UNKNOWN_VARIABLE:
-                raise
-            await cursor.execute(f"SET SESSION wait_timeout = {seconds}")
 
     async def migrate(self, link: MysqlLink, *, create: bool) -> None:
         cursor = link.cursor

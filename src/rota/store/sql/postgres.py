@@ -21,6 +21,7 @@ import asyncpg
 
 from rota.kit.backoff import delays
 from rota.kit.clock import Clock
+from rota.kit.faults import in_one_line
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.store import rules
 from rota.store.port import Store
@@ -152,10 +153,12 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
         if isinstance(error, asyncpg.InvalidCatalogNameError):
             return Invalid(f"store {self._store}: there is no such database; create it first")
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
-            return Denied(f"store {self._store}: {_line(error)}; grant this user what it needs")
+            return Denied(f"store {self._store}: {in_one_line(error)}; grant this user what it needs")
         if isinstance(error, asyncpg.CannotConnectNowError | OSError) and otherwise is Unavailable:
-            return Unavailable(f"store {self._store}: cannot connect ({_line(error)}); is PostgreSQL running there?")
-        return otherwise(f"store {self._store}: {_line(error)}")
+            return Unavailable(
+                f"store {self._store}: cannot connect ({in_one_line(error)}); is PostgreSQL running there?"
+            )
+        return otherwise(f"store {self._store}: {in_one_line(error)}")
 
     def is_from_there(self, error: BaseException | None) -> bool:
         return super().is_from_there(error) or isinstance(error, NOT_NOW)
@@ -200,7 +203,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 finally:
                     connection.terminate()
         except (*FAILURES, TimeoutError) as error:
-            log.debug("nobody looked for frozen writers", extra={"store": self._store, "why": _line(error)})
+            log.debug("nobody looked for frozen writers", extra={"store": self._store, "why": in_one_line(error)})
         else:
             if ended:
                 log.warning("ended sessions of frozen writers", extra={"store": self._store, "count": len(ended)})
@@ -220,7 +223,7 @@ class PostgresDriver(RemoteDriver[PostgresLink]):
                 finally:
                     connection.terminate()
             except (*FAILURES, TimeoutError) as error:
-                log.debug("not listening", extra={"store": self._store, "why": _line(error)})
+                log.debug("not listening", extra={"store": self._store, "why": in_one_line(error)})
             await asyncio.sleep(next(waits).total_seconds())
 
     def _told(self, heard: Callable[[], None], connection: Any, pid: int, channel: str, name: str) -> None:
@@ -275,8 +278,3 @@ def connect_arguments(url: StoreUrl, options: Options, timeout: timedelta, schem
             "idle_in_transaction_session_timeout": str(rules.IDLE_MS),
         },
     }
-
-
-def _line(error: Exception) -> str:
-    """An error in one line."""
-    return " ".join(str(error).split()) or type(error).__name__

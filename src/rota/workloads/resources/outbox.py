@@ -1,10 +1,7 @@
 """The outbox: what tasks of one worker have emitted, until the relay has acked it. Pure.
 
-Messages go to the relay in numbered batches. An ack of n stands for every batch up to n, so messages leave the outbox
-in the order they came: whoever waits for one waits until `acked_count` has reached its number. An ack also says which
-of the messages were refused; all others are safe. When the line breaks,
-everything without an ack goes again on the next one, in order, its batches numbered afresh; the relay knows copies by
-their id.
+Messages leave the outbox in the order they came (`unacked`): a caller that waits for one waits until `acked_count` has
+reached its number. An ack also says which of the messages were refused; all others are safe.
 
 It has room for so many messages and bytes. A message may go in while there is any room, so one that is larger than the
 rest finds its place too.
@@ -12,10 +9,12 @@ rest finds its place too.
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from rota.model.ids import Instant
 from rota.workloads.resources.relay.held import OVERHEAD, Emission, Refused
+from rota.workloads.resources.unacked import Unacked
 
 
 class Outgoing(NamedTuple):
@@ -23,14 +22,6 @@ class Outgoing(NamedTuple):
 
     sequence: int
     emissions: list[Emission]
-
-
-class _Sent(NamedTuple):
-    """A batch that was handed over and is not acked."""
-
-    sequence: int
-    emissions: list[Emission]
-    since: Instant
 
 
 class Outbox:
@@ -42,9 +33,12 @@ class Outbox:
         """How many messages came, and how many of them are acked: those that came first."""
 
         self._bytes = 0
-        self._queue: deque[tuple[Emission, Instant]] = deque()
-        self._sent: deque[_Sent] = deque()
-        self._last = 0
+        self._unacked: Unacked[tuple[Emission, Instant]] = Unacked()
+        """Each message, and when it came."""
+
+        self._queue = self._unacked.queue
+        self._sizes: deque[int] = deque()
+        """Bytes of the batches that were handed over."""
 
     @property
     def held(self) -> int:
@@ -64,59 +58,47 @@ class Outbox:
     def put(self, emission: Emission, now: Instant) -> int:
         """Keep a message; its number: it has its fate once `acked_count` has reached that."""
         self._queue.append((emission, now))
-        self._bytes += _size(emission)
+        self._bytes += OVERHEAD + len(emission.message.payload)
         self.put_count += 1
         return self.put_count
 
     def take(self, most_messages: int, most_bytes: int) -> Outgoing | None:
         """The next batch to hand over; None if there is nothing."""
-        queue, size = self._queue, 0
-        emissions: list[Emission] = []
-        if not queue:
-            return None
-        since = queue[0][1]
-        while queue and len(emissions) < most_messages and size < most_bytes:
-            emission = queue.popleft()[0]
-            emissions.append(emission)
+        count = size = 0
+        for emission, _ in islice(self._queue, most_messages):
+            count += 1
             size += len(emission.message.payload)
-        return self._hand_over(emissions, since)
+            if size >= most_bytes:
+                break
+        return self._hand_over(count, size) if count else None
 
-    def ping(self, now: Instant) -> Outgoing:
+    def ping(self) -> Outgoing:
         """A batch without messages."""
-        return self._hand_over([], now)
+        return self._hand_over(0, 0)
 
     def acked(self, sequence: int, refused: Iterable[Refused] = ()) -> dict[int, str]:
         """The relay is done with everything up to this batch; why it refused messages, by their numbers."""
         reasons = {(each.sequence, each.id): each.why for each in refused}
         found: dict[int, str] = {}
-        while self._sent and self._sent[0].sequence <= sequence:
-            batch, emissions, _ = self._sent.popleft()
+        for batch, messages in self._unacked.acked(sequence):
             if reasons:
-                numbered = enumerate(((batch, each.message.id) for each in emissions), self.acked_count + 1)
+                numbered = enumerate(((batch, each.message.id) for each, _ in messages), self.acked_count + 1)
                 found |= {number: reasons[key] for number, key in numbered if key in reasons}
-            self.acked_count += len(emissions)
-            self._bytes -= sum(map(_size, emissions))
+            self.acked_count += len(messages)
+            self._bytes -= self._sizes.popleft()
         return found
 
     def broke(self) -> None:
         """The line is gone: what has no ack goes again."""
-        for sent in reversed(self._sent):
-            self._queue.extendleft((emission, sent.since) for emission in reversed(sent.emissions))
-        self._sent.clear()
-        self._last = 0
+        self._unacked.broke()
+        self._sizes.clear()
 
     def age(self, now: Instant) -> float | None:
         """How old the oldest message without an ack is; None if there is none."""
-        for sent in self._sent:
-            if sent.emissions:
-                return max(0.0, now - sent.since)
-        return max(0.0, now - self._queue[0][1]) if self._queue else None
+        oldest = self._unacked.oldest
+        return None if oldest is None else max(0.0, now - oldest[1])
 
-    def _hand_over(self, emissions: list[Emission], since: Instant) -> Outgoing:
-        self._last += 1
-        self._sent.append(_Sent(self._last, emissions, since))
-        return Outgoing(self._last, emissions)
-
-
-def _size(emission: Emission) -> int:
-    return OVERHEAD + len(emission.message.payload)
+    def _hand_over(self, count: int, size: int) -> Outgoing:
+        self._sizes.append(size + count * OVERHEAD)
+        number, messages = self._unacked.hand_over(count)
+        return Outgoing(number, [emission for emission, _ in messages])

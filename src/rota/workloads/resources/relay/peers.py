@@ -1,16 +1,15 @@
 """A peer: another node's relay, and the messages that are passed on to it.
 
-They go in numbered batches and are kept until the peer has acked them; its acks are cumulative. When the way there
-breaks, everything without an ack goes again, in order, numbered afresh.
+They are kept until the peer has acked them (`unacked`), and there is room for a window of them under way.
 """
 
-from collections import deque
 from itertools import islice
 
 import msgspec
 
 from rota.model.ids import Instant, NodeId
 from rota.workloads.resources.relay.held import Budget, Emission, Held
+from rota.workloads.resources.unacked import Unacked
 
 
 class HandOver(msgspec.Struct, frozen=True):
@@ -29,33 +28,30 @@ class Peer:
         self.node, self.budget = node, budget
         self.is_touched = False
         self._window = window
-        self._queue: deque[Held] = deque()
-        self._under_way: deque[tuple[int, list[Held]]] = deque()
+        self._unacked: Unacked[Held] = Unacked()
         self._sent = 0
-        self._last = 0
+        """Messages that are under way."""
 
     @property
     def is_idle(self) -> bool:
         """Has it got and acked everything?"""
-        return not self._queue and not self._sent
+        return not self._unacked.queue and not self._sent
 
     @property
     def since(self) -> Instant | None:
         """When the oldest message that it has not acked was emitted."""
-        for _, batch in self._under_way:
-            if batch:
-                return batch[0].since
-        return self._queue[0].since if self._queue else None
+        oldest = self._unacked.oldest
+        return None if oldest is None else oldest.since
 
     def put(self, held: Held) -> None:
         """A message to pass on."""
         self.budget.add(held)
-        self._queue.append(held)
+        self._unacked.queue.append(held)
 
     def take(self, most: int, most_bytes: int, age: float | None) -> HandOver | None:
         """The next batch, if there is one and not too much is under way; the one that reaches the bytes goes in."""
         count = size = 0
-        for held in islice(self._queue, max(0, min(most, self._window - self._sent))):
+        for held in islice(self._unacked.queue, max(0, min(most, self._window - self._sent))):
             count, size = count + 1, size + held.size
             if size >= most_bytes:
                 break
@@ -66,17 +62,13 @@ class Peer:
         return self._hand_over(0, age)
 
     def _hand_over(self, count: int, age: float | None) -> HandOver:
-        batch = [self._queue.popleft() for _ in range(count)]
-        self._last += 1
+        number, batch = self._unacked.hand_over(count)
         self._sent += count
-        self._under_way.append((self._last, batch))
-        return HandOver(self._last, tuple(held.emission for held in batch), age)
+        return HandOver(number, tuple(held.emission for held in batch), age)
 
     def acked(self, sequence: int) -> list[tuple[int, list[Held]]]:
         """The batches that an ack stands for: their numbers and messages."""
-        done: list[tuple[int, list[Held]]] = []
-        while self._under_way and self._under_way[0][0] <= sequence:
-            done.append(self._under_way.popleft())
+        done = self._unacked.acked(sequence)
         for _, batch in done:
             self._leave(batch)
             self._sent -= len(batch)
@@ -84,15 +76,14 @@ class Peer:
 
     def broke(self) -> None:
         """The way there is gone: nothing counts as sent any more."""
-        self._queue.extendleft(reversed([held for _, batch in self._under_way for held in batch]))
-        self._under_way.clear()
-        self._sent = self._last = 0
+        self._unacked.broke()
+        self._sent = 0
 
     def take_all(self) -> list[Held]:
         """Everything that it has not acked, in order: it goes elsewhere."""
         self.broke()
-        everything = list(self._queue)
-        self._queue.clear()
+        everything = list(self._unacked.queue)
+        self._unacked.queue.clear()
         self._leave(everything)
         return everything
 
