@@ -1,9 +1,10 @@
-"""Logs of runs on a real node: followed over the link while they grow, and readable when the node is gone."""
+"""Logs of runs on real nodes: read over the link while they grow, and readable when the node is gone."""
 
+import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -43,25 +44,19 @@ async def linked(node: NodeUnderTest) -> AsyncIterator[Link]:
         yield link
 
 
-async def followed(node: NodeUnderTest, run: str, offset: int = 0) -> bytes:
-    """A run's log to its end, over the link."""
-    found = b""
-    async with linked(node) as link, aclosing(link.follow_log(AttemptId(run, 1), offset)) as chunks:
-        async for chunk in chunks:
-            assert chunk.offset == offset + len(found)
-            found += chunk.data
+async def read_from(node: NodeUnderTest, run: str, *, until: Callable[[bytes, bool], bool]) -> bytes:
+    """What the node itself has of a run's log, in memory or kept, once `until` holds for it and for its being all."""
+    found, is_last = b"", False
+    async with linked(node) as link:
+        while not until(found, is_last):
+            piece = await link.read_log(AttemptId(run, 1), len(found))
+            found, is_last = found + piece.data, piece.is_last
+            await asyncio.sleep(0 if piece.data else 0.01)
     return found
 
 
-async def followed_up_to(node: NodeUnderTest, run: str, size: int) -> bytes:
-    """The beginning of a run's log, as soon as there is so much of it."""
-    found = b""
-    async with linked(node) as link, aclosing(link.follow_log(AttemptId(run, 1))) as chunks:
-        async for chunk in chunks:
-            found += chunk.data
-            if len(found) >= size:
-                break
-    return found
+def is_all(found: bytes, is_last: bool) -> bool:
+    return is_last
 
 
 async def kept(node: NodeUnderTest, wanted: str | None, run: str) -> bytes:
@@ -89,16 +84,15 @@ async def test_a_log_is_readable_when_its_node_was_killed(tmp_path: Path, is_sha
         assert found == whole[: len(found)]  # it may end within a line
 
 
-async def test_a_follower_hears_what_comes_and_ends_with_the_run(tmp_path: Path) -> None:
+async def test_a_node_reads_what_it_has_not_written_down_and_what_it_has(tmp_path: Path) -> None:
     with NodeUnderTest(tmp_path / "node", app=APP) as node:
         await node.ready()
         assert await dispatch(node, "c", "greet") == ""
-        assert await followed(node, "c") == b"hello\nbye\n"
-        assert await followed(node, "c", 6) == b"bye\n"
+        assert await read_from(node, "c", until=is_all) == b"hello\nbye\n"
         assert await dispatch(node, "t", "three") == ""
-        await eventually(lambda: kept(node, None, "t"))
-        assert await followed(node, "t") == b"one\ntwo\nthree\n", "also when it is over"
+        assert await read_from(node, "t", until=is_all) == b"one\ntwo\nthree\n"
         await eventually(lambda: _is_kept(node, "t", b"one\ntwo\nthree\n"))
+        assert await read_from(node, "t", until=is_all) == b"one\ntwo\nthree\n", "also when it is written down"
 
 
 async def _is_kept(node: NodeUnderTest, run: str, whole: bytes) -> bool:
@@ -109,7 +103,7 @@ async def test_a_node_that_stops_keeps_what_was_said_last(tmp_path: Path) -> Non
     with NodeUnderTest(tmp_path / "node", "--drain", "2s", "--grace", "1s", app=APP) as node:
         await node.ready()
         assert await dispatch(node, "r", "counts") == ""
-        seen = await followed_up_to(node, "r", 100)
+        seen = await read_from(node, "r", until=lambda found, _: len(found) >= 100)
         os.kill(node.pid, signal.SIGTERM)
         await eventually(lambda: not node.is_running, within=30)
         assert (await kept(node, None, "r")).startswith(seen), "also what nobody had written down yet"

@@ -84,7 +84,6 @@ class Runs:
         self._stop_at: Instant | None = None
         self._leash = Leash()
         crew.witnesses.append(self)
-        logs.is_running = self._running.__contains__
         crew.outfit = self._outfit
         crew.excuses.append(self._was_at_work)
 
