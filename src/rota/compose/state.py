@@ -13,6 +13,7 @@ from rota.api.relays import Tallies
 from rota.api.sessions import Sessions
 from rota.api.steer import Steer, Verb
 from rota.api.watches import Watches
+from rota.compose.logs import FleetLogs
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
@@ -131,6 +132,7 @@ class NodeState:
             lambda: self.logs,
             self._steer,
             note=self.notes.note,
+            log_at=FleetLogs(self.id, self.read_log, lambda: self.peers),
         )
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
