@@ -16,7 +16,7 @@ from rota.api import job_grpc, job_operations, resources
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
-from rota.api.methods import Call, Method
+from rota.api.methods import Call, Method, Stream
 from rota.api.metrics import Figures, registry
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
@@ -542,6 +542,30 @@ async def test_who_follows_hears_when_the_node_goes(store: Store, logs: Logs, mo
         elsewhere.logs.clear()
         with pytest.raises(Unavailable, match="kept at node n1"):
             await anext(parts)
+
+
+async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: Store, logs: Logs) -> None:
+    elsewhere = Elsewhere()
+    behind = Behind(lambda: store, CLOCK, Watches(), count, lambda: logs, log_at=elsewhere)
+    routes = resources.routes(behind)
+    ask = Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    await bound_to(store, run, "n1")
+    for path in ("log", "log/follow"):
+        refused = await ask("GET", f"/v1/runs/{run}/{path}")
+        assert (refused.status, refused.json["code"]) == (503, "unavailable")
+        assert "is kept at node n1" in refused.json["detail"]
+    elsewhere.logs["n1", 1] = b"out"
+    assert (await ask("GET", f"/v1/runs/{run}/log")).body == b"out"
+
+    call, request = Call(store, behind, None), pb.RunLogRequest(run=run, offset=1)
+    read, follow = (job_grpc.METHODS[f"rota.v1.Runs.{name}"] for name in ("ReadLog", "FollowLog"))
+    assert isinstance(read, Method)
+    assert isinstance(follow, Stream)
+    assert (await read.answer(call, request)).data == b"ut"
+    async with aclosing(follow.answer(call, Watches(), request)) as parts:
+        assert [part.data for part in await anext(parts)] == [b"ut"]
 
 
 # Over HTTP
