@@ -15,7 +15,6 @@ NAMES = {
     "store": "Stores: commits",
     "watch": "Stores: watches",
     "scale": "Stores: a million keys",
-    "wheel": "Timer wheel",
     "placement": "Placement",
     "start": "Start of a worker",
     "services": "Services",

@@ -8,7 +8,7 @@ wait, which is the expensive case: a try is undone, and levels are filled one by
 What stands beside it is what seed 001 does: a freshly sorted list of nodes for each task. It is measured on a sample of
 the demands. One dead node is the usual event: its tasks have holders, and all nodes are looked at once.
 
-Seconds are of processor time, and short is a quarter below the goal or twice above it, as with the wheel; for plain
+Seconds are of processor time, and short is a quarter below the goal or twice above it; for plain
 demands the issue names both.
 """
 

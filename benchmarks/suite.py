@@ -22,7 +22,6 @@ from benchmarks import (
     store_bench,
     stream_bench,
     watch_bench,
-    wheel_bench,
 )
 from benchmarks.clients import Place
 from benchmarks.load import NoCompiler
@@ -33,7 +32,7 @@ from tests.kit.harness import HARNESSES
 from tests.kit.servers import Etcd, MariaDB, Postgres, Server
 
 USUAL = (
-    *("store", "watch", "wheel", "placement", "start", "services"),
+    *("store", "watch", "placement", "start", "services"),
     *("sink", "relay", "emit", "source", "stream", "jobs", "safety"),
 )
 """What is measured unless told otherwise: filling large stores takes its time."""
@@ -45,7 +44,6 @@ KINDS = {kind.name: kind for kind in HARNESSES}
 SERVERS: Mapping[str, Callable[[Path], Server]] = {"etcd": Etcd, "postgresql": Postgres, "mysql": MariaDB}
 MEASURES = {"store": store_bench.rows, "watch": watch_bench.rows, "scale": scale_bench.rows}
 ALONE = {
-    "wheel": wheel_bench.rows,
     "placement": placement_bench.rows,
     "start": start_bench.rows,
     "services": services_bench.rows,

@@ -75,7 +75,7 @@ def the_simulator_is_clean_and_not_blind() -> Iterator[Line]:
     yield Line(blind.code == 1, "with the fence removed a seed finds it", f"{found[0]}; {found[-1]}")
 
 
-def the_store_and_the_wheel_are_fast() -> Iterator[Line]:
+def the_stores_are_fast() -> Iterator[Line]:
     """`make bench`, by its own verdicts."""
     for row in benchmarks.run():
         yield Line(row.verdict != "short", row.name, figure(row))
@@ -199,7 +199,7 @@ if __name__ == "__main__":
             bad_input_is_refused_in_one_line,
             importing_is_quick,
             an_idle_node_costs_nothing,
-            the_store_and_the_wheel_are_fast,
+            the_stores_are_fast,
             a_clean_clone_passes_its_tests,
         ]
     )

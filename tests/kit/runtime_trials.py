@@ -132,8 +132,8 @@ async def dispatching(node: NodeUnderTest) -> AsyncIterator[Give]:
             )
             epoch = await store.commit(Put(key, codec.encode(record)), expect=[Absent(key)])
             order = order_for(record, wanted, epoch)
-            start = Start(attempt=AttemptId(run, 1), epoch=epoch, job=job, payload=msgspec.json.encode(order))
-            answer = await link.dispatch(start)
+            start = Start(attempt=AttemptId(run, 1), epoch=epoch, payload=msgspec.json.encode(order))
+            (answer,) = await link.dispatch_many([start])
             if not isinstance(answer, Refused):
                 return ""
             try:  # or else the node would find it bound, and take it by itself in the end

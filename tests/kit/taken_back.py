@@ -28,7 +28,6 @@ from rota.api.pb import api_pb2, jobs_pb2, reflection_pb2
 from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.token import Access, TokenRecord
-from rota.rpc.pb import link_pb2
 from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
 from tests.kit.node import APP, NodeUnderTest
@@ -45,8 +44,6 @@ HOW = ("revoked", "rotated", "expired", "lowered")
 
 SPEAKING = APP.replace('    note("run", run.id', '    print("begun", flush=True)\n    note("run", run.id')
 """The app of nodes under test, whose runs say something at once: who follows one is not answered before that."""
-
-LINK_LOG = "/rota.link.v1.Link/FollowLog"
 
 Refused: TypeAlias = Callable[[], Awaitable[str]]
 """Waits until something is refused, and returns the refusal; nothing if it ended in another way."""
@@ -77,8 +74,8 @@ def http_streams(run: str) -> list[str]:
 
 
 def grpc_streams(run: str) -> dict[str, bytes | None]:
-    """Every method over gRPC that goes on, the node link's too, and the request that opens it; None: none is sent."""
-    services = [*grpc_door.SERVICES, *link_pb2.DESCRIPTOR.services_by_name.values(), introspection.REFLECTION]
+    """Every method over gRPC that goes on, and the request that opens it; None: none is sent."""
+    services = [*grpc_door.SERVICES, introspection.REFLECTION]
     return {
         f"/{service.full_name}/{method.name}": REQUESTS[method.full_name](run)
         for service in services
@@ -91,10 +88,6 @@ REQUESTS: dict[str, Callable[[str], bytes | None]] = {
     "rota.v1.Resources.Watch": lambda run: api_pb2.WatchResourcesRequest().SerializeToString(),
     "rota.v1.Events.Watch": lambda run: api_pb2.WatchEventsRequest().SerializeToString(),
     "rota.v1.Runs.FollowLog": lambda run: jobs_pb2.RunLogRequest(run=run).SerializeToString(),
-    "rota.link.v1.Link.HandOver": lambda run: None,
-    "rota.link.v1.Link.FollowLog": lambda run: link_pb2.FollowLogRequest(
-        attempt=link_pb2.AttemptId(run=run, number=1)
-    ).SerializeToString(),
     introspection.REFLECTION.methods[0].full_name: lambda run: reflection_pb2.ServerReflectionRequest(
         list_services=""
     ).SerializeToString(),
@@ -150,12 +143,10 @@ async def measure(doors: Sequence[Door], store: Store, run: str, how: str) -> li
     theirs = [door.showing(made["token"]) for door in doors]
     for door in theirs:
         await eventually(partial(_is_in, door))
-    worker = _ask(doors[0], "GET", f"/v1/runs/{run}")["node"]
     async with AsyncExitStack() as stack:
         waiting = []
         for door in theirs:
-            is_worker = _ask(door, "GET", "/v1/node")["node"] == worker
-            for what, opened in _everything(door, run, how, is_worker):
+            for what, opened in _everything(door, run, how):
                 waiting.append((door.address, what, await stack.enter_async_context(opened)))
         began = await _take_back(doors[0], store, name, how)
         found = await asyncio.gather(*(_timed(began, refused) for _, _, refused in waiting))
@@ -197,34 +188,21 @@ async def _take_back(door: Door, store: Store, name: str, how: str) -> float:
     return time.monotonic() + min(0.0, left)
 
 
-def _everything(door: Door, run: str, how: str, is_worker: bool) -> list[tuple[str, Opened]]:
+def _everything(door: Door, run: str, how: str) -> list[tuple[str, Opened]]:
     """All that a caller can have open, by name; for a lowered role what that one does not open any more."""
-    streams = {path: request for path, request in grpc_streams(run).items() if is_worker or path != LINK_LOG}
     if how == "lowered":
         return [
             ("a change over HTTP", _plain(door, "POST", "/v1/nodes/nobody/cordon", 403)),
-            *(
-                (f"gRPC {path}", _grpc_stream(door, path, request))
-                for path, request in streams.items()
-                if _is_for_nodes(path)
-            ),
+            ("a call over the node link", _plain_grpc(door, "/rota.link.v1.Link/Check", "PERMISSION_DENIED")),
         ]
     return [
         ("a call over HTTP", _plain(door, "GET", "/v1/nodes", 401)),
-        ("a call over gRPC", _plain_grpc(door)),
+        ("a call over gRPC", _plain_grpc(door, "/rota.v1.Nodes/List", "UNAUTHENTICATED")),
         ("a call in a session", _in_session(door, "")),
         *((f"HTTP {path}", _http_stream(door, path)) for path in http_streams(run)),
         *((f"session {path}", _in_session(door, path)) for path in http_streams(run)),
-        *(
-            (f"gRPC {path}", _grpc_stream(door, path, request))
-            for path, request in streams.items()
-            if not _is_for_nodes(path)
-        ),
+        *((f"gRPC {path}", _grpc_stream(door, path, request)) for path, request in grpc_streams(run).items()),
     ]
-
-
-def _is_for_nodes(path: str) -> bool:
-    return grpc_door.needed(path) is Access.NODE
 
 
 @asynccontextmanager
@@ -245,14 +223,14 @@ async def _plain(
 
 
 @asynccontextmanager
-async def _plain_grpc(door: Door) -> AsyncGenerator[Refused, None]:
+async def _plain_grpc(door: Door, path: str, refusal: str) -> AsyncGenerator[Refused, None]:
     async with grpc.aio.insecure_channel(door.grpc) as channel:
 
         async def refused() -> str:
             while True:
-                call: Any = channel.unary_unary("/rota.v1.Nodes/List")(b"", metadata=_shown(door), timeout=60)
+                call: Any = channel.unary_unary(path)(b"", metadata=_shown(door), timeout=60)
                 said = str(await call.details())
-                if await call.code() == grpc.StatusCode.UNAUTHENTICATED or TOO_OFTEN in said:
+                if (await call.code()).name == refusal or TOO_OFTEN in said:
                     return said
                 await asyncio.sleep(0.05)
 

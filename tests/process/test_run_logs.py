@@ -1,9 +1,11 @@
-"""Logs of runs on a real node: followed over the link while they grow, and readable when the node is gone."""
+"""Logs of runs on real nodes: read over the link while they grow, and readable when the node is gone."""
 
+import asyncio
 import os
+import shutil
 import signal
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,18 @@ from rota.rpc.open import open_link
 from rota.rpc.port import Link
 from rota.store import open_store
 from rota.store.logs.open import open_logs
+from tests.conftest import ServerPool
+from tests.kit.cli import ROTA, Answer, rota
+from tests.kit.doors import Door
+from tests.kit.harness import EtcdHarness
 from tests.kit.node import NodeUnderTest
+from tests.kit.process import Process
 from tests.kit.runtime_trials import dispatch
+from tests.kit.servers import Etcd
 from tests.kit.waiting import eventually
 
 APP = """
-import time, rota
+import os, time, rota
 
 app = rota.App("talk")
 
@@ -32,6 +40,13 @@ def counts(run):
 def three(run):
     print("one"); print("two"); print("three")
 
+@app.job()
+def speaks(run):
+    print("one", flush=True)
+    while not os.path.exists(os.path.join(os.path.dirname(__file__), "gate")):
+        time.sleep(0.01)
+    print("two", flush=True)
+
 app.command("greet", ["sh", "-c", "echo hello; sleep 0.5; echo bye"])
 """
 
@@ -43,25 +58,19 @@ async def linked(node: NodeUnderTest) -> AsyncIterator[Link]:
         yield link
 
 
-async def followed(node: NodeUnderTest, run: str, offset: int = 0) -> bytes:
-    """A run's log to its end, over the link."""
-    found = b""
-    async with linked(node) as link, aclosing(link.follow_log(AttemptId(run, 1), offset)) as chunks:
-        async for chunk in chunks:
-            assert chunk.offset == offset + len(found)
-            found += chunk.data
+async def read_from(node: NodeUnderTest, run: str, *, until: Callable[[bytes, bool], bool]) -> bytes:
+    """What the node itself has of a run's log, in memory or kept, once `until` holds for it and for its being all."""
+    found, is_last = b"", False
+    async with linked(node) as link:
+        while not until(found, is_last):
+            piece = await link.read_log(AttemptId(run, 1), len(found))
+            found, is_last = found + piece.data, piece.is_last
+            await asyncio.sleep(0 if piece.data else 0.01)
     return found
 
 
-async def followed_up_to(node: NodeUnderTest, run: str, size: int) -> bytes:
-    """The beginning of a run's log, as soon as there is so much of it."""
-    found = b""
-    async with linked(node) as link, aclosing(link.follow_log(AttemptId(run, 1))) as chunks:
-        async for chunk in chunks:
-            found += chunk.data
-            if len(found) >= size:
-                break
-    return found
+def is_all(found: bytes, is_last: bool) -> bool:
+    return is_last
 
 
 async def kept(node: NodeUnderTest, wanted: str | None, run: str) -> bytes:
@@ -89,16 +98,15 @@ async def test_a_log_is_readable_when_its_node_was_killed(tmp_path: Path, is_sha
         assert found == whole[: len(found)]  # it may end within a line
 
 
-async def test_a_follower_hears_what_comes_and_ends_with_the_run(tmp_path: Path) -> None:
+async def test_a_node_reads_what_it_has_not_written_down_and_what_it_has(tmp_path: Path) -> None:
     with NodeUnderTest(tmp_path / "node", app=APP) as node:
         await node.ready()
         assert await dispatch(node, "c", "greet") == ""
-        assert await followed(node, "c") == b"hello\nbye\n"
-        assert await followed(node, "c", 6) == b"bye\n"
+        assert await read_from(node, "c", until=is_all) == b"hello\nbye\n"
         assert await dispatch(node, "t", "three") == ""
-        await eventually(lambda: kept(node, None, "t"))
-        assert await followed(node, "t") == b"one\ntwo\nthree\n", "also when it is over"
+        assert await read_from(node, "t", until=is_all) == b"one\ntwo\nthree\n"
         await eventually(lambda: _is_kept(node, "t", b"one\ntwo\nthree\n"))
+        assert await read_from(node, "t", until=is_all) == b"one\ntwo\nthree\n", "also when it is written down"
 
 
 async def _is_kept(node: NodeUnderTest, run: str, whole: bytes) -> bool:
@@ -109,7 +117,92 @@ async def test_a_node_that_stops_keeps_what_was_said_last(tmp_path: Path) -> Non
     with NodeUnderTest(tmp_path / "node", "--drain", "2s", "--grace", "1s", app=APP) as node:
         await node.ready()
         assert await dispatch(node, "r", "counts") == ""
-        seen = await followed_up_to(node, "r", 100)
+        seen = await read_from(node, "r", until=lambda found, _: len(found) >= 100)
         os.kill(node.pid, signal.SIGTERM)
         await eventually(lambda: not node.is_running, within=30)
         assert (await kept(node, None, "r")).startswith(seen), "also what nobody had written down yet"
+
+
+# On etcd without a shared folder a log is on one disk
+
+
+@asynccontextmanager
+async def two_nodes(folder: Path, url: str) -> AsyncIterator[tuple[NodeUnderTest, NodeUnderTest]]:
+    """Nodes of one fleet, each with a data folder of its own; they share a token."""
+    token = folder / "token"
+    token.write_text("rota_that_both_nodes_share\n")
+    token.chmod(0o600)
+    a, b = (NodeUnderTest(folder / name, "--token", f"file:{token}", name=name, store=url, app=APP) for name in "ab")
+    for node in (a, b):
+        node.data.mkdir(mode=0o700)
+        shutil.copy(token, node.data)  # where the test looks for it
+    with a, b:
+        await a.ready()
+        await b.ready()
+        yield a, b
+
+
+def shown(door: Door, folder: Path) -> tuple[object, ...]:
+    """The flags by which a command asks at a door."""
+    return "--server", f"http://{door.address}", "--token", folder / "token"
+
+
+def printed(door: Door, folder: Path, *flags: str) -> Answer:
+    """What `rota runs logs` says there."""
+    return rota("runs", "logs", *flags, *shown(door, folder), cwd=folder)
+
+
+@pytest.mark.needs("etcd")
+async def test_on_etcd_a_log_is_read_at_any_node_for_as_long_as_its_own_is_there(
+    tmp_path: Path, servers: ServerPool
+) -> None:
+    url = EtcdHarness(tmp_path, servers.get(Etcd, "steady")).url()
+    async with two_nodes(tmp_path, url) as (a, b):
+        door = await Door.of(b)
+
+        async def read(run: str) -> tuple[int, str]:
+            return await asyncio.to_thread(door.http, "GET", f"/v1/runs/{run}/log")
+
+        async def has(run: str, said: str) -> bool:
+            return await read(run) == (200, said)
+
+        # While it runs, and when it is over.
+        assert await dispatch(a, "speaks/1", "speaks") == ""
+        await eventually(lambda: has("speaks/1", "one\n"))
+        following = asyncio.create_task(asyncio.to_thread(printed, door, tmp_path, "speaks/1", "-f"))
+        a.gate.touch()
+        answer = await following
+        assert (answer.code, answer.out, answer.err) == (0, "one\ntwo\n", "")
+        answer = await asyncio.to_thread(printed, door, tmp_path, "speaks/1")
+        assert (answer.code, answer.out, answer.err) == (0, "one\ntwo\n", "")
+
+        # Its node is killed in the middle of a run: who follows is told where the rest is.
+        assert await dispatch(a, "counts/1", "counts") == ""
+        with Process([ROTA, "runs", "logs", "counts/1", "-f", *shown(door, tmp_path)], tmp_path / "out") as follower:
+            await eventually(lambda: follower.lines()[:2] == ["0000", "0001"])
+            a.kill()
+            await eventually(lambda: not follower.is_running)
+            assert follower.exit_code
+        why = f"the log of run counts/1, attempt 1 is kept at node {a.name}, which "
+        assert why in follower.errors.read_text()
+        gone = f"is kept at node {a.name}, which this node does not see in the fleet; start it again with its data"
+        for run in ("counts/1", "speaks/1"):
+            await eventually(lambda run=run: _refused(read, run, gone), within=90)  # type: ignore[misc]
+        answer = await asyncio.to_thread(printed, door, tmp_path, "speaks/1")
+        assert (answer.code != 0, answer.out, gone in answer.err) == (True, "", True)
+        answer = await asyncio.to_thread(rota, "runs", "logs", "speaks/1", "--store", url, cwd=tmp_path)
+        assert (answer.out, "nothing of it is here; ask a node for it with --server URL" in answer.err) == ("", True)
+
+        # It comes back with its data folder, in another session: what it had written down is there.
+        a.start()
+        await a.ready()
+        await eventually(lambda: has("speaks/1", "one\ntwo\n"), within=90)
+        answer = await asyncio.to_thread(printed, door, tmp_path, "counts/1", "-f")
+        assert (answer.code, answer.out[:10]) == (0, "0000\n0001\n")
+        assert "this may not be all" in answer.err
+
+
+async def _refused(read: Callable[[str], Awaitable[tuple[int, str]]], run: str, why: str) -> bool:
+    status, said = await read(run)
+    assert status == 503, "never an empty log"
+    return why in said

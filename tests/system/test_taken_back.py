@@ -22,8 +22,6 @@ def test_every_stream_there_is_was_tried() -> None:
     assert len(http_streams("job/moment")) == 5
     assert sorted(grpc_streams("job/moment")) == [
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-        "/rota.link.v1.Link/FollowLog",
-        "/rota.link.v1.Link/HandOver",
         "/rota.v1.Events/Watch",
         "/rota.v1.Resources/Watch",
         "/rota.v1.Runs/FollowLog",

@@ -7,6 +7,7 @@ import msgspec
 
 from rota.api.budget import Budget
 from rota.api.idempotency import KeyBudget
+from rota.api.log_at import LogAt
 from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
 from rota.api.steer import Steer, Verb
@@ -42,6 +43,9 @@ class Behind(msgspec.Struct, frozen=True):
 
     steer: Steer = _alone
     """Asks a node what only it can answer."""
+
+    log_at: LogAt | None = None
+    """Reads a log at the node that has it; None: all logs are where `logs` is."""
 
     keys_used: KeyBudget = msgspec.field(default_factory=KeyBudget)
     """Bounds how many idempotency keys callers use."""

@@ -38,6 +38,20 @@ FREE = frozenset({"/healthz", "/readyz", "/livez"})
 """What anybody may ask: probes carry no secrets, and are told none."""
 
 
+async def cut_off(scope: Scope, receive: Receive) -> bool:
+    """Cut the connection of a request whose answer has begun, so that it does not pass for whole; False if that cannot
+    be done."""
+    cut = scope.get("extensions", {}).get(CUT)
+    if cut is None:
+        return False
+    cut()
+    with suppress(TimeoutError):  # it is gone a moment later
+        async with asyncio.timeout(LOOK):
+            while (await receive())["type"] != "http.disconnect":
+                pass
+    return True
+
+
 class Entry:
     """Lets requests in, or answers why not."""
 
@@ -104,14 +118,8 @@ class Entry:
             if not has_begun:
                 await answer(request.scope, receive, send)
                 return
-            cut = request.scope.get("extensions", {}).get(CUT)
-            if cut is None:
+            if not await cut_off(request.scope, receive):
                 raise Denied(refused.why) from None
-            cut()
-            with suppress(TimeoutError):  # it is gone a moment later
-                async with asyncio.timeout(LOOK):
-                    while (await receive())["type"] != "http.disconnect":
-                        pass
         finally:
             looking.cancel()
 

@@ -33,7 +33,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rota.api import problems, session
 from rota.api.budget import Budget, Busy
 from rota.api.doorkeeper import Doorkeeper
-from rota.api.entry import CUT, FREE, Entry
+from rota.api.entry import CUT, FREE, Entry, cut_off
 from rota.api.forwarded import Forwarded, Network, is_trusted
 from rota.api.health import Health, Verdict
 from rota.api.sessions import Sessions
@@ -360,7 +360,8 @@ class _Manners:
             await self._app(scope, receive, polite)
         except Exception as error:
             if has_begun:
-                raise
+                await _break_off(error, scope, receive)
+                return
             await _failed(error, scope)(scope, receive, polite)
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
@@ -369,6 +370,13 @@ class _Manners:
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),
         ]
+
+
+async def _break_off(error: Exception, scope: Scope, receive: Receive) -> None:
+    """End an answer that has begun and cannot go on; whoever asks again is told why. A bug is raised as it is."""
+    if not isinstance(error, RotaError) or error.code == _INTERNAL or not await cut_off(scope, receive):
+        raise error
+    log.info("answer broken off", extra={"path": scope["path"], "why": str(error)})
 
 
 def _failed(error: Exception, scope: Scope) -> Response:

@@ -142,12 +142,18 @@ async def _forget(call: Call, request: pb.RunRequest) -> pb.RunDeleted:
 
 async def _log(call: Call, request: pb.RunLogRequest) -> pb.LogPart:
     logs, attempt = call.behind.present_logs(), wire.given(request, "attempt")
-    return to_part(await job_operations.read_log(call.store, logs, request.run, attempt=attempt, offset=request.offset))
+    return to_part(
+        await job_operations.read_log(
+            call.store, logs, request.run, attempt=attempt, offset=request.offset, log_at=call.behind.log_at
+        )
+    )
 
 
 async def _follow(call: Call, watches: Watches, request: pb.RunLogRequest) -> AsyncGenerator[list[Message], None]:
     logs, attempt = call.behind.present_logs(), wire.given(request, "attempt")
-    parts = job_operations.follow_log(call.store, logs, request.run, attempt=attempt, offset=request.offset)
+    parts = job_operations.follow_log(
+        call.store, logs, request.run, attempt=attempt, offset=request.offset, log_at=call.behind.log_at
+    )
     async with aclosing(watches.each(parts)) as coming:
         async for part in coming:
             yield [to_part(part)] if part is not None else []

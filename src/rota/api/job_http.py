@@ -134,7 +134,9 @@ async def _forget(call: Call) -> Response:
 async def _log(call: Call) -> Response:
     """The bytes as they are; headers say where to go on, and whether the end was reached."""
     logs, offset = call.behind.present_logs(), calls.count(call.request, "offset", 0)
-    part = await job_operations.read_log(call.store, logs, _id(call), attempt=_attempt(call), offset=offset)
+    part = await job_operations.read_log(
+        call.store, logs, _id(call), attempt=_attempt(call), offset=offset, log_at=call.behind.log_at
+    )
     headers = {"rota-attempt": str(part.attempt), "rota-next": str(part.next)}
     if part.is_whole:
         headers["rota-whole"] = "true"
@@ -143,7 +145,9 @@ async def _log(call: Call) -> Response:
 
 async def _follow(call: Call) -> Response:
     logs, offset = call.behind.present_logs(), calls.count(call.request, "offset", 0)
-    parts = job_operations.follow_log(call.store, logs, _id(call), attempt=_attempt(call), offset=offset)
+    parts = job_operations.follow_log(
+        call.store, logs, _id(call), attempt=_attempt(call), offset=offset, log_at=call.behind.log_at
+    )
     return EventStream(sse.told(call.watches.each(_one_by_one(parts)), _told))
 
 

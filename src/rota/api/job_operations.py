@@ -26,6 +26,7 @@ from rota.api.job_schema import (
     read_job,
     run_view,
 )
+from rota.api.log_at import LogAt
 from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
 from rota.control.jobs import verbs
 from rota.decide.access import Access
@@ -34,10 +35,12 @@ from rota.decide.jobs.preview import preview
 from rota.kit.aside import in_thread
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
-from rota.model.ids import Key, Revision
+from rota.model.ids import Key, NodeId, Revision
 from rota.model.job import JobCursor, JobRecord, Origin, Outcome, RunRecord, RunState, job_of
+from rota.model.link import AttemptId, LogPiece
 from rota.store.follow import follow
 from rota.store.logs.port import CHUNK, Logs
+from rota.store.logs.reading import read_piece
 from rota.store.port import Entry, Store
 from rota.store.records import understood
 from rota.workloads.checks import did_you_mean
@@ -308,33 +311,43 @@ async def delete_run(store: Store, logs: Logs, run: str) -> None:
 
 
 @needs(Access.VIEW)
-async def read_log(store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0) -> LogPart:
-    """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named."""
+async def read_log(
+    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0, log_at: LogAt | None = None
+) -> LogPart:
+    """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named.
+
+    Where nodes do not share the place for logs, `log_at` reads it at the node that had the attempt.
+    """
     if offset < 0:
         raise Invalid(f"offset is {offset}; it must not be below zero")
     record = await run_record(store, run)
     number = _attempt(record, attempt)
-    is_whole = await logs.is_whole(run, number)
-    data = await logs.read(run, number, offset)
-    end, size = offset + len(data), _log_bytes(record, number)
+    size, node = _log_bytes(record, number), _node_of(record, number)
+    if log_at is None or logs.is_shared or node is None:
+        piece = await read_piece(logs, AttemptId(run, number), offset)
+    elif size is not None and offset >= size:
+        piece = LogPiece(b"", is_last=True)  # its node need not be there to say so
+    else:
+        piece = await log_at(node, AttemptId(run, number), offset)
+    end = offset + len(piece.data)
     return LogPart(
         run=run,
         attempt=number,
         offset=offset,
-        data=data,
+        data=piece.data,
         next=end,
-        is_whole=len(data) < CHUNK and (is_whole or (size is not None and end >= size)),
+        is_whole=len(piece.data) < CHUNK and (piece.is_last or (size is not None and end >= size)),
     )
 
 
 @needs(Access.VIEW)
 async def follow_log(
-    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0
+    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0, log_at: LogAt | None = None
 ) -> AsyncGenerator[LogPart, None]:
     """What an attempt of a run puts out, from an offset on, until it ends."""
     quiet = 0
     while True:
-        part = await read_log(store, logs, run, attempt=attempt, offset=offset)
+        part = await read_log(store, logs, run, attempt=attempt, offset=offset, log_at=log_at)
         attempt, offset = part.attempt, part.next
         if part.data:
             quiet = 0
@@ -540,6 +553,13 @@ def _attempt(run: RunRecord, attempt: int | None) -> int:
     if not 1 <= attempt <= max(newest, run.attempt):
         raise NotFound(f"run {run.id} has no attempt {attempt}; it has had {newest}")
     return attempt
+
+
+def _node_of(run: RunRecord, attempt: int) -> NodeId | None:
+    """The node that has or had an attempt; None if there is none, or the record does not have it any more."""
+    if attempt == run.attempt:
+        return run.node
+    return next((each.node for each in run.earlier if each.attempt == attempt), None)
 
 
 def _log_bytes(run: RunRecord, attempt: int) -> int | None:

@@ -12,7 +12,7 @@ from rota.api import job_operations as operations
 from rota.api import job_why
 from rota.api.job_schema import RunPage, RunView
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.fleet import Fleet, StoreFleet, ask, on_fleet
 from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
@@ -229,6 +229,7 @@ async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt
             out.write(part.data)
             offset = part.next
             if not part.data:
+                _say_if_elsewhere(open, offset)
                 return
     end = 0
     async with aclosing(open.each(operations.follow_log, open.logs, run, attempt=attempt)) as parts:
@@ -237,6 +238,16 @@ async def _show_log(open: Fleet, out: "_Output", run: str, follow: bool, attempt
             end = part.next
     if not (await open.do(operations.read_log, open.logs, run, attempt=attempt, offset=end)).is_whole:
         tables.say("[rota: this may not be all: its node was lost before the end of the output was kept]", err=True)
+        _say_if_elsewhere(open, end)
+
+
+def _say_if_elsewhere(open: Fleet, end: int) -> None:
+    """Nothing was found here: say where it may be, if nodes keep output for themselves."""
+    if end == 0 and isinstance(open, StoreFleet) and not open.logs.is_shared:
+        tables.say(
+            "[rota: nothing of it is here; ask a node for it with --server URL, or name the place with --logs]",
+            err=True,
+        )
 
 
 def finished(view: RunView, wait: timedelta | None) -> None:

@@ -184,9 +184,7 @@ async def _open_link(
     may_lack_link: bool,
 ) -> None:
     """The node link, and with it the API over gRPC."""
-    handler = LinkHandler(
-        state.id, lambda: state.session_id, state.runtime, state.take, config.slots, state.meter, state.clock
-    )
+    handler = LinkHandler(state.id, lambda: state.session_id, state.runtime, state.take, state.read_log)
     stopping = asyncio.Event()
 
     def more() -> Sequence[Any]:

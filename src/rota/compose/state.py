@@ -13,6 +13,7 @@ from rota.api.relays import Tallies
 from rota.api.sessions import Sessions
 from rota.api.steer import Steer, Verb
 from rota.api.watches import Watches
+from rota.compose.logs import FleetLogs
 from rota.compose.service_figures import ServiceFigures
 from rota.control.declared import Declarations
 from rota.control.duties import Duties
@@ -21,8 +22,9 @@ from rota.control.jobs.ends import Outcomes
 from rota.control.jobs.part import JobsPart
 from rota.control.term import Term
 from rota.kit.clock import Clock
+from rota.model.errors import Unavailable
 from rota.model.ids import NodeId, SessionId
-from rota.model.link import Accepted, Refused, Start
+from rota.model.link import Accepted, AttemptId, LogPiece, Refused, Start
 from rota.model.peers import Standing
 from rota.model.relay import ResourceTally
 from rota.node.admin import Admins
@@ -36,6 +38,7 @@ from rota.node.session import Session
 from rota.store import Store
 from rota.store.audit import AuditNotes
 from rota.store.logs.port import Logs
+from rota.store.logs.reading import read_piece
 
 
 @dataclass
@@ -129,6 +132,7 @@ class NodeState:
             lambda: self.logs,
             self._steer,
             note=self.notes.note,
+            log_at=FleetLogs(self.id, self.read_log, lambda: self.peers),
         )
         self.meter = LoadMeter(self.clock, self.executors)
         self.service_figures = ServiceFigures(lambda: self.services, self.clock)
@@ -141,6 +145,15 @@ class NodeState:
     def take(self, start: Start) -> Accepted | Refused:
         """Take an attempt of which another node tells this one."""
         return self.jobs.dispatch(start) if self.jobs else Refused(why=f"node {self.id} is not in the fleet now")
+
+    async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
+        """A piece of a log that this node has in memory or keeps."""
+        unwritten = self.runtime.logs.unwritten(attempt, offset) if self.runtime else None
+        if unwritten is not None:
+            return unwritten
+        if self.logs is None:
+            raise Unavailable(f"node {self.id} does not reach the place where it keeps logs; try again in a moment")
+        return await read_piece(self.logs, attempt, offset)
 
     @property
     def session_id(self) -> SessionId | None:

@@ -10,7 +10,6 @@ from rota.kit.clock import Clock
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, Unavailable, Unknown
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.node import Node
 from rota.model.peers import DutyHeld
 from rota.store.port import Absent, At, Entry, Expect, Put, Store
 from rota.store.records import understood
@@ -48,14 +47,8 @@ class Duties:
         entry = await self._store.get(keys.duty(duty))
         return await self._claim(duty, beat, entry, understood(DutyHeld, entry, log))
 
-    async def holder(self, duty: str) -> NodeId | None:
-        """Who claimed the duty last, if that session is still in the fleet."""
-        held = understood(DutyHeld, await self._store.get(keys.duty(duty)), log)
-        node = understood(Node, await self._store.get(keys.node(held.node)), log) if held else None
-        return node.id if held and node and node.session == held.session else None
-
     async def keep(self, duty: str, every: timedelta) -> None:
-        """Claim each beat of a duty, if nobody idler does, for those who ask for its holder; for ever."""
+        """Claim each beat of a duty, if nobody idler does, for those who follow who holds it; for ever."""
 
         async def nothing(_: int) -> None:
             """To hold it is all."""

@@ -1,4 +1,4 @@
-"""The logs of the attempts that run here: taken in as they come, written down each second, read by whoever follows.
+"""The logs of the attempts that run here: taken in as they come, and written down each second.
 
 What is not written down yet is in memory, and is lost with the node; that is at most what came in the last second or
 two. While the place where logs are kept is out of reach it stays there, within the bound of each log; of attempts that
@@ -7,13 +7,14 @@ are over, within a bound for all of them, and the oldest are given up beyond tha
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
 from rota.kit.clock import SYSTEM, Clock
-from rota.model.errors import Invalid, RotaError, Unavailable, Unknown
-from rota.node.output import CHUNK, Bounded
+from rota.model.errors import RotaError, Unavailable, Unknown
+from rota.model.link import AttemptId, LogPiece
+from rota.node.output import Bounded
 from rota.store.logs.port import LogChunk, Logs
 
 log = logging.getLogger(__name__)
@@ -40,13 +41,6 @@ class RunLog(Bounded):
     def __init__(self, key: LogKey, most: int) -> None:
         super().__init__(most)
         self.key = key
-        self.changed = asyncio.Event()
-        """Set, and another put in its place, whenever something comes."""
-
-    def tell(self) -> None:
-        """Wake those who follow."""
-        self.changed.set()
-        self.changed = asyncio.Event()
 
 
 class RunLogs:
@@ -55,17 +49,15 @@ class RunLogs:
     def __init__(self, most: int, clock: Clock = SYSTEM) -> None:
         self._most, self._clock = most, clock
         self._live: dict[LogKey, RunLog] = {}
-        self.is_running: Callable[[LogKey], bool] = lambda key: False
-        """Does an attempt run here? It may have said nothing yet."""
-
         self._kept: Logs | None = None
         self._writing = asyncio.Lock()
 
     def take(self, key: LogKey, data: bytes) -> None:
         """Take in what an attempt wrote."""
-        found = self._log(key)
+        found = self._live.get(key)
+        if found is None:
+            found = self._live[key] = RunLog(key, self._most)
         found.feed(data)
-        found.tell()
 
     def close(self, key: LogKey) -> int:
         """An attempt is over: how many bytes of its log are kept."""
@@ -73,7 +65,6 @@ class RunLogs:
         if found is None:
             return 0
         found.close()
-        found.tell()
         return found.size
 
     async def keep(self, kept: Logs) -> None:
@@ -104,37 +95,13 @@ class RunLogs:
                     log.error("logs given up", extra={"chunks": len(chunks), "why": str(error)})
                 self._forget(chunks)
 
-    async def follow(self, run: str, attempt: int, offset: int = 0) -> AsyncGenerator[bytes, None]:
-        """The log from a place on, as it grows, to its end. Of an attempt that does not run here: what is kept."""
-        if offset < 0:
-            raise Invalid(f"offset is {offset}; it must be at least 0")
-        key = (run, attempt)
-        live = self._log(key) if self.is_running(key) else self._live.get(key)
-        while live is not None:
-            changed, is_closed, data = live.changed, live.is_closed, live.unwritten(offset)
-            if data is None:
-                data = await self._read(run, attempt, offset)
-            if data:
-                yield data[:CHUNK]
-                offset += len(data[:CHUNK])
-            elif is_closed:
-                return
-            else:
-                await changed.wait()
-        while data := await self._read(run, attempt, offset):
-            yield data
-            offset += len(data)
-
-    def _log(self, key: LogKey) -> RunLog:
-        found = self._live.get(key)
-        if found is None:
-            found = self._live[key] = RunLog(key, self._most)
-        return found
-
-    async def _read(self, run: str, attempt: int, offset: int) -> bytes:
-        if self._kept is None:
-            raise Unavailable("where logs are kept is out of reach; ask again")
-        return await self._kept.read(run, attempt, offset)
+    def unwritten(self, attempt: AttemptId, offset: int) -> LogPiece | None:
+        """A piece of a log that is not written down yet; None if it is, or if there is no such log in memory."""
+        live = self._live.get((attempt.run, attempt.number))
+        data = live.unwritten(offset) if live is not None else None
+        if live is None or data is None:
+            return None
+        return LogPiece(data, live.is_closed and offset + len(data) >= live.size)
 
     def _unwritten(self) -> Iterator[LogChunk]:
         for live in list(self._live.values()):

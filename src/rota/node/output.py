@@ -212,14 +212,12 @@ class Bounded:
         return sum(len(data) for _, data in self.pieces) + len(self._open)
 
     def unwritten(self, place: int) -> bytes | None:
-        """What stands at a place and is not written down; None if that is written down."""
-        self._seal()
-        if place >= self.size:
-            return b""
+        """At most a chunk of what stands at a place and is not written down; None if that is written down."""
         for start, data in self.pieces:
             if start <= place < start + len(data):
                 return data[place - start :]
-        return None
+        start = self.size - len(self._open)
+        return bytes(self._open[place - start :]) if place >= start else None
 
     def _drop(self) -> None:
         """Leave out the oldest of the end."""

@@ -267,10 +267,6 @@ class Runtime:
         """What this node's relay has counted of a kind's resources, or of one; Unavailable if it does not answer."""
         return await self.relay.tallies(kind, resource) if self.relay is not None else ()
 
-    async def relay_drain(self, timeout: timedelta) -> bool:
-        """Wait until the sinks have everything that this node's relay has; False if they have not in time."""
-        return await self.relay.drain(timeout) if self.relay is not None else True
-
     def returned(self) -> dict[str, str]:
         """Tasks that this node gives back, and why."""
         return {task: each.why for task, each in self.tasks.returned.items()}

@@ -1,7 +1,7 @@
 """The node link: what nodes say to each other. Links and doors are opened by address."""
 
 from rota.rpc.open import open_link, serve_link
-from rota.rpc.port import Handler, Link, NotMe, OtherMap, Server, StaleEpoch
+from rota.rpc.port import Handler, Link, NotMe, Server
 from rota.rpc.settings import LinkSettings, TlsFiles
 
 __all__ = [
@@ -9,9 +9,7 @@ __all__ = [
     "Link",
     "LinkSettings",
     "NotMe",
-    "OtherMap",
     "Server",
-    "StaleEpoch",
     "TlsFiles",
     "open_link",
     "serve_link",

@@ -1,47 +1,31 @@
 """Reception: what every adapter does on the answering side, between its transport and the node's handler.
 
-It refuses what is meant for another node, drops reports that come late, asks the handler once for each start, and cuts
-logs into chunks. What the handler is asked runs in tasks of the reception, in the context it was made in: a caller that
-gives up does not stop a start half-way, and in the simulator a frozen node answers nobody.
+It refuses what is meant for another node, asks the handler once for each start, and cuts what is read of a log to
+size. What the handler is asked runs in tasks of the reception, in the context it was made in: a caller that gives up
+does not stop a start half-way, and in the simulator a frozen node answers nobody.
 
-Starts are remembered up to `REMEMBERED` of them, the latest; older ones have long been answered. The sequences of as
-many sessions are.
+Starts are remembered up to `REMEMBERED` of them, the latest; older ones have long been answered.
 """
 
 import asyncio
 import contextvars
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Coroutine, Hashable, Sequence
-from contextlib import aclosing
+from collections.abc import Coroutine, Hashable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from rota.model.errors import RotaError, Unavailable, Unknown
-from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.link import (
-    Accepted,
-    AttemptId,
-    Batch,
-    Chunk,
-    Control,
-    NotLeader,
-    Presence,
-    Refused,
-    Report,
-    Start,
-    Whom,
-)
-from rota.rpc import handover, rules
-from rota.rpc.handover import Duplex
-from rota.rpc.port import Handler, NotMe, OtherMap, StaleEpoch
-from rota.rpc.settings import LinkSettings
+from rota.model.ids import Revision
+from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.rpc import rules
+from rota.rpc.port import Handler, NotMe
 
 log = logging.getLogger(__name__)
 
 REMEMBERED = 2_000
-"""How many starts, and how many sessions' sequences, are kept in mind."""
+"""How many starts are kept in mind."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -54,9 +38,6 @@ class Latest(Generic[K, V]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: OrderedDict[K, V] = OrderedDict()
-
-    def __getitem__(self, key: K) -> V:
-        return self._values[key]
 
     def get(self, key: K) -> V | None:
         """The value, or None."""
@@ -85,97 +66,43 @@ class _Begun:
 class Reception:
     """The door of one node."""
 
-    def __init__(self, handler: Handler, settings: LinkSettings) -> None:
-        self._handler, self._settings = handler, settings
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
         self._context = contextvars.copy_context()
-        self._sequences: Latest[tuple[NodeId, SessionId], int] = Latest(REMEMBERED)
         self._starts: Latest[AttemptId, _Begun] = Latest(REMEMBERED)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._streams: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def check(self, meant: Whom | None) -> Presence:
         """Who we are; NotMe if that is not who was meant."""
-        self._check_open()
+        if self._is_closing:
+            raise self._stopping()
         presence = self._handler.presence()
         if meant is not None and not meant.is_met_by(presence):
             raise NotMe(meant, presence.node, presence.session)
         return presence
 
-    def report(self, meant: Whom | None, report: Report) -> NotLeader | None:
-        """Hand a report on, unless a later one was there before."""
-        self.check(meant)
-        rules.check_report(report)
-        session = (report.node, report.session)
-        if report.sequence <= (self._sequences.get(session) or 0):
-            log.debug("late report dropped", extra={"node": report.node, "sequence": report.sequence})
-            return None
-        self._sequences.put(session, report.sequence)
-        return self._handler.report(report)
-
-    async def dispatch(self, meant: Whom | None, start: Start) -> Accepted | Refused:
-        """The answer to a start, now or the one it got before."""
-        self.check(meant)
-        rules.check_start(start)
-        begun = self._starts.get(start.attempt)
-        if begun is None or begun.epoch < start.epoch:
-            begun = _Begun(start.epoch, self.begin(self._handler.dispatch(start), "dispatch"))
-            self._starts.put(start.attempt, begun)
-            begun.answer.add_done_callback(partial(self._forget_failed, start.attempt, begun))
-        elif start.epoch < begun.epoch:
-            raise StaleEpoch(str(start.attempt), start.epoch, begun.epoch)
-        return await self._answer(begun.answer)
-
     async def dispatch_many(self, meant: Whom | None, starts: Sequence[Start]) -> list[Accepted | Refused]:
-        """The answers to starts that came together."""
+        """The answers to starts, now or those they got before."""
         self.check(meant)
         rules.check_starts(starts)
-        return await asyncio.gather(*(self._dispatch_one(meant, start) for start in starts))
+        return await asyncio.gather(*map(self._dispatch, starts))
 
-    async def _dispatch_one(self, meant: Whom | None, start: Start) -> Accepted | Refused:
-        try:
-            return await self.dispatch(meant, start)
-        except Unknown:
-            raise
-        except RotaError as error:
-            return Refused(why=str(error))
-
-    async def control(self, meant: Whom | None, control: Control) -> bool:
-        """Whether the handler knows what is to be controlled."""
-        self.check(meant)
-        rules.check_control(control)
-        return await self._answer(self.begin(self._handler.control(control), "control"))
-
-    async def hand_over(self, meant: Whom | None, source: NodeId, relay_map: int, stream: Duplex[int, Batch]) -> None:
-        """Take batches from a stream and ack them, until it ends."""
-        rules.check_hand_over(source, relay_map)
-        self._check_map(meant, relay_map)
-
-        def take(batch: Batch) -> asyncio.Task[None]:
-            self._check_map(meant, relay_map)  # the map may change in mid-stream, and so may our session
-            return self.begin(self._handler.hand_over(source, batch), "hand over")
-
-        await self._stream(handover.receive(stream, take, self._settings.window))
-
-    async def follow_log(self, meant: Whom | None, attempt: AttemptId, offset: int, stream: Duplex[Chunk, Any]) -> None:
-        """Send a log down a stream, until it ends."""
+    async def read_log(self, meant: Whom | None, attempt: AttemptId, offset: int) -> LogPiece:
+        """A piece of a log that is here."""
         self.check(meant)
         rules.check_attempt(attempt, offset)
-        await self._stream(self._send_log(attempt, offset, stream))
-
-    def begin(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-        """Start work that is ours, whoever asked for it."""
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(work, name=name, context=self._context.copy())
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
+        reading = self._begin(self._handler.read_log(attempt, offset), "read log")
+        await asyncio.wait({reading})
+        if reading.cancelled():
+            raise self._stopping()
+        piece = reading.result()
+        data = piece.data[: rules.MOST_CHUNK]
+        return LogPiece(data, piece.is_last and len(data) == len(piece.data))
 
     async def close(self, grace: timedelta) -> None:
-        """Take nothing new, end the streams, give what is under way `grace`, then end it too."""
+        """Take nothing new, give what is under way `grace`, then end it too."""
         self._is_closing = True
-        for stream in self._streams:
-            stream.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace.total_seconds())
         left = list(self._tasks)
@@ -183,47 +110,32 @@ class Reception:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _answer(self, task: "asyncio.Task[T]") -> T:
-        """What a task returns; it goes on if its caller does not wait for it."""
-        await asyncio.wait({task})
-        if task.cancelled():
+    async def _dispatch(self, start: Start) -> Accepted | Refused:
+        begun = self._starts.get(start.attempt)
+        if begun is None or begun.epoch < start.epoch:
+            begun = _Begun(start.epoch, self._begin(self._handler.dispatch(start), "dispatch"))
+            self._starts.put(start.attempt, begun)
+            begun.answer.add_done_callback(partial(self._forget_failed, start.attempt, begun))
+        elif start.epoch < begun.epoch:
+            why = f"epoch {start.epoch} is over, the present one is {begun.epoch}; read its assignment again"
+            return Refused(why=f"{start.attempt}: {why}")
+        await asyncio.wait({begun.answer})  # it goes on if its caller does not wait for it
+        if begun.answer.cancelled():
             raise Unknown(f"node {self._handler.presence().node} stopped before it was done; read before you repeat it")
-        return task.result()
-
-    async def _stream(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a stream's work until it ends, its caller goes, or we close."""
-        stream = self.begin(work, "stream")
-        self._streams.add(stream)
         try:
-            await asyncio.wait({stream})
-        finally:
-            self._streams.discard(stream)
-            stream.cancel()
-        if stream.cancelled():
-            raise self._stopping()
-        stream.result()
+            return begun.answer.result()
+        except Unknown:
+            raise
+        except RotaError as error:
+            return Refused(why=str(error))
 
-    async def _send_log(self, attempt: AttemptId, offset: int, stream: Duplex[Chunk, Any]) -> None:
-        async with aclosing(self._cut(attempt, offset)) as chunks:
-            async for chunk in chunks:
-                await stream.send(chunk)
-
-    async def _cut(self, attempt: AttemptId, offset: int) -> AsyncGenerator[Chunk, None]:
-        async with aclosing(self._handler.follow_log(attempt, offset)) as pieces:
-            async for piece in pieces:
-                for start in range(0, len(piece), rules.MOST_CHUNK):
-                    chunk = Chunk(offset, piece[start : start + rules.MOST_CHUNK])
-                    offset += len(chunk.data)
-                    yield chunk
-
-    def _check_map(self, meant: Whom | None, relay_map: int) -> None:
-        current = self.check(meant).relay_map
-        if relay_map != current:
-            raise OtherMap(relay_map, current)
-
-    def _check_open(self) -> None:
-        if self._is_closing:
-            raise self._stopping()
+    def _begin(self, work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+        """Start work that is ours, whoever asked for it."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work, name=name, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
 
     def _stopping(self) -> Unavailable:
         return Unavailable(f"node {self._handler.presence().node} is stopping; ask another, or again later")

@@ -1,4 +1,4 @@
-"""Settings of the node link: how long to wait, how much to have under way, what to show each other.
+"""Settings of the node link: how long to wait, what to show each other.
 
 The texts below the fields are the reference. The defaults fit a fleet in one data centre: a frozen peer is noticed
 within 13 s by the connection itself, and sooner by whoever calls it.
@@ -11,6 +11,8 @@ import msgspec
 
 from rota.model.errors import Invalid
 
+_LEAST = timedelta(milliseconds=1)
+
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Both ends of a link."""
@@ -18,17 +20,11 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     check: timedelta = timedelta(seconds=2)
     """How long a peer check may take."""
 
-    report: timedelta = timedelta(seconds=3)
-    """How long a report may take."""
-
     dispatch: timedelta = timedelta(seconds=5)
     """How long the answer to a start may take."""
 
-    control: timedelta = timedelta(seconds=5)
-    """How long the answer to a control may take."""
-
-    silence: timedelta = timedelta(seconds=15)
-    """How long a stream may be without a word; each end says one at least every third of it."""
+    read_log: timedelta = timedelta(seconds=5)
+    """How long a piece of a log may take."""
 
     keepalive: timedelta = timedelta(seconds=10)
     """How often a quiet connection is tried."""
@@ -45,15 +41,11 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     last_reconnect: timedelta = timedelta(seconds=1)
     """The longest such wait."""
 
-    window: int = 32
-    """How many batches of a hand-over may be under way."""
-
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            least = 1 if name == "window" else timedelta(milliseconds=1)
-            if value < least:
-                raise Invalid(f"link.{name} is {value}; it must be at least {least}")
+            if value < _LEAST:
+                raise Invalid(f"link.{name} is {value}; it must be at least {_LEAST}")
         if self.first_reconnect > self.last_reconnect:
             raise Invalid("link.first_reconnect must not be longer than link.last_reconnect")
 

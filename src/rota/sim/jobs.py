@@ -18,7 +18,7 @@ without expecting the run; the scenario must find both.
 import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -36,19 +36,7 @@ from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
 from rota.model.job import Cause, JobCursor, JobRecord, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob
-from rota.model.link import (
-    Accepted,
-    AttemptId,
-    Batch,
-    Control,
-    Load,
-    NotLeader,
-    Presence,
-    Refused,
-    Report,
-    Start,
-    Whom,
-)
+from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
 from rota.model.node import NodeStatus, Role
 from rota.node.session import Identity, Session, in_session
 from rota.node.status import publish_status
@@ -148,31 +136,20 @@ class Wires:
 class Answers:
     """A node's end of the link: it takes starts."""
 
-    def __init__(self, machine: Machine, executors: int) -> None:
-        self._machine, self._executors = machine, executors
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self.part: JobsPart | None = None
 
     def presence(self) -> Presence:
         if self.part is None:
             raise Unavailable(f"node {self._machine.name} is in no session")
-        load = Load(score=0.0, slots=0, slots_used=0, executors=self._executors, executors_used=0)
-        me = self.part.me
-        return Presence(node=me.id, session=me.session, wall=self._machine.clock.wall(), load=load)
+        return Presence(node=self.part.me.id, session=self.part.me.session)
 
     async def dispatch(self, start: Start) -> Accepted | Refused:
         return self.part.dispatch(start) if self.part else Refused(why="it is in no session")
 
-    def report(self, report: Report) -> NotLeader | None:
-        return NotLeader()
-
-    async def control(self, control: Control) -> bool:
-        return False
-
-    async def hand_over(self, source: NodeId, batch: Batch) -> None:
-        raise Unavailable("there is no relay here")
-
-    def follow_log(self, attempt: AttemptId, offset: int) -> AsyncGenerator[bytes, None]:
-        raise Invalid("there is no log here")
+    async def read_log(self, attempt: AttemptId, offset: int) -> LogPiece:
+        return LogPiece(b"", is_last=False)
 
 
 class Careless(Writer):
@@ -296,7 +273,7 @@ class Jobs:
     def on(self, machine: Machine, executors: int = EXECUTORS) -> Callable[[Session], Coroutine[Any, Any, None]]:
         """What the present process of a machine does in each of its sessions."""
         jitter = self.world.random.random
-        runs, outcomes, answers = SimRuns(self, machine, executors), Outcomes(), Answers(machine, executors)
+        runs, outcomes, answers = SimRuns(self, machine, executors), Outcomes(), Answers(machine)
         self._mesh.remove(machine.name)
         self._mesh.serve(machine.name, answers)
 

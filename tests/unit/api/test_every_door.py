@@ -154,7 +154,7 @@ async def code(ask: GrpcCaller, method: str, token: str) -> grpc.StatusCode:
 
 def test_the_table_has_the_methods() -> None:
     assert len(METHODS) > 40
-    assert {"/rota.link.v1.Link/Dispatch", "/CrawlerMaster/AddResource", "/rota.v1.Jobs/Put"} <= set(METHODS)
+    assert {"/rota.link.v1.Link/DispatchMany", "/CrawlerMaster/AddResource", "/rota.v1.Jobs/Put"} <= set(METHODS)
 
 
 async def test_every_method_refuses_who_may_not_and_lets_in_who_may() -> None:

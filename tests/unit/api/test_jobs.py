@@ -16,16 +16,17 @@ from rota.api import job_grpc, job_operations, resources
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
-from rota.api.methods import Call, Method
+from rota.api.methods import Call, Method, Stream
 from rota.api.metrics import Figures, registry
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
 from rota.control.jobs import verbs
 from rota.decide.jobs.outcome import bind, lose
 from rota.model import codec, keys
-from rota.model.errors import Conflict, Invalid, NotFound
+from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId, Revision, SessionId
 from rota.model.job import Cause, Origin, Outcome, RunRecord, RunState, Try, WantedJob, run_id
+from rota.model.link import AttemptId, LogPiece
 from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.port import LogChunk, Logs
@@ -426,6 +427,121 @@ async def test_output_of_a_lost_attempt_is_never_called_whole(
         assert (part.data, part.is_whole) == (b"one\n", False)
         told = [each.data async for each in job_operations.follow_log(store, logs, run, attempt=1)]
         assert told == [b"one\n"], "and who follows is not kept waiting"
+
+
+class Elsewhere:
+    """The logs of other nodes, and who was asked for what."""
+
+    def __init__(self) -> None:
+        self.logs: dict[tuple[str, int], bytes] = {}
+        self.asked: list[tuple[str, int, int]] = []
+
+    async def __call__(self, node: NodeId, attempt: AttemptId, offset: int) -> LogPiece:
+        self.asked.append((node, attempt.number, offset))
+        if (node, attempt.number) not in self.logs:
+            raise Unavailable(f"the log of {attempt} is kept at node {node}, which does not answer")
+        return LogPiece(self.logs[node, attempt.number][offset:], is_last=False)
+
+
+async def bound_to(store: Store, run: str, node: str, **changes: object) -> RunRecord:
+    """A run that lives, bound to a node."""
+    entry = await store.get(keys.live_run(run))
+    assert entry is not None
+    record = replace(bind(codec.decode(RunRecord, entry.value), NodeId(node), SessionId("s"), NOON), **changes)
+    await store.commit(Put(entry.key, codec.encode(record)))
+    return record
+
+
+async def test_output_is_read_at_the_node_that_has_it_unless_the_place_is_shared(store: Store, logs: Logs) -> None:
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    elsewhere = Elsewhere()
+    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    assert (part.data, part.is_whole, elsewhere.asked) == (b"", False, []), "it is bound to no node yet"
+    await bound_to(store, run, "n1")
+    with pytest.raises(Unavailable, match="is kept at node n1"):
+        await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    elsewhere.logs["n1", 1] = b"one"
+    part = await job_operations.read_log(store, logs, run, offset=1, log_at=elsewhere)
+    assert (part.data, part.next, part.is_whole) == (b"ne", 3, False)
+    assert elsewhere.asked == [("n1", 1, 0), ("n1", 1, 1)]
+    await logs.append([LogChunk(run, 1, 0, b"shared")])
+    logs.is_shared = True
+    assert (await job_operations.read_log(store, logs, run, log_at=elsewhere)).data == b"shared"
+    assert len(elsewhere.asked) == 2
+
+
+async def test_each_attempt_is_read_at_its_own_node_and_one_that_moved_at_the_present_one(
+    store: Store, logs: Logs
+) -> None:
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    elsewhere = Elsewhere()
+    elsewhere.logs.update({("n1", 1): b"lost on n1", ("n2", 2): b"moved away", ("n3", 2): b"at work on n3"})
+    lost = lose(await bound_to(store, run, "n1", lost_left=1), Revision(5), NOON)
+    await store.commit(Put(keys.live_run(run), codec.encode(lost)))
+    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    assert (part.attempt, part.data) == (1, b"lost on n1"), "the next attempt is bound to no node yet"
+    await bound_to(store, run, "n2")
+    await bound_to(store, run, "n3")  # n2 refused it: the same attempt has another node
+    part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
+    assert (part.attempt, part.data) == (2, b"at work on n3")
+    assert (await job_operations.read_log(store, logs, run, attempt=1, log_at=elsewhere)).data == b"lost on n1"
+
+
+async def test_the_end_of_a_log_is_known_without_its_node(store: Store, logs: Logs) -> None:
+    run, elsewhere = await over(store, "a", NOON), Elsewhere()
+    entry = await store.get(keys.run(run))
+    assert entry is not None
+    record = codec.decode(RunRecord, entry.value)
+    assert record.outcome is not None
+    said = replace(record, node=NodeId("n1"), outcome=replace(record.outcome, log_bytes=8))
+    await store.commit(Put(entry.key, codec.encode(said)))
+    for offset in (8, 10**6):
+        part = await job_operations.read_log(store, logs, run, offset=offset, log_at=elsewhere)
+        assert (part.data, part.next, part.is_whole) == (b"", offset, True)
+    assert elsewhere.asked == []
+    elsewhere.logs["n1", 1] = b""  # it was forgotten there
+    assert not (await job_operations.read_log(store, logs, run, log_at=elsewhere)).is_whole
+
+
+async def test_who_follows_hears_when_the_node_goes(store: Store, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_operations, "POLL", 0.01)
+    await add(store)
+    run, elsewhere = (await job_operations.run_job(store, "backup", by="me")).id, Elsewhere()
+    await bound_to(store, run, "n1")
+    elsewhere.logs["n1", 1] = b"one\n"
+    async with aclosing(job_operations.follow_log(store, logs, run, log_at=elsewhere)) as parts:
+        assert (await anext(parts)).data == b"one\n"
+        elsewhere.logs["n1", 1] += b"two\n"
+        assert (await anext(parts)).data == b"two\n"
+        elsewhere.logs.clear()
+        with pytest.raises(Unavailable, match="kept at node n1"):
+            await anext(parts)
+
+
+async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: Store, logs: Logs) -> None:
+    elsewhere = Elsewhere()
+    behind = Behind(lambda: store, CLOCK, Watches(), count, lambda: logs, log_at=elsewhere)
+    routes = resources.routes(behind)
+    ask = Caller(door(Health(CLOCK), registry(Figures), dict, gate=GATE, more=routes, clock=CLOCK))
+    await add(store)
+    run = (await job_operations.run_job(store, "backup", by="me")).id
+    await bound_to(store, run, "n1")
+    for path in ("log", "log/follow"):
+        refused = await ask("GET", f"/v1/runs/{run}/{path}")
+        assert (refused.status, refused.json["code"]) == (503, "unavailable")
+        assert "is kept at node n1" in refused.json["detail"]
+    elsewhere.logs["n1", 1] = b"out"
+    assert (await ask("GET", f"/v1/runs/{run}/log")).body == b"out"
+
+    call, request = Call(store, behind, None), pb.RunLogRequest(run=run, offset=1)
+    read, follow = (job_grpc.METHODS[f"rota.v1.Runs.{name}"] for name in ("ReadLog", "FollowLog"))
+    assert isinstance(read, Method)
+    assert isinstance(follow, Stream)
+    assert (await read.answer(call, request)).data == b"ut"
+    async with aclosing(follow.answer(call, Watches(), request)) as parts:
+        assert [part.data for part in await anext(parts)] == [b"ut"]
 
 
 # Over HTTP

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +27,8 @@ from tests.kit.fleet_records import CLOCK, create, declare, settle
 from tests.kit.http_door import GATE, TOKEN
 from tests.kit.relay_records import count
 from tests.kit.waiting import eventually
+
+T = TypeVar("T")
 
 
 @pytest.fixture(params=["memory://", "sqlite"])
@@ -290,3 +292,28 @@ async def test_http_cuts_a_caller_that_takes_nothing(store: Store, monkeypatch: 
                 if not open._open:
                     break
             await eventually(lambda: open._open == 0)
+
+
+async def test_an_answer_that_cannot_go_on_is_cut_and_does_not_pass_for_whole(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Torn(Watches):
+        async def each(self, items: AsyncGenerator[T, None]) -> AsyncGenerator[T | None, None]:
+            async with aclosing(super().each(items)) as coming:
+                async for item in coming:
+                    yield item
+                    raise Unavailable("the node that has the rest does not answer")
+
+    caplog.set_level("INFO")
+    async with opened(store, Torn()) as port:
+        reader, writer = await ask(port, "/v1/resources/watch?kind=room")
+        await head(reader)
+        assert "event: synced" in await part(reader)
+        rest = b""
+        with suppress(ConnectionResetError):
+            rest = await asyncio.wait_for(reader.read(), 60)
+        assert rest == b"", "the last chunk, of length 0, is missing"
+        writer.close()
+    (line,) = (each for each in caplog.records if each.getMessage() == "answer broken off")
+    assert line.__dict__["why"] == "the node that has the rest does not answer"
+    assert "Traceback" not in caplog.text

@@ -10,7 +10,6 @@ from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import DutyHeld
-from rota.node.session import Session, in_session
 from rota.store import Put, Store, incarnation, open_store
 from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
@@ -88,23 +87,6 @@ def test_a_duty_goes_on_when_the_clock_went_back() -> None:
         assert done == [10**12 + 1]
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
-
-    play(story)
-
-
-def test_the_holder_is_whoever_claimed_last_and_lives() -> None:
-    async def story(store: Store, node: Callable[..., Awaitable[Duties]]) -> None:
-        asked = await node("z")
-        assert await asked.holder("feed") is None
-
-        async def body(session: Session) -> None:
-            life = session.node
-            mine = Duties(store, life.id, life.session, session.incarnation, CLOCK, lambda: 0.0)
-            assert await mine.claim("feed", 1)
-            assert await asked.holder("feed") == "a"
-
-        await in_session(store, identity("a", home="a"), CLOCK, body)
-        assert await asked.holder("feed") is None, "who left holds nothing"
 
     play(story)
 

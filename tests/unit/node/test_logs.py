@@ -1,4 +1,4 @@
-"""Logs of attempts: written down each second, followed while they grow, kept through outages."""
+"""Logs of attempts: written down each second, read from memory before that, kept through outages."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from rota.kit import virtual
-from rota.model.errors import Invalid, Unavailable
+from rota.model.errors import Unavailable
+from rota.model.link import AttemptId, LogPiece
 from rota.node.logs import RunLogs
 from rota.store.logs.folder import FolderLogs
 from rota.store.logs.port import LogChunk
-from tests.kit.waiting import eventually
 
 KEY = ("job/1", 1)
+ATTEMPT = AttemptId(*KEY)
 
 
 class Shelf(FolderLogs):
@@ -23,11 +24,13 @@ class Shelf(FolderLogs):
         super().__init__(folder)
         self.is_away = False
         self.appends = 0
+        self.pieces: list[LogChunk] = []
 
     async def append(self, chunks: Sequence[LogChunk]) -> None:
         if self.is_away:
             raise Unavailable("shelf: away")
         self.appends += 1
+        self.pieces += chunks
         await super().append(chunks)
 
 
@@ -76,7 +79,7 @@ async def test_an_attempt_without_output_costs_nothing(tmp_path: Path) -> None:
     assert logs.close(KEY) == 0
     await logs.write_down()
     assert shelf.appends == 0
-    assert [piece async for piece in logs.follow(*KEY)] == []
+    assert logs.unwritten(ATTEMPT, 0) is None
     keeping.cancel()
 
 
@@ -116,63 +119,49 @@ async def test_a_long_outage_gives_up_the_oldest_logs_that_are_over_and_keeps_th
     keeping.cancel()
 
 
-async def test_a_follower_reads_what_is_kept_then_what_comes_and_ends_with_the_log(tmp_path: Path) -> None:
+async def test_what_is_not_written_down_is_read_from_memory(tmp_path: Path) -> None:
     logs, shelf = RunLogs(10**6), Shelf(tmp_path)
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
+    assert logs.unwritten(ATTEMPT, 0) is None, "there is no such log"
     logs.take(KEY, b"old ")
+    assert logs.unwritten(ATTEMPT, 0) == LogPiece(b"old ", is_last=False)
     await logs.write_down()
-    logs.take(KEY, b"new ")
-    found: list[bytes] = []
-
-    async def follow() -> None:
-        async for piece in logs.follow(*KEY, 1):
-            found.append(piece)
-
-    following = asyncio.create_task(follow())
-    await eventually(lambda: b"".join(found) == b"ld new ")
-    logs.take(KEY, b"newest")
-    await logs.write_down()
+    logs.take(KEY, b"new")
+    assert logs.unwritten(ATTEMPT, 1) is None, "that is where logs are kept"
+    assert logs.unwritten(ATTEMPT, 4) == LogPiece(b"new", is_last=False)
+    assert logs.unwritten(ATTEMPT, 5) == LogPiece(b"ew", is_last=False)
+    assert logs.unwritten(ATTEMPT, 7) == logs.unwritten(ATTEMPT, 10**9) == LogPiece(b"", is_last=False)
     logs.close(KEY)
+    assert logs.unwritten(ATTEMPT, 4) == LogPiece(b"new", is_last=True)
+    assert logs.unwritten(ATTEMPT, 7) == logs.unwritten(ATTEMPT, 10**9) == LogPiece(b"", is_last=True)
     await logs.write_down()
-    await asyncio.wait_for(following, 60)
-    assert b"".join(found) == b"ld new newest"
-    assert b"".join([piece async for piece in logs.follow(*KEY)]) == b"old new newest"
+    assert logs.unwritten(ATTEMPT, 4) is None
     keeping.cancel()
 
 
-async def test_a_follower_waits_for_an_attempt_that_has_said_nothing_yet(tmp_path: Path) -> None:
+async def test_pieces_from_memory_fit_on_to_each_other_and_change_nothing_of_what_is_written_down(
+    tmp_path: Path,
+) -> None:
     logs, shelf = RunLogs(10**6), Shelf(tmp_path)
-    running = {KEY}
-    logs.is_running = running.__contains__
     keeping = asyncio.create_task(logs.keep(shelf))
     await asyncio.sleep(0)
-    following = asyncio.create_task(anext(logs.follow(*KEY)))
-    silent = asyncio.create_task(_all(logs, ("job/2", 1)))
-    await asyncio.sleep(0)
-    logs.take(KEY, b"at last")
-    assert await asyncio.wait_for(following, 60) == b"at last"
-    assert await asyncio.wait_for(silent, 60) == b"", "that one does not run here"
-    again = asyncio.create_task(_all(logs, KEY))
-    await asyncio.sleep(0)
-    running.clear()
+    shelf.is_away = True
+    found, is_last = b"", False
+    for number in range(2000):
+        logs.take(KEY, b"%0100d" % number)
+        piece = logs.unwritten(ATTEMPT, len(found))
+        found += piece.data if piece else b""
     logs.close(KEY)
-    assert await asyncio.wait_for(again, 60) == b"at last"
+    while not is_last:
+        piece = logs.unwritten(ATTEMPT, len(found))
+        assert piece is not None
+        found, is_last = found + piece.data, piece.is_last
+    shelf.is_away = False
+    await logs.write_down()
+    assert found == await kept(shelf) == b"".join(b"%0100d" % number for number in range(2000))
+    assert len(shelf.pieces) == 4, "chunks of 64 KiB, however often somebody has looked"
     keeping.cancel()
-
-
-async def _all(logs: RunLogs, key: tuple[str, int]) -> bytes:
-    return b"".join([piece async for piece in logs.follow(*key)])
-
-
-async def test_a_wrong_offset_is_told() -> None:
-    with pytest.raises(Invalid, match="it must be at least 0"):
-        await anext(RunLogs(1000).follow(*KEY, -1))
-
-
-async def test_where_logs_cannot_be_read_that_is_told() -> None:
-    with pytest.raises(Unavailable, match="ask again"):
-        await anext(RunLogs(1000).follow(*KEY))
 
 
 def test_a_second_is_enough(tmp_path: Path) -> None:

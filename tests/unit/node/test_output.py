@@ -150,3 +150,7 @@ def test_what_is_written_down_is_let_go() -> None:
     assert log.unwritten(0) is None
     assert log.unwritten(CHUNK + 15) == b"b" * 5
     assert log.unwritten(CHUNK + 20) == b""
+    log.feed(b"c" * 5)
+    assert log.unwritten(CHUNK + 22) == b"ccc"
+    assert log.unwritten(CHUNK + 25) == log.unwritten(CHUNK + 99) == b""
+    assert log.sealed() == [(CHUNK + 10, b"b" * 10), (CHUNK + 20, b"c" * 5)], "a look changes nothing"

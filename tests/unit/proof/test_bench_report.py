@@ -14,7 +14,7 @@ SLOW = compare("services: p99", "ms", "burst", [10.0], [9.0], Goal(at=0.3, short
 OWN = replace(compare("watch while idle", "ms", "LISTEN", [300.0], [298.0]), goal="≤ 20.0 ms", verdict="short")
 """Has something beside it, but a goal of its own."""
 
-LONE = alone("wheel: re-arm", "/s", [1000.0], Goal(at=2000, short=500))
+LONE = alone("memory: watch, p50", "/s", [1000.0], Goal(at=2000, short=500))
 
 
 def bars(rows: list[Row]) -> list[ElementTree.Element]:
@@ -64,7 +64,7 @@ def test_one_store_is_measured_without_what_needs_none() -> None:
 
 
 def test_a_run_that_is_ended_early_has_a_page_that_says_so(tmp_path: Path) -> None:
-    run = Run({"cores": "2"}, 3, ["wheel", "jobs"], rows=[FAST])
+    run = Run({"cores": "2"}, 3, ["start", "jobs"], rows=[FAST])
     run.write(tmp_path / "bench.md")
-    assert "It was ended before wheel, jobs could be measured." in (tmp_path / "bench.md").read_text()
+    assert "It was ended before start, jobs could be measured." in (tmp_path / "bench.md").read_text()
     assert (tmp_path / "bench.svg").read_text() == picture([FAST])

@@ -2,25 +2,35 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 from rota.decide.access import TurnedAway
 from rota.model.errors import Denied, Unavailable
-from rota.model.link import AttemptId
 from rota.rpc import open_link, serve_link
 from rota.rpc.channel import open_channel
 from rota.rpc.settings import TlsFiles
 from tests.kit.certificates import Authority, serial
 from tests.kit.link_server import NODE, Desk
-from tests.kit.waiting import eventually
 
 
 def files(folder: Path) -> TlsFiles:
     return TlsFiles(cert=folder / "cert.pem", key=folder / "key.pem", ca=folder / "ca.pem")
+
+
+def clock() -> tuple[grpc.GenericRpcHandler]:
+    """A service with a stream that says something once, and then goes on."""
+
+    async def tick(_: bytes, context: Any) -> None:
+        await context.write(b"tick")
+        await asyncio.Event().wait()
+
+    handlers = {"Tick": grpc.unary_stream_rpc_method_handler(tick)}
+    return (grpc.method_handlers_generic_handler("trial.Clock", handlers),)
 
 
 class Port:
@@ -42,6 +52,7 @@ class Port:
             "grpc://127.0.0.1:0",
             self.desk,
             tls=files(self.authority.issue("server")),
+            more=clock,
             is_revoked=self.revoked.__contains__,
             take_note=take_note,
         ) as server:
@@ -67,15 +78,13 @@ async def test_a_revoked_certificate_is_refused_from_the_next_call_on(tmp_path: 
 async def test_a_stream_ends_when_its_callers_certificate_is_revoked(tmp_path: Path) -> None:
     async with Port(tmp_path).opened() as port:
         ours = port.authority.issue("n1")
-        port.desk.write(b"first")
-        async with open_link(port.address, tls=files(ours)) as link:
-            async with aclosing(link.follow_log(AttemptId(run="nightly/1", number=1))) as chunks:
-                assert (await anext(chunks)).data == b"first"
-                port.revoked.add(serial(ours))
-                async with asyncio.timeout(60):
-                    with pytest.raises(Denied, match="was revoked"):
-                        await anext(chunks)
-        await eventually(lambda: port.desk.readers == 0)
+        async with open_channel(port.address.removeprefix("grpc://"), files(ours)) as channel:
+            stream: Any = channel.unary_stream("/trial.Clock/Tick")(b"")
+            assert await stream.read() == b"tick"
+            port.revoked.add(serial(ours))
+            async with asyncio.timeout(60):
+                with pytest.raises(grpc.aio.AioRpcError, match="was revoked"):
+                    await stream.read()
 
 
 async def test_the_certificate_of_a_caller_opens_no_node_link(tmp_path: Path) -> None:

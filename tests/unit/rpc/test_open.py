@@ -41,9 +41,8 @@ def test_the_port_is_imported_without_grpc() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"window": 0}, "link.window is 0"),
         ({"check": timedelta()}, "link.check is 0:00:00"),
-        ({"silence": timedelta(seconds=-1)}, "link.silence"),
+        ({"read_log": timedelta(seconds=-1)}, "link.read_log"),
         ({"first_reconnect": timedelta(seconds=2)}, "must not be longer"),
     ],
 )

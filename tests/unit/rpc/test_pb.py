@@ -23,4 +23,4 @@ def test_the_generated_code_locks_out_no_version_of_protobuf(file: Path) -> None
 
 def test_every_call_of_the_contract_has_an_operation() -> None:
     methods = link_pb2.DESCRIPTOR.services_by_name["Link"].methods_by_name
-    assert set(methods) == {"Check", "Report", "Dispatch", "DispatchMany", "Control", "HandOver", "FollowLog"}
+    assert set(methods) == {"Check", "DispatchMany", "ReadLog"}

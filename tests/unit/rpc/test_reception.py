@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from rota.model.errors import Unavailable
-from rota.model.link import Accepted, Refused
+from rota.model.link import Accepted, Refused, Start
 from rota.rpc.reception import Latest, Reception
-from tests.kit.link_server import QUICK, Desk, report, start
+from tests.kit.link_server import ATTEMPT, Desk, start
 
 
 def test_only_the_latest_are_remembered() -> None:
@@ -28,33 +28,37 @@ def test_a_value_is_dropped_unless_there_is_another_by_now() -> None:
     assert latest.get("a") is None
 
 
+async def dispatched(reception: Reception, start: Start) -> Accepted | Refused:
+    (answer,) = await reception.dispatch_many(None, [start])
+    return answer
+
+
 async def test_a_failed_start_does_not_push_out_the_answer_of_a_later_epoch() -> None:
     desk = Desk()
     desk.open.clear()
-    reception = Reception(desk, QUICK)
+    reception = Reception(desk)
     desk.answer = Unavailable("not yet")
-    first = asyncio.ensure_future(reception.dispatch(None, start(epoch=5)))
+    first = asyncio.ensure_future(dispatched(reception, start(epoch=5)))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(reception.dispatch(None, start(epoch=6)))
+    second = asyncio.ensure_future(dispatched(reception, start(epoch=6)))
     await asyncio.sleep(0)
     desk.open.set()
-    with pytest.raises(Unavailable):
-        await first
-    with pytest.raises(Unavailable):
-        await second
-    desk.answer = Accepted(reservation="1")
-    assert await reception.dispatch(None, start(epoch=6)) == Accepted(reservation="1")
+    assert await first == await second == Refused(why="not yet")
+    desk.answer = Accepted()
+    assert await dispatched(reception, start(epoch=6)) == Accepted()
     desk.answer = Refused(why="full")
-    assert await reception.dispatch(None, start(epoch=6)) == Accepted(reservation="1")
+    assert await dispatched(reception, start(epoch=6)) == Accepted()
     await reception.close(timedelta())
 
 
 async def test_a_closing_reception_takes_nothing() -> None:
     desk = Desk()
-    reception = Reception(desk, QUICK)
+    reception = Reception(desk)
     await reception.close(timedelta())
     with pytest.raises(Unavailable, match="node b is stopping"):
         reception.check(None)
     with pytest.raises(Unavailable):
-        reception.report(None, report())
+        await dispatched(reception, start())
+    with pytest.raises(Unavailable):
+        await reception.read_log(None, ATTEMPT, 0)
     assert not desk.was_asked

@@ -98,9 +98,7 @@ class JobsPart:
         """Another node tells of a run that is bound to this one."""
         order = order_of(start)
         (why,) = self.owner.begin([order])
-        if why:
-            return Refused(why=why)
-        return Accepted(reservation=f"{self.me.id}/{order.run}/{order.attempt}")
+        return Refused(why=why) if why else Accepted()
 
     def _is_bound(self, bound: Bound) -> bool:
         """Is a run still where it was bound to? (If we do not know yet, it is.)"""

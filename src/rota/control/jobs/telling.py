@@ -134,9 +134,7 @@ def _start(order: RunOrder) -> Start:
     return Start(
         attempt=AttemptId(order.run, order.attempt),
         epoch=Revision(order.epoch),
-        job=order.job,
         payload=msgspec.json.encode(order),
-        timeout=order.timeout,
     )
 
 

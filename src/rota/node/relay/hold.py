@@ -348,18 +348,6 @@ class RelayHold:
             return ()
         return (await self.process.ask(lambda number: AskTallies(number, kind, resource))).tallies
 
-    async def drain(self, timeout: timedelta) -> bool:
-        """Wait until the sinks have everything; False if they have not in time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout.total_seconds()):
-                while self._is_wanted:
-                    with contextlib.suppress(Unavailable):  # it is started again, and asked again
-                        if self.process is not None and (await self.process.ask(AskRest)).is_idle:
-                            break
-                    await asyncio.sleep(LOOK)
-                return True
-        return False
-
     # Witness
 
     def registered(self, worker: Worker) -> None:

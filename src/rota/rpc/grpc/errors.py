@@ -11,10 +11,10 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable, Unknown
-from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.ids import NodeId, SessionId
 from rota.model.link import Whom
 from rota.rpc.pb import link_pb2 as pb
-from rota.rpc.port import NotMe, OtherMap, StaleEpoch
+from rota.rpc.port import NotMe
 
 REFUSAL = "rota-refusal-bin"
 MOST_TEXT = 500
@@ -61,28 +61,17 @@ def translate(error: grpc.aio.AioRpcError, peer: str, meant: Whom | None, *, is_
 def to_refusal(error: RotaError) -> pb.Refusal:
     """An error as a record."""
     refusal = pb.Refusal(family=_family(error).__name__, message=str(error)[:MOST_TEXT])
-    match error:
-        case NotMe():
-            refusal.family, refusal.node, refusal.session = "NotMe", error.node, error.session
-        case StaleEpoch():
-            refusal.family, refusal.what = "StaleEpoch", error.what[:MOST_TEXT]
-            refusal.given, refusal.current = error.epoch, error.current
-        case OtherMap():
-            refusal.family, refusal.given, refusal.current = "OtherMap", error.version, error.current
+    if isinstance(error, NotMe):
+        refusal.family, refusal.node, refusal.session = "NotMe", error.node, error.session
     return refusal
 
 
 def from_refusal(refusal: pb.Refusal, peer: str, meant: Whom | None) -> RotaError:
     """The error in a record."""
-    match refusal.family:
-        case "NotMe" if meant is not None:
-            return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
-        case "StaleEpoch":
-            return StaleEpoch(refusal.what, Revision(refusal.given), Revision(refusal.current))
-        case "OtherMap":
-            return OtherMap(refusal.given, refusal.current)
-        case family:  # a newer peer may have a kind of its own: its outcome is not known to us
-            return _FAMILIES.get(family, Unknown)(refusal.message or f"node link {peer}: refused")
+    if refusal.family == "NotMe" and meant is not None:
+        return NotMe(meant, NodeId(refusal.node), SessionId(refusal.session))
+    # A newer peer may have a kind of its own: its outcome is not known to us.
+    return _FAMILIES.get(refusal.family, Unknown)(refusal.message or f"node link {peer}: refused")
 
 
 def closed(peer: str) -> Unavailable:

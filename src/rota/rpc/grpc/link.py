@@ -6,35 +6,18 @@ did not happen, and only what was sent can be Unknown.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
-from rota.model.errors import Unavailable
-from rota.model.ids import NodeId
-from rota.model.link import (
-    Accepted,
-    AttemptId,
-    Batch,
-    Chunk,
-    Control,
-    NotLeader,
-    Presence,
-    Refused,
-    Report,
-    Start,
-    Whom,
-)
-from rota.rpc import handover, rules
+from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
+from rota.rpc import rules
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, guard, options, wire
-from rota.rpc.grpc.ending import Ending
-from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.port import IsRevoked, Link, Shown
 from rota.rpc.settings import LinkSettings, TlsFiles
@@ -45,7 +28,6 @@ if TYPE_CHECKING:
 SERVICE = pb.DESCRIPTOR.services_by_name["Link"].full_name
 
 Response = TypeVar("Response")
-T = TypeVar("T")
 
 
 def open(
@@ -85,30 +67,16 @@ class GrpcLink:
         self._channel = channel
         self._is_closed = False
         self._check = channel.unary_unary(*_method("Check", pb.CheckRequest, pb.CheckAnswer))
-        self._report = channel.unary_unary(*_method("Report", pb.ReportRequest, pb.ReportAnswer))
-        self._dispatch = channel.unary_unary(*_method("Dispatch", pb.DispatchRequest, pb.DispatchAnswer))
         self._dispatch_many = channel.unary_unary(
             *_method("DispatchMany", pb.DispatchManyRequest, pb.DispatchManyAnswer)
         )
-        self._control = channel.unary_unary(*_method("Control", pb.ControlRequest, pb.ControlAnswer))
-        self._hand_over = channel.stream_stream(*_method("HandOver", pb.HandOverRequest, pb.HandOverAnswer))
-        self._follow_log = channel.unary_stream(*_method("FollowLog", pb.FollowLogRequest, pb.LogChunk))
+        self._read_log = channel.unary_unary(*_method("ReadLog", pb.ReadLogRequest, pb.ReadLogAnswer))
 
     async def check(self, *, timeout: timedelta | None = None) -> Presence:
         request = pb.CheckRequest(meant=wire.to_whom(self._meant))
         return wire.from_presence(
             await self._call(self._check, request, timeout or self._settings.check, is_write=False)
         )
-
-    async def report(self, report: Report, *, timeout: timedelta | None = None) -> NotLeader | None:
-        rules.check_report(report)
-        request = wire.to_report(self._meant, report)
-        return wire.from_reported(await self._call(self._report, request, timeout or self._settings.report))
-
-    async def dispatch(self, start: Start, *, timeout: timedelta | None = None) -> Accepted | Refused:
-        rules.check_start(start)
-        request = wire.to_start(self._meant, start)
-        return wire.from_dispatched(await self._call(self._dispatch, request, timeout or self._settings.dispatch))
 
     async def dispatch_many(
         self, starts: Sequence[Start], *, timeout: timedelta | None = None
@@ -118,72 +86,12 @@ class GrpcLink:
         answer = await self._call(self._dispatch_many, request, timeout or self._settings.dispatch)
         return wire.from_all_dispatched(answer, len(starts))
 
-    async def control(self, control: Control, *, timeout: timedelta | None = None) -> bool:
-        rules.check_control(control)
-        request = wire.to_control(self._meant, control)
-        answer: pb.ControlAnswer = await self._call(self._control, request, timeout or self._settings.control)
-        return answer.is_here
-
-    async def hand_over(
-        self, source: NodeId, relay_map: int, batches: AsyncIterable[Batch], *, silence: timedelta | None = None
-    ) -> AsyncGenerator[int, None]:
-        rules.check_hand_over(source, relay_map)
-        silence = silence or self._settings.silence
-        opening = pb.HandOverOpening(
-            meant=wire.to_whom(self._meant),
-            source=source,
-            relay_map=relay_map,
-            silence=wire.to_duration(silence),
-        )
-        await self._connected(silence.total_seconds())
-        with self._translated(is_write=False):
-            call: Any = self._hand_over(metadata=guard.shown(self._token))
-        ending, answers = Ending(call), aiter(call)
-        stream: Stream[Batch, int, pb.HandOverRequest, pb.HandOverAnswer] = Stream(
-            peer=self._peer,
-            silence=silence.total_seconds(),
-            write=partial(self._during, ending, call.write),
-            read=partial(self._during, ending, partial(anext, answers, grpc.aio.EOF)),
-            encode=wire.to_batch,
-            decode=self._acked,
-            beat=pb.HandOverRequest(),
-            end=partial(self._during, ending, call.done_writing),
-        )
-        async with aclosing(answers), _living(call, stream):
-            await self._during(ending, call.write, pb.HandOverRequest(opening=opening))
-            async with aclosing(handover.send(stream, batches, self._settings.window, self._peer)) as acks:
-                async for acked in acks:
-                    yield acked
-
-    async def follow_log(
-        self, attempt: AttemptId, offset: int = 0, *, silence: timedelta | None = None
-    ) -> AsyncGenerator[Chunk, None]:
+    async def read_log(self, attempt: AttemptId, offset: int = 0, *, timeout: timedelta | None = None) -> LogPiece:
         rules.check_attempt(attempt, offset)
-        silence = silence or self._settings.silence
-        request = pb.FollowLogRequest(
-            meant=wire.to_whom(self._meant),
-            attempt=wire.to_attempt(attempt),
-            offset=offset,
-            silence=wire.to_duration(silence),
+        request = wire.to_log_request(self._meant, attempt, offset)
+        return wire.from_log_answer(
+            await self._call(self._read_log, request, timeout or self._settings.read_log, is_write=False)
         )
-        await self._connected(silence.total_seconds())
-        with self._translated(is_write=False):
-            call = self._follow_log(request, metadata=guard.shown(self._token))
-        stream: Stream[None, Chunk, None, pb.LogChunk] = Stream(
-            peer=self._peer,
-            silence=silence.total_seconds(),
-            write=_nothing,
-            read=partial(self._during, Ending(call), call.read),
-            encode=lambda item: item,
-            decode=wire.from_chunk,
-            beat=None,
-            end=_nothing,
-        )
-        try:
-            while (chunk := await stream.receive()) is not None:
-                yield chunk
-        finally:
-            call.cancel()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -219,23 +127,6 @@ class GrpcLink:
             raise errors.closed(self._peer)
         return deadline - loop.time()
 
-    async def _during(self, ending: Ending, operation: Callable[..., Awaitable[T]], *arguments: object) -> T:
-        """One reading or writing of a stream; Rota's error if the stream has ended with one."""
-        with self._translated(is_write=False):
-            try:
-                return await operation(*arguments)
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it has ended; how, need not be in the error
-                status = await ending.status()
-                if status.code() is grpc.StatusCode.OK:
-                    raise Unavailable(f"node link {self._peer}: the other end of the stream is gone") from None
-                raise status from None
-
-    def _acked(self, message: pb.HandOverAnswer) -> int | None:
-        """The sequence of an ack; raises a refusal."""
-        if message.HasField("refusal"):
-            raise errors.from_refusal(message.refusal, self._peer, self._meant)
-        return wire.from_acked(message)
-
     @contextmanager
     def _translated(self, *, is_write: bool) -> Iterator[None]:
         """Raises gRPC's errors as Rota's."""
@@ -257,22 +148,6 @@ _ON_THE_WAY = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTIN
 
 def _method(name: str, request: Any, response: Any) -> tuple[str, Callable[[Any], bytes], Callable[[bytes], Any]]:
     return f"/{SERVICE}/{name}", request.SerializeToString, response.FromString
-
-
-@asynccontextmanager
-async def _living(call: Any, stream: "Stream[Any, Any, Any, Any]") -> AsyncIterator[None]:
-    """Inside, the stream gives signs of life; in the end it is let go."""
-    living = asyncio.ensure_future(stream.live())
-    try:
-        yield
-    finally:
-        living.cancel()
-        call.cancel()
-        await asyncio.wait({living})
-
-
-async def _nothing(*_: object) -> None:
-    """A log is read only; there is nothing to write."""
 
 
 def _is_cancelled() -> bool:

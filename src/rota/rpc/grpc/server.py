@@ -10,21 +10,18 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import grpc
 
-from rota.model.errors import Conflict, Denied, Invalid, RotaError, Unavailable
-from rota.model.ids import NodeId
-from rota.model.link import Batch, Chunk
+from rota.model.errors import Conflict, Denied, Invalid, RotaError
 from rota.rpc.address import Address
 from rota.rpc.grpc import errors, options, wire
 from rota.rpc.grpc.guard import Guard
 from rota.rpc.grpc.link import SERVICE
-from rota.rpc.grpc.stream import Stream
 from rota.rpc.pb import link_pb2 as pb
 from rota.rpc.port import Admit, Handler, IsRevoked, Server, TakeNote
 from rota.rpc.reception import Reception
@@ -34,9 +31,6 @@ log = logging.getLogger(__name__)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 T = TypeVar("T")
-
-SHORTEST_SILENCE = timedelta(milliseconds=100)
-"""What a caller may ask for at least: signs of life cost something."""
 
 
 async def serve(
@@ -52,7 +46,7 @@ async def serve(
     """A door at `address`; Conflict if the place is taken, Denied if we may not have it."""
     credentials = options.server_credentials(tls) if tls else None
     await _check_place(address)
-    reception = Reception(handler, settings)
+    reception = Reception(handler)
     guards: list[grpc.aio.ServerInterceptor] = [Guard(admit, take_note)] if admit else []
     if tls is not None:
         from rota.rpc.grpc.inspector import Inspector  # noqa: PLC0415  # what reads certificates is an extra
@@ -99,65 +93,16 @@ class Answers:
         """Who we are."""
         return wire.to_presence(self._reception.check(wire.from_whom(request)))
 
-    async def report(self, request: pb.ReportRequest) -> pb.ReportAnswer:
-        """Take a report."""
-        return wire.to_reported(self._reception.report(wire.from_whom(request), wire.from_report(request)))
-
-    async def dispatch(self, request: pb.DispatchRequest) -> pb.DispatchAnswer:
-        """Start an attempt."""
-        answer = await self._reception.dispatch(wire.from_whom(request), wire.from_start(request))
-        return wire.to_dispatched(answer)
-
     async def dispatch_many(self, request: pb.DispatchManyRequest) -> pb.DispatchManyAnswer:
-        """Start attempts that came together."""
+        """Start attempts."""
         starts = [wire.from_start(each) for each in request.starts]
         answers = await self._reception.dispatch_many(wire.from_whom(request), starts)
         return pb.DispatchManyAnswer(answers=[wire.to_dispatched(answer) for answer in answers])
 
-    async def control(self, request: pb.ControlRequest) -> pb.ControlAnswer:
-        """Do something to a task."""
-        is_here = await self._reception.control(wire.from_whom(request), wire.from_control(request))
-        return pb.ControlAnswer(is_here=is_here)
-
-    async def hand_over(self, context: Context) -> None:
-        """Take batches, until the caller ends."""
-        first = await context.read()
-        if not isinstance(first, pb.HandOverRequest) or first.WhichOneof("part") != "opening":
-            raise Invalid("a hand-over begins with its opening; do both nodes run the same Rota?")
-        opening = first.opening
-        stream: Stream[int, Batch, pb.HandOverAnswer, pb.HandOverRequest] = Stream(
-            peer=context.peer(),
-            silence=_silence(opening.silence),
-            write=partial(_during, context.write),
-            read=partial(_during, context.read),
-            encode=wire.to_acked,
-            decode=wire.from_batch,
-            beat=pb.HandOverAnswer(),
-            end=_nothing,
-        )
-        source = NodeId(opening.source)
-        taking = self._reception.hand_over(wire.from_whom(opening), source, opening.relay_map, stream)
-        try:
-            await _beside(stream.live(), taking)
-        except RotaError as error:
-            await _during(context.write, pb.HandOverAnswer(refusal=errors.to_refusal(error)))
-
-    async def follow_log(self, request: pb.FollowLogRequest, context: Context) -> None:
-        """Send a log, until it ends."""
-        stream: Stream[Chunk, None, pb.LogChunk, None] = Stream(
-            peer=context.peer(),
-            silence=_silence(request.silence),
-            write=partial(_during, context.write),
-            read=partial(_during, context.read),
-            encode=wire.to_chunk,
-            decode=lambda item: item,
-            beat=pb.LogChunk(),
-            end=_nothing,
-        )
+    async def read_log(self, request: pb.ReadLogRequest) -> pb.ReadLogAnswer:
+        """Read a piece of a log."""
         attempt = wire.from_attempt(request.attempt)
-        await _beside(
-            stream.live(), self._reception.follow_log(wire.from_whom(request), attempt, request.offset, stream)
-        )
+        return wire.to_log_answer(await self._reception.read_log(wire.from_whom(request), attempt, request.offset))
 
 
 def _handlers(answers: Answers) -> grpc.GenericRpcHandler:
@@ -166,68 +111,24 @@ def _handlers(answers: Answers) -> grpc.GenericRpcHandler:
             partial(_answer, work), request.FromString, response.SerializeToString
         )
 
-    async def hand_over(_: object, context: Context) -> None:
-        await _guarded(context, answers.hand_over(context))
-
-    async def follow_log(request: pb.FollowLogRequest, context: Context) -> None:
-        await _guarded(context, answers.follow_log(request, context))
-
     return grpc.method_handlers_generic_handler(
         SERVICE,
         {
             "Check": unary(answers.check, pb.CheckRequest, pb.CheckAnswer),
-            "Report": unary(answers.report, pb.ReportRequest, pb.ReportAnswer),
-            "Dispatch": unary(answers.dispatch, pb.DispatchRequest, pb.DispatchAnswer),
             "DispatchMany": unary(answers.dispatch_many, pb.DispatchManyRequest, pb.DispatchManyAnswer),
-            "Control": unary(answers.control, pb.ControlRequest, pb.ControlAnswer),
-            "HandOver": grpc.stream_stream_rpc_method_handler(
-                hand_over, pb.HandOverRequest.FromString, pb.HandOverAnswer.SerializeToString
-            ),
-            "FollowLog": grpc.unary_stream_rpc_method_handler(
-                follow_log, pb.FollowLogRequest.FromString, pb.LogChunk.SerializeToString
-            ),
+            "ReadLog": unary(answers.read_log, pb.ReadLogRequest, pb.ReadLogAnswer),
         },
     )
 
 
 async def _answer(work: Callable[[Any], Awaitable[T]], request: Any, context: Context) -> T:
-    return await _guarded(context, work(request))
-
-
-async def _guarded(context: Context, work: Awaitable[T]) -> T:
     """What `work` returns; what it raises ends the call, in words the caller understands."""
     try:
-        return await work
+        return await work(request)
     except Exception as error:
         if not isinstance(error, RotaError):
             log.exception("a call of the node link failed", extra={"peer": context.peer()})
         await errors.refuse(context, error)
-
-
-async def _beside(life: Coroutine[Any, Any, None], work: Awaitable[None]) -> None:
-    """Do the work, with signs of life beside it."""
-    living = asyncio.ensure_future(life)
-    try:
-        await work
-    finally:
-        living.cancel()
-        await asyncio.wait({living})
-
-
-async def _during(operation: Callable[..., Awaitable[T]], *arguments: object) -> T:
-    """One reading or writing of a stream; Unavailable when the caller is gone."""
-    try:
-        return await operation(*arguments)
-    except (grpc.aio.BaseError, asyncio.InvalidStateError, grpc.RpcError) as error:
-        raise Unavailable(f"the caller of the stream is gone ({error})") from error
-
-
-async def _nothing() -> None:
-    """The answering end ends with its call."""
-
-
-def _silence(microseconds: int) -> float:
-    return max(wire.from_duration(microseconds), SHORTEST_SILENCE).total_seconds()
 
 
 async def _check_place(address: Address) -> None:

@@ -161,11 +161,6 @@ class Line:
         return bool(self.blockers)
 
     @property
-    def unacked(self) -> int:
-        """Batches that came and are not acked."""
-        return len(self._batches)
-
-    @property
     def since(self) -> Instant:
         """Since when it may hold messages: it may have emitted some after its last word, and stand still since."""
         return self.heard if self.behind is None else self.behind
