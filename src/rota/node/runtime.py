@@ -22,7 +22,7 @@ from rota.kit.record import replace
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.errors import RotaError
 from rota.model.ids import Instant, NodeId
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
@@ -43,7 +43,6 @@ from rota.node.saves import Saves
 from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
-from rota.workloads.jobs.wanted import wanted
 from rota.workloads.streams.spec import declared
 from rota.workloads.summary import ResourceSummary
 
@@ -254,10 +253,10 @@ class Runtime:
         app = self.generations.app
         return [declared(app.app.name, spec) for spec in app.app.streams] if app else []
 
-    def jobs(self) -> list[WantedJob]:
+    def jobs(self) -> list[JobSpec]:
         """The jobs that the app declares."""
         app = self.generations.app
-        return [wanted(spec) for spec in (*app.app.jobs, *app.app.commands)] if app else []
+        return [*app.app.jobs, *app.app.commands] if app else []
 
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""

@@ -16,7 +16,7 @@ from rota.sdk.options import checked
 from rota.sdk.service import Service
 from rota.workloads.checks import Check, Duration, did_you_mean
 from rota.workloads.context import Request
-from rota.workloads.jobs.spec import CommandSpec
+from rota.workloads.jobs.spec import read_program
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import ByField, ByRange
 from rota.workloads.services.spec import ServiceSpec
@@ -63,34 +63,11 @@ class App:
     ) -> Callable[[Function], ResourceKind]: ...
 
     @checked("resource")
-    def resource(
-        self,
-        function: Function | None = None,
-        /,
-        *,
-        name: str | None = None,
-        replicas: int = 1,
-        exclusive: bool = False,
-        silent_after: Duration = "30s",
-        start_within: Duration = "30s",
-        sink: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        affinity: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> Any:
+    def resource(self, function: Function | None = None, /, **options: Any) -> Any:
         """Decorates the function that holds one resource of a kind, until it is stopped.
 
         It takes a `Task`, or a `SyncTask` if it is not async. Every resource is held by `replicas` such tasks.
         """
-        options = {
-            "name": name,
-            "replicas": replicas,
-            "exclusive": exclusive,
-            "silent_after": silent_after,
-            "start_within": start_within,
-            "sink": sink,
-            "labels": labels,
-            "affinity": affinity,
-        }
         return _decorate(function, lambda it: _register("resource", self.resources, ResourceKind(it, options)))
 
     @checked("service")
@@ -123,29 +100,7 @@ class App:
 
         `admin` is where the original control tool reaches it: a socket's path, or a host and a port.
         """
-        spec = ServiceSpec.parse(
-            name=name,
-            port=port,
-            host=host,
-            tcp=tcp,
-            udp=udp,
-            groups=groups,
-            concurrency=concurrency,
-            timeout=timeout,
-            queue=queue,
-            queue_bytes=queue_bytes,
-            max_frame=max_frame,
-            client_timeout=client_timeout,
-            auto_answer_on_fail=auto_answer_on_fail,
-            frame=frame,
-            route=route,
-            max_clients=max_clients,
-            proxies=proxies,
-            all_out_first=all_out_first,
-            admin=admin,
-            admin_username=admin_username,
-            admin_password=admin_password,
-        )
+        spec = ServiceSpec.parse(**_given(locals()))
         service = _register("service", self.services, Service(spec, route if callable(route) else None))
         self._check_ports(spec)
         return service
@@ -175,44 +130,11 @@ class App:
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     @checked("job")
-    def job(
-        self,
-        function: Callable[P, R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        cron: str | None = None,
-        every: Duration | None = None,
-        tz: str | None = None,
-        timeout: Duration | None = None,
-        retries: int = 0,
-        on_lost: Literal["retry", "fail"] = "retry",
-        misfire: str | None = None,
-        concurrency: int | None = 1,
-        after: After | None = None,
-        labels: Mapping[str, str] | None = None,
-        jitter: Duration | None = None,
-        process: bool = False,
-    ) -> Any:
+    def job(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
         """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand.
 
         With `process` each attempt has a process of its own: what it leaks or breaks ends with it.
         """
-        options = {
-            "name": name,
-            "cron": cron,
-            "every": every,
-            "tz": tz,
-            "timeout": timeout,
-            "retries": retries,
-            "on_lost": on_lost,
-            "misfire": misfire,
-            "concurrency": concurrency,
-            "after": after,
-            "labels": labels,
-            "jitter": jitter,
-            "process": process,
-        }
         return _decorate(function, lambda it: self._register_job("job", self.jobs, Job(it, options)))
 
     @checked("command")
@@ -236,24 +158,7 @@ class App:
         jitter: Duration | None = None,
     ) -> Command:
         """A job whose work is a program."""
-        spec = CommandSpec.parse(
-            name=name,
-            argv=argv,
-            env=env,
-            cwd=cwd,
-            cron=cron,
-            every=every,
-            tz=tz,
-            timeout=timeout,
-            retries=retries,
-            on_lost=on_lost,
-            misfire=misfire,
-            concurrency=concurrency,
-            after=after,
-            labels=labels,
-            jitter=jitter,
-        )
-        return self._register_job("command", self.commands, Command(spec))
+        return self._register_job("command", self.commands, Command(read_program(_given(locals()))))
 
     @checked("stream")
     def stream(
@@ -289,36 +194,7 @@ class App:
         labels: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, R]], Stream[P, R]]:
         """Decorates a function that makes rows of a batch of records."""
-        options = {
-            "name": name,
-            "source": source,
-            "sink": sink,
-            "tasks": tasks,
-            "replicas": replicas,
-            "duration": duration,
-            "completion_timeout": completion_timeout,
-            "pause_timeout": pause_timeout,
-            "batch_timeout": batch_timeout,
-            "start": start,
-            "start_delay": start_delay,
-            "upto": upto,
-            "vanished": vanished,
-            "checkpoint_rows": checkpoint_rows,
-            "checkpoint_bytes": checkpoint_bytes,
-            "checkpoint_every": checkpoint_every,
-            "late": late,
-            "early": early,
-            "late_start": late_start,
-            "max_errors": max_errors,
-            "idle_after": idle_after,
-            "at_a_time": at_a_time,
-            "batch": batch,
-            "tasks_most": tasks_most,
-            "scale_out_lag": scale_out_lag,
-            "scale_in_lag": scale_in_lag,
-            "scale_over": scale_over,
-            "labels": labels,
-        }
+        options = _given(locals())
         return lambda function: _register("stream", self.streams, Stream(function, options))
 
     def on_worker_start(self, function: H) -> H:
@@ -371,6 +247,11 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name}>"
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a declaration, from the parameters of its method."""
+    return {name: value for name, value in parameters.items() if name != "self"}
 
 
 def _decorate(function: Function | None, declare: Callable[[Function], D]) -> D | Callable[[Function], D]:

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.model.errors import Invalid
+from rota.model.job import JobSpec
 from rota.sdk.functions import Function, check_function, first_annotation, is_async, name_of
 from rota.sdk.options import checked
 from rota.sdk.specs import spec_type
 from rota.workloads.checks import Check, Duration
 from rota.workloads.context import Batch, Request, Run, SyncTask, Task
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.jobs.spec import read_function
 from rota.workloads.resources import spec as resources
 from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
 from rota.workloads.streams.spec import StreamSpec
@@ -126,7 +127,7 @@ class Job(Generic[P, R]):
         check_function(check, function, "run")
         _check_argument(check, function, Run)
         self.is_async = is_async(function)
-        self.spec = JobSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.spec = read_function({**options, "name": name})
         self.name = self.spec.name
         self.function = function
         functools.update_wrapper(self, function)
@@ -141,7 +142,7 @@ class Job(Generic[P, R]):
 class Command:
     """A job whose work is a program."""
 
-    def __init__(self, spec: CommandSpec) -> None:
+    def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
         self.name = spec.name
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from rota.model.errors import Invalid
+from rota.model.job import JobSpec
 from rota.model.resource import NO_AFFINITY, Affinity
 from rota.model.stream import kind_of
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import Rule
@@ -97,7 +97,7 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[ResourceSummary, ...] = ()
     services: tuple[ServiceSummary, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
-    commands: tuple[CommandSpec, ...] = ()
+    commands: tuple[JobSpec, ...] = ()
     streams: tuple[StreamSpec, ...] = ()
 
     @property

@@ -112,7 +112,7 @@ def test_decorators_work_with_and_without_parentheses(app):
 
     assert list(app.jobs) == ["one", "two"]
     assert list(app.resources) == ["three", "four"]
-    assert app.jobs["one"].spec.is_manual
+    assert not app.jobs["one"].spec.is_timed
     assert (three.is_async, other.is_async) == (True, False)
 
 
