@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from rota.kit.docs import field_docs
 from rota.model import codec
 from rota.model.job import JobRecord, JobSpec, Origin
 from rota.model.option import Option, options_of
+from rota.sdk.declared import ResourceKind
 from rota.workloads.jobs.spec import FUNCTION, PROGRAM, read_function, read_job
+from rota.workloads.resources.spec import ResourceSpec, SourceSpec, read_kind, read_source
 from scripts.reference import FOLDER
 from tests.kit.process import ROOT
 
@@ -28,6 +31,9 @@ BESIDE_ARGV = pytest.mark.parametrize("option", [pytest.param(option, id=option.
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SAMPLES = {"cron": "@daily", "tz": "Asia/Shanghai", "misfire": "skip", "jitter": "1s"}
 """Values of options that take no other text or duration."""
+
+NEEDED = {"name": "x", "argv": ["true"]}
+"""Values of options that must be given."""
 
 NEEDS = {"tz": {"cron": "0 3 * * *"}, "misfire": {"every": "1h"}, "jitter": {"every": "1h"}}
 """What makes sense only together."""
@@ -64,6 +70,10 @@ def parameters(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     [
         pytest.param(App.job, FUNCTION, read_function, id="job"),
         pytest.param(App.command, PROGRAM, read_job, id="command"),
+        pytest.param(App.resource, options_of(ResourceSpec), partial(read_kind, is_async=True), id="resource"),
+        pytest.param(
+            ResourceKind.source, options_of(SourceSpec), partial(read_source, "room", is_async=True), id="source"
+        ),
     ],
 )
 def test_a_decorator_has_the_options_of_its_spec_with_the_same_defaults(
@@ -72,11 +82,11 @@ def test_a_decorator_has_the_options_of_its_spec_with_the_same_defaults(
     known = parameters(method)
     assert known.keys() == names(options)
     defaults = {name: each.default for name, each in known.items() if each.default is not each.empty}
-    least = {"name": "x", **({"argv": ["true"]} if "argv" in known else {})}
+    least = {name: value for name, value in NEEDED.items() if name in known}
     assert read({**defaults, **least}) == read(least)
 
 
-@pytest.mark.parametrize("spec", [JobSpec])
+@pytest.mark.parametrize("spec", [JobSpec, ResourceSpec, SourceSpec])
 def test_every_field_of_a_spec_has_a_text(spec: type[msgspec.Struct]) -> None:
     assert not {option.field for option in options_of(spec)} - field_docs(spec).keys()
 

@@ -44,7 +44,6 @@ from rota.node.services import Services
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks
 from rota.workloads.streams.spec import declared
-from rota.workloads.summary import ResourceSummary
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +245,7 @@ class Runtime:
     def kinds(self) -> list[KindRecord]:
         """The kinds of resources that the app declares, and those that its streams are placed by."""
         app = self.generations.app
-        return [_kind(app.app.name, kind) for kind in app.app.kinds] if app else []
+        return [kind.record(app.app.name) for kind in app.app.kinds] if app else []
 
     def streams(self) -> list[StreamRecord]:
         """The streams that the app declares."""
@@ -371,21 +370,3 @@ class Runtime:
             await asyncio.sleep(TICK)
             self.tasks.tick()
             self.attempts.tick()
-
-
-def _kind(app: str, kind: ResourceSummary) -> KindRecord:
-    return KindRecord(
-        name=kind.name,
-        app=app,
-        replicas=kind.replicas,
-        exclusive=kind.exclusive,
-        runs_alone=kind.runs_alone,
-        silent_after=kind.silent_after,
-        start_within=kind.start_within,
-        labels=kind.labels,
-        affinity=kind.affinity,
-        source_every=kind.source_every,
-        source_timeout=kind.source_timeout,
-        schema=kind.schema,
-        no_schema=kind.no_schema,
-    )

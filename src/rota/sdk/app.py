@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from rota.decide.jobs.circle import circle
+from rota.kit.record import replace
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
@@ -17,10 +18,11 @@ from rota.sdk.service import Service
 from rota.workloads.checks import Check, Duration, did_you_mean
 from rota.workloads.context import Request
 from rota.workloads.jobs.spec import read_program
+from rota.workloads.resources.spec import ResourceSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import ByField, ByRange
 from rota.workloads.services.spec import ServiceSpec
-from rota.workloads.summary import AppSummary, ResourceSummary, ServiceSummary
+from rota.workloads.summary import AppSummary, ServiceSummary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -221,7 +223,7 @@ class App:
         return AppSummary(
             name=self.name,
             start=self.start,
-            resources=tuple(_resource_summary(kind) for kind in self.resources.values()),
+            resources=tuple(_resource_spec(kind) for kind in self.resources.values()),
             services=tuple(_service_summary(service) for service in self.services.values()),
             jobs=tuple(job.spec for job in self.jobs.values()),
             commands=tuple(command.spec for command in self.commands.values()),
@@ -279,22 +281,14 @@ def _places(spec: ServiceSpec) -> dict[tuple[object, ...], str]:
     return places
 
 
-def _resource_summary(kind: ResourceKind) -> ResourceSummary:
-    spec, source = kind.spec, kind.own_source
+def _resource_spec(kind: ResourceKind) -> ResourceSpec:
+    """A kind with what is known of it once the whole app is declared."""
+    source = kind.own_source.spec if kind.own_source else None
     schema, no_schema = kind.spec_type.schema()
-    return ResourceSummary(
-        name=spec.name,
-        replicas=spec.replicas,
-        exclusive=spec.exclusive,
-        is_async=spec.is_async,
-        runs_alone=spec.runs_alone,
-        silent_after=spec.silent_after,
-        start_within=spec.start_within,
-        sink=spec.sink,
-        labels=spec.labels,
-        affinity=spec.affinity,
-        source_every=source.spec.every if source else None,
-        source_timeout=source.spec.timeout if source else None,
+    return replace(
+        kind.spec,
+        source_every=source.every if source else None,
+        source_timeout=source.timeout if source else None,
         schema=schema,
         no_schema=no_schema,
     )

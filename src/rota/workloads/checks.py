@@ -164,10 +164,6 @@ class Check:
             )
         return url
 
-    def url_or_none(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str | None:
-        """A URL, or None for none."""
-        return None if value is None else self.url(option, value, schemes, group)
-
     def labels(self, option: str, value: object) -> dict[str, str]:
         """Labels a node must have, as {name: value}."""
         if value is None:

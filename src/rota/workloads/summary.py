@@ -5,14 +5,13 @@ are of one Rota, so there is no version in it.
 """
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
 from rota.model.errors import Invalid
 from rota.model.job import JobSpec
-from rota.model.resource import NO_AFFINITY, Affinity
 from rota.model.stream import kind_of
+from rota.workloads.resources.spec import ResourceSpec
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import Rule
@@ -20,33 +19,6 @@ from rota.workloads.streams.spec import StreamSpec
 
 PATIENCE = timedelta(seconds=30)
 """Of a stream's kind. The leader goes by what the tasks say themselves."""
-
-
-class ResourceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource."""
-
-    name: str
-    replicas: int
-    exclusive: bool
-    is_async: bool
-    runs_alone: bool
-    """Does each task have a process of its own? (It is exclusive, or its function is not async.)"""
-
-    silent_after: timedelta
-    start_within: timedelta
-    sink: str | None
-    labels: dict[str, str]
-    source_every: timedelta | None
-    """How often its source is asked; None if it has none."""
-
-    source_timeout: timedelta | None
-    schema: dict[str, Any] | None = None
-    """What the spec of such a resource must be like, as JSON Schema; None if that is not known."""
-
-    no_schema: str = ""
-    """Why not."""
-
-    affinity: Affinity = NO_AFFINITY
 
 
 class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,31 +66,27 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
     start: str
     """How its workers are made: `fork` or `spawn`."""
 
-    resources: tuple[ResourceSummary, ...] = ()
+    resources: tuple[ResourceSpec, ...] = ()
     services: tuple[ServiceSummary, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     commands: tuple[JobSpec, ...] = ()
     streams: tuple[StreamSpec, ...] = ()
 
     @property
-    def kinds(self) -> tuple[ResourceSummary, ...]:
+    def kinds(self) -> tuple[ResourceSpec, ...]:
         """What the leader places tasks of: kinds of resources, and streams, whose groups are resources too."""
         return (*self.resources, *map(_kind_of_stream, self.streams))
 
 
-def _kind_of_stream(stream: StreamSpec) -> ResourceSummary:
-    return ResourceSummary(
+def _kind_of_stream(stream: StreamSpec) -> ResourceSpec:
+    return ResourceSpec(
         name=kind_of(stream.name),
         replicas=stream.replicas,
-        exclusive=False,
         is_async=stream.is_async,
         runs_alone=True,
         silent_after=PATIENCE,
         start_within=PATIENCE,
-        sink=None,
         labels=stream.labels,
-        source_every=None,
-        source_timeout=None,
     )
 
 

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import rota
 from rota.model import codec
 from rota.model.job import JobRecord, JobSpec, Mode, OnLost, Origin
+from rota.model.resource import KindRecord
 
 FUNCTION = (
     b'{"v":1,"spec":{"name":"report","cron":"0 3 * * *","every":null,"tz":"Asia/Shanghai","after":[],"misfire":"all(3)"'
@@ -28,6 +30,21 @@ PROGRAM = (
     b'P0D","timeout":null,"retries":0,"on_lost":"retry","concurrency":1,"labels":{},"mode":"process","argv":["pg_dump",'
     b'"shop"],"env":{"A":"b"},"cwd":"/srv"},"origin":"app","since":"2026-01-31T12:00:00Z","by":"n1","at":"2026-01-31T12'
     b':00:00Z","enabled":true,"app":"shop"}'
+)
+ROOM = (
+    b'{"v":1,"name":"room","app":"shop","replicas":2,"exclusive":false,"runs_alone":false,"silent_after":"PT90S","start'
+    b'_within":"PT30S","labels":{"zone":"a"},"source_every":"PT300S","source_timeout":"PT10S","schema":{"type":"object"'
+    b'},"no_schema":"","affinity":{"apart":{"kind":"room"}}}'
+)
+PUMP = (
+    b'{"v":1,"name":"pump","app":"shop","replicas":1,"exclusive":true,"runs_alone":true,"silent_after":"PT30S","start_w'
+    b'ithin":"PT30S","labels":{},"source_every":null,"source_timeout":null,"schema":{"type":"object"},"no_schema":"","a'
+    b'ffinity":{}}'
+)
+OF_A_STREAM = (
+    b'{"v":1,"name":"stream:clicks","app":"shop","replicas":2,"exclusive":false,"runs_alone":true,"silent_after":"PT30S'
+    b'","start_within":"PT30S","labels":{"disk":"ssd"},"source_every":null,"source_timeout":null,"schema":null,"no_sche'
+    b'ma":"","affinity":{}}'
 )
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -71,3 +88,46 @@ def test_a_job_of_the_version_before_is_read_and_written_as_it_was(stored: bytes
     record = codec.decode(JobRecord, stored)
     assert record == JobRecord(spec=spec, origin=Origin.APP, since=NOON, at=NOON, by="n1", app="shop")
     assert json.loads(codec.encode(record)) == json.loads(stored)
+
+
+def shop() -> rota.App:
+    """The app whose declarations the version before wrote."""
+    app = rota.App("shop")
+
+    @app.resource(
+        replicas=2,
+        sink="amqp://user:secret@h",
+        labels={"zone": "a"},
+        affinity={"apart": {"kind": "room"}},
+        silent_after="1m30s",
+    )
+    async def room(task): ...
+
+    @room.source(every="5m", timeout="10s")
+    def rooms():
+        return []
+
+    @app.resource(exclusive=True)
+    async def pump(task): ...
+
+    @app.stream(
+        source="kafka://h/clicks",
+        sink="parquet:///clicks",
+        tasks=2,
+        replicas=2,
+        duration="30m",
+        checkpoint_every="10m",
+        late_start="2026-01-31T12:00+00:00",
+        labels={"disk": "ssd"},
+        tasks_most=4,
+        max_errors=0,
+    )
+    def clicks(batch): ...
+
+    return app
+
+
+def test_kinds_are_read_and_written_as_they_were() -> None:
+    records = [kind.record("shop") for kind in shop().summary().kinds]
+    assert [codec.decode(KindRecord, stored) for stored in (ROOM, PUMP, OF_A_STREAM)] == records
+    assert [json.loads(codec.encode(record)) for record in records] == list(map(json.loads, (ROOM, PUMP, OF_A_STREAM)))

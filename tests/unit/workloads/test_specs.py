@@ -10,7 +10,7 @@ from rota.model.errors import Invalid
 from rota.model.job import Mode, OnLost
 from rota.model.stream import StreamRecord
 from rota.workloads.jobs.spec import read_function, read_job, read_program
-from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
+from rota.workloads.resources.spec import Resource, read_kind, read_source
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.spec import HandlerSpec, ServiceSpec
 from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
@@ -19,8 +19,8 @@ BAD_NAMES = ["", "a b", "-a", ".a", "ä", "a/b", "x" * 64, "a:b", "a\n", "_a"]
 GOOD_NAMES = ["a", "A9", "daily_report", "a.b-c", "x" * 63, "0"]
 
 
-def resource(**options):
-    return ResourceSpec.parse(**{"name": "room", "is_async": True, **options})
+def resource(is_async=True, **options):
+    return read_kind({"name": "room", **options}, is_async=is_async)
 
 
 def service(**options):
@@ -45,7 +45,7 @@ def handler(**options):
 
 
 def source(**options):
-    return SourceSpec.parse(**{"kind": "room", "is_async": True, **options})
+    return read_source("room", options, is_async=True)
 
 
 def one(**options):
