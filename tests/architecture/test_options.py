@@ -24,6 +24,7 @@ from rota.model.option import Option, options_of
 from rota.sdk.declared import ResourceKind
 from rota.workloads.jobs.spec import FUNCTION, PROGRAM, read_function, read_job
 from rota.workloads.resources.spec import ResourceSpec, SourceSpec, read_kind, read_source
+from rota.workloads.streams.spec import StreamSpec
 from scripts.reference import FOLDER
 from tests.kit.process import ROOT
 
@@ -32,7 +33,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SAMPLES = {"cron": "@daily", "tz": "Asia/Shanghai", "misfire": "skip", "jitter": "1s"}
 """Values of options that take no other text or duration."""
 
-NEEDED = {"name": "x", "argv": ["true"]}
+NEEDED = {"name": "x", "argv": ["true"], "source": "log:///in", "sink": "memory://"}
 """Values of options that must be given."""
 
 NEEDS = {"tz": {"cron": "0 3 * * *"}, "misfire": {"every": "1h"}, "jitter": {"every": "1h"}}
@@ -72,6 +73,9 @@ def parameters(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         pytest.param(App.command, PROGRAM, read_job, id="command"),
         pytest.param(App.resource, options_of(ResourceSpec), partial(read_kind, is_async=True), id="resource"),
         pytest.param(
+            App.stream, options_of(StreamSpec), lambda given: StreamSpec.parse(**given, is_async=True), id="stream"
+        ),
+        pytest.param(
             ResourceKind.source, options_of(SourceSpec), partial(read_source, "room", is_async=True), id="source"
         ),
     ],
@@ -82,11 +86,11 @@ def test_a_decorator_has_the_options_of_its_spec_with_the_same_defaults(
     known = parameters(method)
     assert known.keys() == names(options)
     defaults = {name: each.default for name, each in known.items() if each.default is not each.empty}
-    least = {name: value for name, value in NEEDED.items() if name in known}
+    least = {name: NEEDED[name] for name, each in known.items() if name == "name" or each.default is each.empty}
     assert read({**defaults, **least}) == read(least)
 
 
-@pytest.mark.parametrize("spec", [JobSpec, ResourceSpec, SourceSpec])
+@pytest.mark.parametrize("spec", [JobSpec, ResourceSpec, SourceSpec, StreamSpec])
 def test_every_field_of_a_spec_has_a_text(spec: type[msgspec.Struct]) -> None:
     assert not {option.field for option in options_of(spec)} - field_docs(spec).keys()
 

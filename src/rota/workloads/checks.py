@@ -101,10 +101,6 @@ class Check:
         """A duration, or None for none."""
         return None if value is None else self.duration(option, value)
 
-    def moment_or_none(self, option: str, value: object) -> datetime | None:
-        """A time with its zone, or None for none."""
-        return None if value is None else self.moment(option, value)
-
     def moment(self, option: str, value: object) -> datetime:
         """A time with its zone."""
         if isinstance(value, str):

@@ -12,6 +12,8 @@ import rota
 from rota.model import codec
 from rota.model.job import JobRecord, JobSpec, Mode, OnLost, Origin
 from rota.model.resource import KindRecord
+from rota.model.stream import StreamRecord
+from rota.workloads.streams.spec import declared, spec_of
 
 FUNCTION = (
     b'{"v":1,"spec":{"name":"report","cron":"0 3 * * *","every":null,"tz":"Asia/Shanghai","after":[],"misfire":"all(3)"'
@@ -45,6 +47,14 @@ OF_A_STREAM = (
     b'{"v":1,"name":"stream:clicks","app":"shop","replicas":2,"exclusive":false,"runs_alone":true,"silent_after":"PT30S'
     b'","start_within":"PT30S","labels":{"disk":"ssd"},"source_every":null,"source_timeout":null,"schema":null,"no_sche'
     b'ma":"","affinity":{}}'
+)
+CLICKS = (
+    b'{"v":1,"name":"clicks","app":"shop","digest":"e806cbae9ce5a54","spec":{"name":"clicks","source":"kafka://h/clicks'
+    b'","sink":"parquet:///clicks","tasks":2,"replicas":2,"duration":"PT1800S","completion_timeout":"PT1800S","pause_ti'
+    b'meout":"PT10S","batch_timeout":"PT300S","start":"latest","start_delay":"P0D","vanished":"halt","labels":{"disk":"'
+    b'ssd"},"is_async":false,"checkpoint_rows":5000000,"checkpoint_bytes":268435456,"checkpoint_every":"PT600S","late":'
+    b'null,"early":null,"late_start":"2026-01-31T12:00:00Z","max_errors":0,"idle_after":null,"at_a_time":null,"batch":2'
+    b'000,"upto":null,"ranges":{},"tasks_most":4,"scale_out_lag":6000000,"scale_in_lag":1000000,"scale_over":"PT600S"}}'
 )
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -131,3 +141,9 @@ def test_kinds_are_read_and_written_as_they_were() -> None:
     records = [kind.record("shop") for kind in shop().summary().kinds]
     assert [codec.decode(KindRecord, stored) for stored in (ROOM, PUMP, OF_A_STREAM)] == records
     assert [json.loads(codec.encode(record)) for record in records] == list(map(json.loads, (ROOM, PUMP, OF_A_STREAM)))
+
+
+def test_streams_are_read_and_written_as_they_were() -> None:
+    (spec,) = shop().summary().streams
+    assert spec_of(codec.decode(StreamRecord, CLICKS)) == spec
+    assert json.loads(codec.encode(declared("shop", spec))) == json.loads(CLICKS)
