@@ -22,8 +22,10 @@ from rota.model import codec
 from rota.model.job import JobRecord, JobSpec, Origin
 from rota.model.option import Option, options_of
 from rota.sdk.declared import ResourceKind
+from rota.sdk.service import Service
 from rota.workloads.jobs.spec import FUNCTION, PROGRAM, read_function, read_job
 from rota.workloads.resources.spec import ResourceSpec, SourceSpec, read_kind, read_source
+from rota.workloads.services.spec import OPTIONS, HandlerSpec, ServiceSpec, read_handler, read_service
 from rota.workloads.streams.spec import StreamSpec
 from scripts.reference import FOLDER
 from tests.kit.process import ROOT
@@ -33,7 +35,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SAMPLES = {"cron": "@daily", "tz": "Asia/Shanghai", "misfire": "skip", "jitter": "1s"}
 """Values of options that take no other text or duration."""
 
-NEEDED = {"name": "x", "argv": ["true"], "source": "log:///in", "sink": "memory://"}
+NEEDED = {"name": "x", "port": 1, "cmd": 1, "argv": ["true"], "source": "log:///in", "sink": "memory://"}
 """Values of options that must be given."""
 
 NEEDS = {"tz": {"cron": "0 3 * * *"}, "misfire": {"every": "1h"}, "jitter": {"every": "1h"}}
@@ -66,31 +68,40 @@ def parameters(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 # Every kind
 
 
+def read_stream(options: dict[str, Any]) -> StreamSpec:
+    return StreamSpec.parse(**options, is_async=True)
+
+
+def read_on(options: dict[str, Any]) -> HandlerSpec:
+    said = {name: value for name, value in options.items() if name != "cmd"}
+    return read_handler(read_service({"name": "x", "port": 0}), options["cmd"], said, is_async=True)
+
+
 @pytest.mark.parametrize(
     ("method", "options", "read"),
     [
-        pytest.param(App.job, FUNCTION, read_function, id="job"),
-        pytest.param(App.command, PROGRAM, read_job, id="command"),
-        pytest.param(App.resource, options_of(ResourceSpec), partial(read_kind, is_async=True), id="resource"),
+        pytest.param(App.resource, names(options_of(ResourceSpec)), partial(read_kind, is_async=True), id="resource"),
         pytest.param(
-            App.stream, options_of(StreamSpec), lambda given: StreamSpec.parse(**given, is_async=True), id="stream"
+            ResourceKind.source, names(options_of(SourceSpec)), partial(read_source, "x", is_async=True), id="source"
         ),
-        pytest.param(
-            ResourceKind.source, options_of(SourceSpec), partial(read_source, "room", is_async=True), id="source"
-        ),
+        pytest.param(App.service, set(OPTIONS), read_service, id="service"),
+        pytest.param(Service.on, {"cmd", *names(options_of(HandlerSpec))}, read_on, id="handler"),
+        pytest.param(App.job, names(FUNCTION), read_function, id="job"),
+        pytest.param(App.command, names(PROGRAM), read_job, id="command"),
+        pytest.param(App.stream, names(options_of(StreamSpec)), read_stream, id="stream"),
     ],
 )
 def test_a_decorator_has_the_options_of_its_spec_with_the_same_defaults(
-    method: Callable[..., Any], options: Sequence[Option], read: Callable[[dict[str, Any]], Any]
+    method: Callable[..., Any], options: set[str], read: Callable[[dict[str, Any]], Any]
 ) -> None:
     known = parameters(method)
-    assert known.keys() == names(options)
+    assert known.keys() == options
     defaults = {name: each.default for name, each in known.items() if each.default is not each.empty}
     least = {name: NEEDED[name] for name, each in known.items() if name == "name" or each.default is each.empty}
     assert read({**defaults, **least}) == read(least)
 
 
-@pytest.mark.parametrize("spec", [JobSpec, ResourceSpec, SourceSpec, StreamSpec])
+@pytest.mark.parametrize("spec", [JobSpec, ResourceSpec, SourceSpec, ServiceSpec, HandlerSpec, StreamSpec])
 def test_every_field_of_a_spec_has_a_text(spec: type[msgspec.Struct]) -> None:
     assert not {option.field for option in options_of(spec)} - field_docs(spec).keys()
 

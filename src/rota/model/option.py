@@ -5,7 +5,8 @@ what `Said` adds to these. The readers of declarations, OpenAPI, the command lin
 Pure.
 """
 
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
@@ -70,7 +71,7 @@ def _option(field: msgspec.structs.FieldInfo) -> Option:
         said = next((each for each in more if isinstance(each, Said)), said)
     takes_none = type(None) in get_args(hint)
     if takes_none:
-        (hint,) = (each for each in get_args(hint) if each is not type(None))
+        hint = reduce(or_, (each for each in get_args(hint) if each is not type(None)))
     return Option(
         name=said.option or field.name,
         field=field.name,

@@ -6,7 +6,7 @@ something declared further down (`after=`) is checked by `check`, which `load` a
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from rota.decide.jobs.circle import circle
@@ -21,8 +21,8 @@ from rota.workloads.jobs.spec import read_program
 from rota.workloads.resources.spec import ResourceSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import ByField, ByRange
-from rota.workloads.services.spec import ServiceSpec
-from rota.workloads.summary import AppSummary, ServiceSummary
+from rota.workloads.services.spec import ServiceSpec, read_service
+from rota.workloads.summary import AppSummary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,7 +102,7 @@ class App:
 
         `admin` is where the original control tool reaches it: a socket's path, or a host and a port.
         """
-        spec = ServiceSpec.parse(**_given(locals()))
+        spec = read_service(_given(locals()))
         service = _register("service", self.services, Service(spec, route if callable(route) else None))
         self._check_ports(spec)
         return service
@@ -224,7 +224,7 @@ class App:
             name=self.name,
             start=self.start,
             resources=tuple(_resource_spec(kind) for kind in self.resources.values()),
-            services=tuple(_service_summary(service) for service in self.services.values()),
+            services=tuple(_service_spec(service) for service in self.services.values()),
             jobs=tuple(job.spec for job in self.jobs.values()),
             commands=tuple(command.spec for command in self.commands.values()),
             streams=tuple(stream.spec for stream in self.streams.values()),
@@ -294,34 +294,7 @@ def _resource_spec(kind: ResourceKind) -> ResourceSpec:
     )
 
 
-def _service_summary(service: Service) -> ServiceSummary:
-    spec, handlers = service.spec, service.handlers.values()
-    timeouts: dict[str, timedelta] = {}
-    for handler in handlers:
-        timeout = handler.spec.timeout or spec.timeout
-        if timeout is not None:
-            timeouts[str(handler.spec.cmd)] = timeout
-    return ServiceSummary(
-        name=spec.name,
-        hosts=spec.hosts,
-        port=spec.port,
-        tcp=spec.tcp,
-        udp=spec.udp,
-        groups={str(group): count for group, count in spec.groups.items()},
-        routes={str(handler.spec.cmd): str(handler.spec.group) for handler in handlers},
-        timeouts=timeouts,
-        idempotent=tuple(handler.spec.cmd for handler in handlers if handler.spec.idempotent),
-        concurrency=spec.concurrency,
-        queue=spec.queue,
-        queue_bytes=spec.queue_bytes,
-        max_frame=spec.max_frame,
-        client_timeout=spec.client_timeout,
-        auto_answer_on_fail=spec.auto_answer_on_fail,
-        layout=spec.layout,
-        rule=spec.rule,
-        max_clients=spec.max_clients,
-        proxies=spec.proxies,
-        all_out_first=spec.all_out_first,
-        has_loop=service.has_loop,
-        admin=spec.admin,
-    )
+def _service_spec(service: Service) -> ServiceSpec:
+    """A service with what is known of it once the whole app is declared."""
+    handlers = tuple(handler.spec for handler in service.handlers.values())
+    return replace(service.spec, handlers=handlers, has_loop=service.has_loop)

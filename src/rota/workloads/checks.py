@@ -97,10 +97,6 @@ class Check:
             self.fail(f"{option} is {durations.render(value)}; it must be {durations.render(LONGEST)} or less")
         return value
 
-    def duration_or_none(self, option: str, value: object) -> timedelta | None:
-        """A duration, or None for none."""
-        return None if value is None else self.duration(option, value)
-
     def moment(self, option: str, value: object) -> datetime:
         """A time with its zone."""
         if isinstance(value, str):

@@ -12,7 +12,7 @@ from rota.model.stream import StreamRecord
 from rota.workloads.jobs.spec import read_function, read_job, read_program
 from rota.workloads.resources.spec import Resource, read_kind, read_source
 from rota.workloads.services.admin_spec import AdminSpec
-from rota.workloads.services.spec import HandlerSpec, ServiceSpec
+from rota.workloads.services.spec import read_handler, read_service
 from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
 
 BAD_NAMES = ["", "a b", "-a", ".a", "ä", "a/b", "x" * 64, "a:b", "a\n", "_a"]
@@ -24,7 +24,7 @@ def resource(is_async=True, **options):
 
 
 def service(**options):
-    return ServiceSpec.parse(**{"name": "logic", "port": 9900, **options})
+    return read_service({"name": "logic", "port": 9900, **options})
 
 
 def job(**options):
@@ -40,8 +40,11 @@ def stream(**options):
     return StreamSpec.parse(**{"name": "clicks", "is_async": False, **urls, **options})
 
 
-def handler(**options):
-    return HandlerSpec.parse(**{"service": service(groups={1: 8, 2: 2}), "cmd": 101, "is_async": False, **options})
+TWO_GROUPS = service(groups={1: 8, 2: 2})
+
+
+def handler(service=TWO_GROUPS, cmd=101, **options):
+    return read_handler(service, cmd, options, is_async=False)
 
 
 def source(**options):
