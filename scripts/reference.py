@@ -1,7 +1,7 @@
 """Write what follows from the code: tables of settings, events, metrics and errors, and diagrams. `make docs` runs it.
 
-Only rows and diagrams are written. What stands between them belongs to people, and so does docs/reference/cli.md, whose
-options the tests compare with the program's.
+Only rows and diagrams are written. What stands between them belongs to people. Of some pages one table alone is written,
+which is found by its first heading; of docs/reference/cli.md the tests compare the other options with the program's.
 """
 
 import re
@@ -9,13 +9,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rota.api.metrics import METRICS
+from rota.cli import flags
+from rota.cli.jobs import ADDED
 from rota.cli.settings import Option, declared
 from rota.decide.jobs import attempt_phases, run_phases
 from rota.decide.streams import group_phases
+from rota.kit.docs import field_docs
 from rota.model.config import SECTIONS
 from rota.model.event import KINDS
+from rota.model.job import JobSpec
+from rota.model.option import Option as JobOption
 from rota.model.problems import PROBLEMS
 from rota.workloads.resources.relay import held_phases
+from rota.workloads.jobs.spec import PROGRAM
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 EXPLANATION = FOLDER.parent / "explanation"
@@ -67,6 +73,33 @@ def diagrams() -> dict[str, list[str]]:
     return {page: [f"```mermaid\n{table.diagram()}\n```\n" for table in tables] for page, tables in pages.items()}
 
 
+def single_tables() -> dict[str, dict[str, str]]:
+    """The rows of the one table of a page that is written, by page and first heading."""
+    docs = field_docs(JobSpec)
+    options = [row(_flag(each), flags.default(each), flags.text(each, docs[each.field], ADDED)) for each in ADDED]
+    fields = [row(f"`{each.name}`", flags.default(each), docs[each.field]) for each in PROGRAM]
+    return {
+        "cli.md": {"option of the job": "".join(options)},
+        "api.md": {"field of the job": "".join(fields)},
+    }
+
+
+def _flag(option: JobOption) -> str:
+    words = flags.word(option) or "\\|".join(flags.choices(option))
+    return f"`{flags.flag(option)} {words}`"
+
+
+def with_table(text: str, heading: str, rows: str) -> str:
+    """A page with these rows in the table with that first heading; ValueError if there is none."""
+    head = re.compile(rf"(^\| {re.escape(heading)} \|.*\n\|[-|]+\n)(?:^\|.*\n)*", re.MULTILINE)
+    changed, count = head.subn(lambda found: found[1] + rows, text)
+    if count != 1:
+        raise ValueError(
+            f'it has {count} tables that begin with "{heading}", and must have one; write its heading first'
+        )
+    return changed
+
+
 def rewritten(text: str, rows: Sequence[str], where: re.Pattern[str] = ROWS) -> str:
     """A page with these tables in the place of its own; ValueError if it has another number of them."""
     if len(found := where.findall(text)) != len(rows):
@@ -85,6 +118,10 @@ def main() -> None:
     for page, blocks in diagrams().items():
         file = EXPLANATION / page
         file.write_text(rewritten(file.read_text(), blocks, DIAGRAM))
+    for page, single in single_tables().items():
+        file = FOLDER / page
+        for heading, rows_of_it in single.items():
+            file.write_text(with_table(file.read_text(), heading, rows_of_it))
 
 
 if __name__ == "__main__":

@@ -42,14 +42,14 @@ from rota.decide.access import Access
 from rota.decide.jobs.due import new_run
 from rota.kit.record import replace
 from rota.model import codec, keys
-from rota.model.job import Cause, Origin, RunState, WantedJob
+from rota.model.job import Cause, JobSpec, Origin, RunState
 from rota.store import Put, Store, open_store
 from tests.kit.doors import Door
 from tests.kit.fleet import Fleet, resource
 from tests.kit.waiting import eventually
 
 NOBODY = "nobody"
-LEAP = WantedJob(name="leap", cron="0 0 29 2 *", tz="Europe/Berlin", argv=["/bin/true"])
+LEAP = JobSpec(name="leap", cron="0 0 29 2 *", tz="Europe/Berlin", argv=["/bin/true"])
 ONCE = datetime(2026, 1, 1, tzinfo=UTC)
 RUN = new_run(LEAP, ONCE, Cause.SCHEDULE, ONCE)
 LARGE = '{"nothing":[' + "[]," * 300_000 + "[]]}"

@@ -19,7 +19,7 @@ import psutil
 from rota.model import codec, keys
 from rota.model.errors import Conflict, RotaError
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, JobRecord, RunRecord, RunState, WantedJob, order_for
+from rota.model.job import Cause, JobRecord, JobSpec, RunRecord, RunState, order_for
 from rota.model.link import AttemptId, Refused, Start
 from rota.store import Absent, At, Delete, Put, Store, open_store
 from tests.kit.cli import Answer
@@ -145,7 +145,7 @@ async def dispatching(node: NodeUnderTest) -> AsyncIterator[Give]:
         yield give
 
 
-async def _job(store: Store, name: str) -> WantedJob | None:
+async def _job(store: Store, name: str) -> JobSpec | None:
     entry = await store.get(keys.job(name))
     return codec.decode(JobRecord, entry.value).spec if entry else None
 

@@ -9,7 +9,7 @@ import pytest
 from rota.control.jobs.part import Surroundings
 from rota.control.jobs.scheduler import Standing
 from rota.kit import virtual
-from rota.model.job import RunRecord, RunState, WantedJob
+from rota.model.job import JobSpec, RunRecord, RunState
 from rota.sim.jobs import EXECUTORS, Jobs
 from rota.sim.network import SimStore
 from rota.sim.run import run_seed
@@ -46,7 +46,7 @@ def test_a_fleet_whose_nodes_have_all_fallen_lately_still_does_its_work(monkeypa
     async def story() -> list[RunRecord]:
         world = World(1)
         every = timedelta(seconds=2)
-        wanted = [WantedJob(name=f"j{number}", every=every, argv=("x",)) for number in range(int(2 * runs_a_second))]
+        wanted = [JobSpec(name=f"j{number}", every=every, argv=("x",)) for number in range(int(2 * runs_a_second))]
         jobs = Jobs(world, None, jobs=wanted, lasts=lambda order: took)
         world.network.committed = jobs.check
         for number in range(4):

@@ -5,8 +5,9 @@ types and texts; `tests/unit/api/test_openapi.py` compares them with what the do
 node accepts.
 """
 
-from datetime import datetime
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -17,9 +18,11 @@ from rota.api.stream_schema import PartitionLag, StreamVersion
 from rota.api.tokens import TokenView
 from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
-from rota.model.job import OnLost
 from rota.model.resource import Listing
 from rota.model.token import Access
+from rota.workloads.jobs.spec import PROGRAM
+
+Duration = Annotated[str, msgspec.Meta(description="A duration, such as `10s` or `1h30m`.")]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,39 +108,29 @@ class EnableHookBody(Body, frozen=True, kw_only=True):
     """Is it on?"""
 
 
-class JobBody(Body, frozen=True, kw_only=True):
-    """A job that runs a program."""
+def _job_fields() -> Iterator[tuple[str, Any] | tuple[str, Any, None]]:
+    """A field for each option of a job that runs a program."""
+    shown: Mapping[Any, Any] = {timedelta: Duration, tuple[str, ...]: list[str]}
+    for option in PROGRAM:
+        kind = shown.get(option.type, option.type)
+        if option.name == "argv":
+            yield option.name, kind
+        else:
+            yield option.name, kind | None, None
 
-    example: ClassVar[dict[str, Any]] = {
-        "argv": ["backup", "--all"],
-        "cron": "0 3 * * *",
-        "timeout": "1h",
-        "retries": 2,
-    }
 
-    argv: list[str]
-    name: str | None = None
-    """The name of the job; if it is given, the same as in the path."""
-
-    cron: str | None = None
-    every: str | None = None
-    """How often it is due. A duration; null if the clock does not say so."""
-
-    tz: str | None = None
-    after: list[str] | None = None
-    misfire: str | None = None
-    jitter: str | None = None
-    """Each run is delayed by a random time up to this. A duration; null: none."""
-
-    timeout: str | None = None
-    """An attempt that takes longer is ended. A duration; null: no limit."""
-
-    retries: int | None = None
-    on_lost: OnLost | None = None
-    concurrency: int | None = None
-    labels: dict[str, str] | None = None
-    env: dict[str, str] | None = None
-    cwd: str | None = None
+JobBody = msgspec.defstruct(
+    "JobBody",
+    _job_fields(),
+    bases=(Body,),
+    module=__name__,
+    namespace={
+        "__doc__": "A job that runs a program. A field that is null counts as left out.",
+        "example": {"argv": ["backup", "--all"], "cron": "0 3 * * *", "timeout": "1h", "retries": 2},
+    },
+    frozen=True,
+    kw_only=True,
+)
 
 
 class RunBody(Body, frozen=True, kw_only=True):

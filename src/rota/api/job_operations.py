@@ -23,7 +23,6 @@ from rota.api.job_schema import (
     RunPage,
     RunView,
     job_view,
-    read_job,
     run_view,
 )
 from rota.api.log_at import LogAt
@@ -44,6 +43,7 @@ from rota.store.logs.reading import read_piece
 from rota.store.port import Entry, Store
 from rota.store.records import understood
 from rota.workloads.checks import did_you_mean
+from rota.workloads.jobs.spec import read_job
 
 MOST_DUE = 1000
 """Due times that one preview shows."""
@@ -95,10 +95,6 @@ async def get_job(store: Store, name: str) -> JobView:
 async def put_job(store: Store, fields: Mapping[str, object], *, by: str, version: int | None = None) -> JobView:
     """Add a job, or give one other fields; Conflict if it is not at `version` any more (0: if it is there)."""
     wanted = read_job(fields)
-    if not wanted.is_command:
-        raise Invalid(
-            f'job "{wanted.name}": what is added here runs a program, so give argv; functions are declared in an app'
-        )
     entry = await store.get(keys.job(wanted.name))
     _refuse_declared(understood(JobRecord, entry), wanted.name)
     expected = None if version is None else Revision(version)

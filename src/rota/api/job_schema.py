@@ -1,28 +1,14 @@
-"""What the operations on jobs answer, and how they read a job that is asked for.
+"""What the operations on jobs answer. Nothing here asks the store."""
 
-Fields come as they are in JSON or on a command line, about whose types nothing is known; they are checked as a
-declaration in an app is, so that every door refuses the same with the same sentence. Nothing here asks the store.
-"""
-
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from rota.kit import durations
-from rota.model.errors import Invalid
 from rota.model.ids import NodeId, Revision
-from rota.model.job import Cause, JobRecord, Mode, OnLost, Origin, Outcome, RunRecord, RunState, Skipped, Try, WantedJob
-from rota.workloads.checks import Check, did_you_mean
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
-from rota.workloads.jobs.wanted import wanted
-
-OPTIONS = (
-    *("cron", "every", "tz", "after", "misfire", "jitter", "timeout", "retries", "on_lost", "concurrency", "labels"),
-    *("process", "argv", "env", "cwd"),
-)
-"""What may be said of a job; what is left out is as in an app."""
+from rota.model.job import Cause, JobRecord, JobSpec, Mode, Origin, Outcome, RunRecord, RunState, Skipped, Try
+from rota.workloads.jobs.spec import FUNCTION, PROGRAM
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,47 +142,18 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     """Does the log end here?"""
 
 
-def read_job(fields: Mapping[str, object]) -> WantedJob:
-    """The job that these fields ask for; a field that is None counts as left out."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    name = given.pop("name", None)
-    if name is None:
-        raise Invalid("a job needs a name; name is missing")
-    check = Check("job", Check("job", name).name(name))
-    for option in given:
-        if option not in OPTIONS:
-            guess = did_you_mean(option, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
-            check.fail(f'there is no field "{option}"{guess}', code="unknown_field")
-    if "argv" not in given:
-        if extra := next((option for option in ("env", "cwd") if option in given), None):
-            check.fail(f"{extra} is for a command; give argv too")
-        return wanted(JobSpec.parse(name=name, is_async=False, **given))
-    return wanted(CommandSpec.parse(name=name, **given))
-
-
-def spec_of(job: WantedJob) -> dict[str, Any]:
+def spec_of(job: JobSpec) -> dict[str, Any]:
     """A job as somebody would ask for it, without what is as always."""
-    said: dict[str, Any] = {
-        "cron": job.cron,
-        "every": _shown(job.every),
-        "tz": job.tz if job.cron else None,
-        "after": list(job.after) or None,
-        "misfire": job.misfire if job.is_timed and job.misfire != "once" else None,
-        "jitter": _shown(job.jitter) if job.jitter else None,
-        "timeout": _shown(job.timeout),
-        "retries": job.retries or None,
-        "on_lost": job.on_lost if job.on_lost is not OnLost.RETRY else None,
-        "concurrency": job.concurrency,
-        "labels": job.labels or None,
-        "process": True if job.mode is Mode.PROCESS and not job.is_command else None,
-        "argv": list(job.argv) or None,
-        "env": job.env or None,
-        "cwd": job.cwd,
+    always = ("concurrency", "tz") if job.cron else ("concurrency",)
+    said = ((option, getattr(job, option.field)) for option in (PROGRAM if job.is_command else FUNCTION))
+    return {
+        option.name: _shown(value)
+        for option, value in said
+        if not option.is_required and (value != option.default or option.name in always)
     }
-    return {name: value for name, value in said.items() if value is not None or name == "concurrency"}
 
 
-def schedule_of(job: WantedJob) -> str:
+def schedule_of(job: JobSpec) -> str:
     """When a job is due, in words."""
     if job.cron is not None:
         return f"{job.cron} {job.tz}"
@@ -265,5 +222,10 @@ def _error(run: RunRecord, outcome: Outcome | None) -> str:
     return run.earlier[-1].outcome.error if run.earlier else ""
 
 
-def _shown(duration: timedelta | None) -> str | None:
-    return None if duration is None else durations.render(duration)
+def _shown(value: Any) -> Any:
+    """A value of a spec as somebody would write it in JSON."""
+    if isinstance(value, Mode):
+        return value is Mode.PROCESS
+    if isinstance(value, timedelta):
+        return durations.render(value)
+    return list(value) if isinstance(value, tuple) else value

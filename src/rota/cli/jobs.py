@@ -12,7 +12,7 @@ import msgspec
 from rota.api import job_operations as operations
 from rota.api.job_schema import DueTime, JobView
 from rota.api.operations import MAX_PAGE
-from rota.cli import names, options, tables
+from rota.cli import flags, names, options, tables
 from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
 from rota.cli.options import Shape
 from rota.cli.runs import finished, run_line
@@ -20,6 +20,11 @@ from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
 from rota.cli.who import me
 from rota.model.errors import Invalid
+from rota.model.job import JobSpec
+from rota.workloads.jobs.spec import PROGRAM
+
+ADDED = tuple(option for option in PROGRAM if option.name not in ("name", "argv"))
+"""What flags say of a job that is added."""
 
 job_argument = click.argument("job", metavar="JOB", shell_complete=names.jobs)
 
@@ -59,24 +64,7 @@ def get(job: str, fleet: Target) -> None:
 @command.command()
 @job_argument
 @click.argument("words", nargs=-1, required=True, metavar="WORDS…")
-@click.option("--cron", metavar="EXPRESSION", help='When it is due, like "0 3 * * *" or @daily.')
-@click.option("--every", metavar="DURATION", help="How often it is due, like 10m.")
-@click.option(
-    "--after",
-    multiple=True,
-    metavar="JOB",
-    shell_complete=names.jobs,
-    help="It is due when this one has succeeded; may be repeated.",
-)
-@click.option("--tz", metavar="ZONE", help="Time zone of --cron, like Asia/Shanghai.  [default: UTC]")
-@click.option("--misfire", metavar="POLICY", help="Due times nobody was there for: skip, once, all, all(5).")
-@click.option("--jitter", metavar="DURATION", help="It starts up to so much later than due.")
-@click.option("--timeout", metavar="DURATION", help="An attempt that takes longer is killed.")
-@click.option("--retries", type=int, metavar="COUNT", help="Further attempts of a run that failed.")
-@click.option("--concurrency", type=int, metavar="COUNT", help="Runs at a time in the whole fleet.  [default: 1]")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What its nodes are labelled with.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable that it gets; may be repeated.")
-@click.option("--cwd", metavar="FOLDER", help="The folder it runs in.")
+@flags.flags(JobSpec, ADDED, {"after": names.jobs})
 @click.option(
     "--version", type=click.IntRange(min=0), metavar="VERSION", help="Only if it has this version; 0: is new."
 )
@@ -89,9 +77,7 @@ def add(job: str, words: tuple[str, ...], version: int | None, fleet: Target, **
 
     Example: rota jobs add backup --cron "0 3 * * *" --tz Asia/Shanghai -- pg_dump -Fc shop
     """
-    fields = {field: value for field, value in given.items() if value not in (None, ())}
-    fields |= {"name": job, "argv": list(words), "after": list(given["after"]) or None}
-    fields |= {field: _pairs(f"--{field.rstrip('s')}", given[field]) for field in ("labels", "env") if given[field]}
+    fields = {"name": job, "argv": list(words), **flags.given(ADDED, given)}
     view = ask(fleet, operations.put_job, fields, by=me(), version=version)
     _tell(view)
 
@@ -264,13 +250,3 @@ def _payload(text: str | None) -> object:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Invalid(f"--payload is not JSON: {error}") from None
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f'{option} "{text}" is not a pair; write NAME=VALUE')
-        found[name] = value
-    return found

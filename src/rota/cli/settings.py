@@ -38,10 +38,10 @@ from rota.kit.record import replace
 from rota.model import config as sections
 from rota.model.config import SECTIONS, Section, Size, TokenReference, split_reference
 from rota.model.errors import Denied, Invalid
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 from rota.model.resource import WantedResource
 from rota.store import url as urls
-from rota.workloads.jobs.wanted import read_job
+from rota.workloads.jobs.spec import read_job
 
 S = TypeVar("S", bound=Section)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -247,7 +247,7 @@ def resources(
 
 def jobs(
     flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] = os.environ, folder: Path | None = None
-) -> tuple[WantedJob, ...] | None:
+) -> tuple[JobSpec, ...] | None:
     """The jobs of the strongest file; None if there is no file. Invalid names the table that is wrong."""
     files = _files((flags or {}).get("config"), environ, folder or Path())
     return _jobs(files[0]) if files else None
@@ -257,7 +257,7 @@ def _resources(file: "_File") -> tuple[WantedResource, ...]:
     return _listed(file, RESOURCES, read_resource)
 
 
-def _jobs(file: "_File") -> tuple[WantedJob, ...]:
+def _jobs(file: "_File") -> tuple[JobSpec, ...]:
     found = _listed(file, JOBS, read_job)
     for each in found:
         if way := circle(each.name, {other.name: other.after for other in found}):

@@ -14,12 +14,12 @@ from rota.decide.jobs.declared import Owner
 from rota.model.config import JobsConfig, PeersConfig
 from rota.model.errors import Denied, Invalid
 from rota.model.ids import NodeId
-from rota.model.job import Origin, Outcome, RunOrder, WantedJob
+from rota.model.job import JobSpec, Origin, Outcome, RunOrder
 from rota.node.runtime import Runtime
 from rota.node.session import Session
 from rota.store import Store
 
-ReadJobs = Callable[[], Sequence[WantedJob] | None]
+ReadJobs = Callable[[], Sequence[JobSpec] | None]
 """Reads the jobs that a file declares; None if there is no file. Invalid or Denied if it cannot be read."""
 
 
@@ -37,7 +37,7 @@ class FileJobs:
         except (Invalid, Denied) as error:
             tell("config.failed", "jobs", why=str(error))
 
-    def declared(self) -> tuple[Owner, Sequence[WantedJob]] | None:
+    def declared(self) -> tuple[Owner, Sequence[JobSpec]] | None:
         """Who declares what."""
         return (self._owner, self._jobs) if self._jobs is not None else None
 
@@ -110,6 +110,6 @@ def _share(state: NodeState, node: NodeId, config: PeersConfig) -> float:
     return state.peers.weight(node, state.jobs.clock.now(), config.ramp * config.beat)
 
 
-def _of_app(runtime: Runtime) -> tuple[Owner, Sequence[WantedJob]] | None:
+def _of_app(runtime: Runtime) -> tuple[Owner, Sequence[JobSpec]] | None:
     loaded = runtime.generations.app
     return (Owner(Origin.APP, loaded.app.name), runtime.jobs()) if loaded else None

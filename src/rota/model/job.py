@@ -13,11 +13,12 @@ and they are written and read without a step between.
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rota.model.ids import NodeId, Revision, SessionId
+from rota.model.option import Said
 
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
@@ -55,56 +56,60 @@ class Mode(StrEnum):
     """A process of its own."""
 
 
-class WantedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as somebody asks for it."""
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as an app, a file or a caller declares it, and as the store keeps it: some work, and when it is due.
+
+    It has a cron expression, a period, or jobs it comes after; with none of these it is started by hand. Its work is a
+    function of an app, or a program.
+    """
 
     name: str
-    """The name of the job."""
+    """Its name; a job and a command cannot have the same."""
 
-    cron: str | None = None
-    """When it is due, as a cron expression of five fields; null if the clock does not say so."""
+    cron: Annotated[str | None, Said(word="EXPRESSION")] = None
+    """When it is due: a cron expression of five fields, six with the seconds first, or `@daily` and its like."""
 
-    every: timedelta | None = None
-    """How often it is due; null if the clock does not say so."""
+    every: Annotated[timedelta | None, Said(least=timedelta(seconds=1))] = None
+    """How often it is due, 1s or more; counted in whole periods since 1970."""
 
-    tz: str = "UTC"
-    """The time zone of `cron`, such as Europe/Berlin."""
+    tz: Annotated[str, Said(word="ZONE")] = "UTC"
+    """Time zone of `cron`, such as Asia/Shanghai."""
 
-    after: tuple[str, ...] = ()
-    """Jobs it follows; with neither these nor cron nor every it is started by hand."""
+    after: Annotated[tuple[str, ...], Said(word="JOB")] = ()
+    """Jobs it comes after: it is due when all of them have succeeded."""
 
-    misfire: str = "once"
-    """What becomes of due times that no node was there for: `once`, `skip` or `all`."""
+    misfire: Annotated[str, Said(word="POLICY")] = "once"
+    """Due times that no node was there for: `skip` them, run `once` for all of them, `all`, or at most `all(5)`."""
 
-    jitter: timedelta = timedelta()
+    jitter: Annotated[timedelta, Said(least=timedelta())] = timedelta()
     """Each run is delayed by a random time up to this."""
 
     timeout: timedelta | None = None
-    """An attempt that takes longer is ended; null: no limit."""
+    """An attempt that takes longer is killed."""
 
-    retries: int = 0
-    """How often a failed run is tried again."""
+    retries: Annotated[int, Said(least=0)] = 0
+    """Further attempts of a run that failed."""
 
     on_lost: OnLost = OnLost.RETRY
-    """What becomes of a run whose node was lost."""
+    """A run whose node was lost: `retry` starts it again, the first time without using up a retry; `fail` does not."""
 
     concurrency: int | None = 1
-    """Runs of it at a time in the whole fleet; None: no limit."""
+    """Runs of it at a time in the whole fleet; an app can say None: no limit."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What a node must be labelled with to run it."""
 
-    mode: Mode = Mode.WARM
+    mode: Annotated[Mode, Said(option="process")] = Mode.WARM
     """Where a function runs: in a warm executor or in a process of its own."""
 
     argv: tuple[str, ...] = ()
-    """The program of a command; empty for a function of an app."""
+    """The program and its arguments; empty for a function of an app."""
 
     env: dict[str, str] = msgspec.field(default_factory=dict)
     """Variables for the program, beside those of the node."""
 
-    cwd: str | None = None
-    """The folder the program runs in; null: that of the run."""
+    cwd: Annotated[str | None, Said(word="FOLDER")] = None
+    """The folder the program runs in; if left out, the node's."""
 
     @property
     def is_command(self) -> bool:
@@ -120,7 +125,7 @@ class WantedJob(msgspec.Struct, frozen=True, kw_only=True):
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job of the fleet."""
 
-    spec: WantedJob
+    spec: JobSpec
     origin: Origin
     since: datetime
     """From when on its due times count, by the store's clock: its creation, or when it was last enabled or given
@@ -367,7 +372,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Where the job comes from; None if the node that says so is of an older Rota."""
 
 
-def order_for(run: RunRecord, job: WantedJob, epoch: Revision, origin: Origin | None = None) -> RunOrder:
+def order_for(run: RunRecord, job: JobSpec, epoch: Revision, origin: Origin | None = None) -> RunOrder:
     """What to tell the node that a run is bound to."""
     return RunOrder(
         run=run.id,

@@ -10,11 +10,14 @@ leader has a node ask it; `Listing`, what came of that.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from rota.model.ids import NodeId, Revision, TermNumber
+from rota.model.option import DERIVED, Said
+
+_SECOND = timedelta(seconds=1)
 
 NEVER = Revision(0)
 """Before every commit."""
@@ -54,42 +57,42 @@ def both(general: Affinity, own: Affinity) -> Affinity:
 
 
 class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource, as an app declares it."""
+    """A kind of resource, as an app declares it and the store keeps it."""
 
     name: str
     """The name of the kind."""
 
-    app: str
+    app: Annotated[str, DERIVED] = ""
     """The app that declares it."""
 
-    replicas: int
+    replicas: int = 1
     """Tasks of each resource, unless the resource says otherwise."""
 
-    exclusive: bool
+    exclusive: bool = False
     """Does a resource have at most one task, and each task an epoch that fences what it writes?"""
 
-    runs_alone: bool
+    runs_alone: Annotated[bool, DERIVED]
     """Does each task have a process of its own?"""
 
-    silent_after: timedelta
+    silent_after: Annotated[timedelta, Said(least=_SECOND)] = 30 * _SECOND
     """A task that has sent nothing for this long is started anew."""
 
-    start_within: timedelta
+    start_within: Annotated[timedelta, Said(least=_SECOND)] = 30 * _SECOND
     """A task that has not started within this time is started anew."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What nodes must be labelled with to hold such a task."""
 
-    source_every: timedelta | None = None
+    source_every: Annotated[timedelta | None, DERIVED] = None
     """How often its source is asked for the list of resources; None if it has no source."""
 
-    source_timeout: timedelta | None = None
+    source_timeout: Annotated[timedelta | None, DERIVED] = None
     """How long its source may take."""
 
-    schema: dict[str, Any] | None = None
+    schema: Annotated[dict[str, Any] | None, DERIVED] = None
     """What the spec of such a resource must be like, as JSON Schema; None: nobody knows, and any is taken."""
 
-    no_schema: str = ""
+    no_schema: Annotated[str, DERIVED] = ""
     """Why there is none, if the app could not say."""
 
     affinity: Affinity = NO_AFFINITY

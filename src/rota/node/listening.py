@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rota.workloads.summary import ServiceSummary
+from rota.workloads.services.spec import ServiceSpec
 
 BACKLOG = 1024
 RECEIVE = 4 * 1024 * 1024
@@ -35,7 +35,7 @@ class Wanted(msgspec.Struct, frozen=True):
     udp: bool
 
     @classmethod
-    def of(cls, service: ServiceSummary) -> "Wanted":
+    def of(cls, service: ServiceSpec) -> "Wanted":
         """As it declares."""
         return cls(service.hosts, service.port, service.tcp, service.udp)
 

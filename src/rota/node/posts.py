@@ -15,7 +15,8 @@ from rota.model.config import RuntimeConfig
 from rota.model.stream import KIND
 from rota.node.pipes import Order
 from rota.workloads.services.routing import ByWorker
-from rota.workloads.summary import AppSummary, ServiceSummary
+from rota.workloads.services.spec import ServiceSpec
+from rota.workloads.summary import AppSummary
 
 HOST = "host"
 EXECUTOR = "executor"
@@ -101,14 +102,14 @@ def group_pool(service: str, group: str) -> str:
     return f"service:{service}:{group}"
 
 
-def _of_service(service: ServiceSummary, config: RuntimeConfig, sizes: Mapping[tuple[str, int], int]) -> Iterator[Post]:
+def _of_service(service: ServiceSpec, config: RuntimeConfig, sizes: Mapping[tuple[str, int], int]) -> Iterator[Post]:
     # A worker ends when the last of its requests is answered, however long that takes: a reload loses none. Where all
     # old ones must be gone first, a request that hangs would hold up all others, so there `drain` is the limit.
     drain = config.drain if service.all_out_first else None
     for group, count in service.groups.items():
-        size = sizes.get((service.name, int(group)), count)
-        pool = Pool(group_pool(service.name, group), size, breaks_first=service.all_out_first)
-        yield Post(pool, "service", service.name, group, True, drain=drain, has_loop=service.has_loop)
+        size = sizes.get((service.name, group), count)
+        pool = Pool(group_pool(service.name, str(group)), size, breaks_first=service.all_out_first)
+        yield Post(pool, "service", service.name, str(group), True, drain=drain, has_loop=service.has_loop)
     if isinstance(service.rule, ByWorker):
         pool = Pool(group_pool(service.name, ROUTER_GROUP), service.proxies)
         yield Post(pool, "service", service.name, ROUTER_GROUP, True, drain=config.drain)

@@ -18,7 +18,7 @@ from rota.kit.clock import Clock
 from rota.kit.record import replace
 from rota.model.config import JobsConfig, RuntimeConfig
 from rota.model.ids import Instant, NodeId
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 from rota.model.node import NodeStatus, PoolStatus, together
 from rota.model.relay import ResourceTally
 from rota.model.resource import KindRecord
@@ -47,9 +47,7 @@ from rota.node.services import Services
 from rota.node.source_queries import SourceQueries
 from rota.node.stacks import Stacks
 from rota.node.tasks import Tasks, was_apart
-from rota.workloads.jobs.wanted import wanted
 from rota.workloads.streams.spec import declared
-from rota.workloads.summary import ResourceSummary
 
 FAILING, FAILING_REASON = 50, 200
 """Failing tasks that a node's status names, and characters of each reason: every node's status is read often."""
@@ -247,17 +245,17 @@ class Runtime:
     def kinds(self) -> list[KindRecord]:
         """The kinds of resources that the app declares, and those that its streams are placed by."""
         app = self.generations.app
-        return [_kind(app.app.name, kind) for kind in app.app.kinds] if app else []
+        return [kind.record(app.app.name) for kind in app.app.kinds] if app else []
 
     def streams(self) -> list[StreamRecord]:
         """The streams that the app declares."""
         app = self.generations.app
         return [declared(app.app.name, spec) for spec in app.app.streams] if app else []
 
-    def jobs(self) -> list[WantedJob]:
+    def jobs(self) -> list[JobSpec]:
         """The jobs that the app declares."""
         app = self.generations.app
-        return [wanted(spec) for spec in (*app.app.jobs, *app.app.commands)] if app else []
+        return [*app.app.jobs, *app.app.commands] if app else []
 
     async def ask_source(self, kind: str, timeout: timedelta) -> bytes:
         """What the source of a kind lists, as JSON, asked in an executor; SourceFailed if nothing comes in time."""
@@ -345,21 +343,3 @@ class Runtime:
             await asyncio.sleep(TICK)
             self.tasks.tick()
             self.attempts.tick()
-
-
-def _kind(app: str, kind: ResourceSummary) -> KindRecord:
-    return KindRecord(
-        name=kind.name,
-        app=app,
-        replicas=kind.replicas,
-        exclusive=kind.exclusive,
-        runs_alone=kind.runs_alone,
-        silent_after=kind.silent_after,
-        start_within=kind.start_within,
-        labels=kind.labels,
-        affinity=kind.affinity,
-        source_every=kind.source_every,
-        source_timeout=kind.source_timeout,
-        schema=kind.schema,
-        no_schema=kind.no_schema,
-    )

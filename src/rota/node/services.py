@@ -49,8 +49,9 @@ from rota.workloads.checks import did_you_mean
 from rota.workloads.services.admin_spec import AdminSpec
 from rota.workloads.services.figures import stat
 from rota.workloads.services.routing import ROUTER
+from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.services.table import Table, active, merged
-from rota.workloads.summary import AppSummary, ServiceSummary
+from rota.workloads.summary import AppSummary
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ class Services:
         return stat(
             service,
             [each.figures for each in told if each.figures is not None],
-            {int(group): self.sizes.get((service, int(group)), count) for group, count in summary.groups.items()},
+            {group: self.sizes.get((service, group), count) for group, count in summary.groups.items()},
             generation=self._crew.generations.current,
             listening=listening.addresses if listening else (),
             not_listening=self._refused[service][0] if service in self._refused else None,
@@ -145,7 +146,7 @@ class Services:
         for group in groups or ():
             self._check_group(summary, group)
         wanted = None if groups is None else tuple(groups)
-        asked = map(int, summary.groups) if groups is None else groups
+        asked = summary.groups if groups is None else groups
         total: Counter[int] = Counter(dict.fromkeys(asked, 0))
         for told in await self._ask(summary, lambda number: Clear(number, service, wanted)):
             total.update(told.dropped or {})
@@ -158,7 +159,7 @@ class Services:
         self._check_group(summary, group)
         if not summary.proxies <= count <= MOST:
             raise Invalid(f'service "{service}": a group has from {summary.proxies} to {MOST} workers, not {count}')
-        before = self.sizes.get((service, group), summary.groups[str(group)])
+        before = self.sizes.get((service, group), summary.groups[group])
         self._sizes = {**self.sizes, (service, group): count}
         self._sized_in = self._crew.generations.current
         self._tell("service.resized", f"{service}/{group}", before=before, after=count)
@@ -204,16 +205,16 @@ class Services:
             self._tell("service.resized", f"{service}/{group}", before=count, after=None)
         self._sizes = {}
 
-    def _table(self, service: ServiceSummary) -> Table:
+    def _table(self, service: ServiceSpec) -> Table:
         """By what a service should be served now."""
         before = self._tables.get(service.name)
         target = self._crew.generations.current
-        groups = {int(group): group for group in service.groups} | {ROUTER: ROUTER_GROUP}
+        groups = {group: str(group) for group in service.groups} | {ROUTER: ROUTER_GROUP}
         active = {number: self._active(service, number, name, before) for number, name in groups.items()}
         wanted = table(service, active)
         return wanted if before is None else merged(before, wanted, target)
 
-    def _active(self, service: ServiceSummary, number: int, group: str, before: Table | None) -> int:
+    def _active(self, service: ServiceSpec, number: int, group: str, before: Table | None) -> int:
         """The generation whose workers should have a group's requests; 0 if those of a new group are not there yet."""
         target = self._crew.generations.current
         if before is None:
@@ -223,7 +224,7 @@ class Services:
         ready = Counter(worker.brief.generation for worker in self._crew.of_pool(pool) if worker.can_work)
         return active(before.groups.get(number, 0), target, ready, post.pool.count if post else MOST)
 
-    def _listen(self, name: str, service: ServiceSummary) -> None:
+    def _listen(self, name: str, service: ServiceSpec) -> None:
         wanted = Wanted.of(service)
         now = self._clock.monotonic()
         old = self._listening.get(name)
@@ -253,7 +254,7 @@ class Services:
         """How sockets are bound: a fixed port of a node of `rota up` is shared, and so borrowed."""
         return self._borrower.bind if self._borrower is not None and wanted.port else None
 
-    def _give_back(self, declared: Mapping[str, ServiceSummary]) -> None:
+    def _give_back(self, declared: Mapping[str, ServiceSpec]) -> None:
         """Keep only the shared sockets that are used, or wanted; all that are wanted are named in one message."""
         if self._borrower is None:
             return
@@ -420,11 +421,11 @@ class Services:
         if self._borrower is not None:
             self._borrower.close()
 
-    def _declared(self) -> tuple[ServiceSummary, ...]:
+    def _declared(self) -> tuple[ServiceSpec, ...]:
         app = self._crew.generations.app
         return app.app.services if app else ()
 
-    def _summary(self, name: str, generation: int) -> ServiceSummary | None:
+    def _summary(self, name: str, generation: int) -> ServiceSpec | None:
         app = self._crew.generations.app_of(generation)
         return _service(app.app, name) if app else None
 
@@ -434,7 +435,7 @@ class Services:
         proxy = self._proxies.get(slot % summary.proxies) if summary else None
         return proxy if proxy and name in proxy.tables and name not in proxy.withdrawn else None
 
-    def _known(self, name: str) -> ServiceSummary:
+    def _known(self, name: str) -> ServiceSpec:
         for service in self._declared():
             if service.name == name:
                 return service
@@ -442,14 +443,15 @@ class Services:
         there = f"; there are {', '.join(names)}" if names else "; the app has none"
         raise NotFound(f'there is no service "{name}"{did_you_mean(name, names) or there}', code="service_not_found")
 
-    def _check_group(self, service: ServiceSummary, group: int) -> None:
-        if str(group) not in service.groups:
-            raise NotFound(f'service "{service.name}" has no group {group}; it has {", ".join(service.groups)}')
+    def _check_group(self, service: ServiceSpec, group: int) -> None:
+        if group not in service.groups:
+            known = ", ".join(map(str, service.groups))
+            raise NotFound(f'service "{service.name}" has no group {group}; it has {known}')
 
-    def _of(self, service: ServiceSummary) -> list[Proxy]:
+    def _of(self, service: ServiceSpec) -> list[Proxy]:
         return [proxy for proxy in self._proxies if proxy.number < service.proxies]
 
-    async def _ask(self, service: ServiceSummary, question: Any) -> list[Told]:
+    async def _ask(self, service: ServiceSpec, question: Any) -> list[Told]:
         return list(await asyncio.gather(*(proxy.ask(question) for proxy in self._of(service))))
 
 
@@ -460,5 +462,5 @@ def _places(name: str, wanted: Wanted) -> Iterator[Place]:
         yield from (Place(name, host, wanted.port, sort) for host in wanted.hosts for sort in sorts)
 
 
-def _service(app: AppSummary, name: str) -> ServiceSummary | None:
+def _service(app: AppSummary, name: str) -> ServiceSpec | None:
     return next((service for service in app.services if service.name == name), None)

@@ -1,34 +1,32 @@
 """The table of a service, from what its app declares. Pure."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from rota.workloads.services.routing import ROUTER, ByWorker
+from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.services.table import Route, Table
-from rota.workloads.summary import ServiceSummary
 
 
-def table(summary: ServiceSummary, active: Mapping[int, int]) -> Table:
+def table(spec: ServiceSpec, active: Mapping[int, int]) -> Table:
     """The table of a service as one generation declares it; `active` says whose workers each group has."""
-    groups = [int(group) for group in summary.groups]
-    if isinstance(summary.rule, ByWorker):
-        groups.append(ROUTER)
+    groups = [*spec.groups, *([ROUTER] if isinstance(spec.rule, ByWorker) else [])]
     return Table(
-        service=summary.name,
+        service=spec.name,
         groups={group: active.get(group, 0) for group in groups},
         routes={
-            int(cmd): Route(
-                int(group),
-                summary.timeouts[cmd].total_seconds() if cmd in summary.timeouts else None,
-                int(cmd) in summary.idempotent,
-            )
-            for cmd, group in summary.routes.items()
+            each.cmd: Route(each.group, _seconds(spec.timeout_of(each)), each.idempotent) for each in spec.handlers
         },
-        rule=summary.rule,
-        layout=summary.layout,
-        queue=summary.queue,
-        queue_bytes=summary.queue_bytes,
-        max_frame=summary.max_frame,
-        max_clients=summary.max_clients,
-        client_timeout=summary.client_timeout.total_seconds() if summary.client_timeout else None,
-        answers_failures=summary.auto_answer_on_fail,
+        rule=spec.rule,
+        layout=spec.layout,
+        queue=spec.queue,
+        queue_bytes=spec.queue_bytes,
+        max_frame=spec.max_frame,
+        max_clients=spec.max_clients,
+        client_timeout=_seconds(spec.client_timeout),
+        answers_failures=spec.auto_answer_on_fail,
     )
+
+
+def _seconds(limit: timedelta | None) -> float | None:
+    return limit.total_seconds() if limit else None

@@ -6,21 +6,23 @@ something declared further down (`after=`) is checked by `check`, which `load` a
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from rota.decide.jobs.circle import circle
+from rota.kit.record import replace
 from rota.sdk.declared import Command, Job, ResourceKind, Stream
 from rota.sdk.functions import Function, check_function, name_of
 from rota.sdk.options import checked
 from rota.sdk.service import Service
 from rota.workloads.checks import Check, Duration, did_you_mean
 from rota.workloads.context import Request
-from rota.workloads.jobs.spec import CommandSpec
+from rota.workloads.jobs.spec import read_program
+from rota.workloads.resources.spec import ResourceSpec
 from rota.workloads.services.frames import BOX, Layout
 from rota.workloads.services.routing import ByField, ByRange
-from rota.workloads.services.spec import ServiceSpec
-from rota.workloads.summary import AppSummary, ResourceSummary, ServiceSummary
+from rota.workloads.services.spec import ServiceSpec, read_service
+from rota.workloads.summary import AppSummary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,34 +65,11 @@ class App:
     ) -> Callable[[Function], ResourceKind]: ...
 
     @checked("resource")
-    def resource(
-        self,
-        function: Function | None = None,
-        /,
-        *,
-        name: str | None = None,
-        replicas: int = 1,
-        exclusive: bool = False,
-        silent_after: Duration = "30s",
-        start_within: Duration = "30s",
-        sink: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        affinity: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> Any:
+    def resource(self, function: Function | None = None, /, **options: Any) -> Any:
         """Decorates the function that holds one resource of a kind, until it is stopped.
 
         It takes a `Task`, or a `SyncTask` if it is not async. Every resource is held by `replicas` such tasks.
         """
-        options = {
-            "name": name,
-            "replicas": replicas,
-            "exclusive": exclusive,
-            "silent_after": silent_after,
-            "start_within": start_within,
-            "sink": sink,
-            "labels": labels,
-            "affinity": affinity,
-        }
         return _decorate(function, lambda it: _register("resource", self.resources, ResourceKind(it, options)))
 
     @checked("service")
@@ -123,29 +102,7 @@ class App:
 
         `admin` is where the original control tool reaches it: a socket's path, or a host and a port.
         """
-        spec = ServiceSpec.parse(
-            name=name,
-            port=port,
-            host=host,
-            tcp=tcp,
-            udp=udp,
-            groups=groups,
-            concurrency=concurrency,
-            timeout=timeout,
-            queue=queue,
-            queue_bytes=queue_bytes,
-            max_frame=max_frame,
-            client_timeout=client_timeout,
-            auto_answer_on_fail=auto_answer_on_fail,
-            frame=frame,
-            route=route,
-            max_clients=max_clients,
-            proxies=proxies,
-            all_out_first=all_out_first,
-            admin=admin,
-            admin_username=admin_username,
-            admin_password=admin_password,
-        )
+        spec = read_service(_given(locals()))
         service = _register("service", self.services, Service(spec, route if callable(route) else None))
         self._check_ports(spec)
         return service
@@ -175,44 +132,11 @@ class App:
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     @checked("job")
-    def job(
-        self,
-        function: Callable[P, R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        cron: str | None = None,
-        every: Duration | None = None,
-        tz: str | None = None,
-        timeout: Duration | None = None,
-        retries: int = 0,
-        on_lost: Literal["retry", "fail"] = "retry",
-        misfire: str | None = None,
-        concurrency: int | None = 1,
-        after: After | None = None,
-        labels: Mapping[str, str] | None = None,
-        jitter: Duration | None = None,
-        process: bool = False,
-    ) -> Any:
+    def job(self, function: Callable[P, R] | None = None, /, **options: Any) -> Any:
         """Decorates a function that runs at due times: by `cron`, `every` so often, `after` others, or by hand.
 
         With `process` each attempt has a process of its own: what it leaks or breaks ends with it.
         """
-        options = {
-            "name": name,
-            "cron": cron,
-            "every": every,
-            "tz": tz,
-            "timeout": timeout,
-            "retries": retries,
-            "on_lost": on_lost,
-            "misfire": misfire,
-            "concurrency": concurrency,
-            "after": after,
-            "labels": labels,
-            "jitter": jitter,
-            "process": process,
-        }
         return _decorate(function, lambda it: self._register_job("job", self.jobs, Job(it, options)))
 
     @checked("command")
@@ -236,24 +160,7 @@ class App:
         jitter: Duration | None = None,
     ) -> Command:
         """A job whose work is a program."""
-        spec = CommandSpec.parse(
-            name=name,
-            argv=argv,
-            env=env,
-            cwd=cwd,
-            cron=cron,
-            every=every,
-            tz=tz,
-            timeout=timeout,
-            retries=retries,
-            on_lost=on_lost,
-            misfire=misfire,
-            concurrency=concurrency,
-            after=after,
-            labels=labels,
-            jitter=jitter,
-        )
-        return self._register_job("command", self.commands, Command(spec))
+        return self._register_job("command", self.commands, Command(read_program(_given(locals()))))
 
     @checked("stream")
     def stream(
@@ -289,36 +196,7 @@ class App:
         labels: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, R]], Stream[P, R]]:
         """Decorates a function that makes rows of a batch of records."""
-        options = {
-            "name": name,
-            "source": source,
-            "sink": sink,
-            "tasks": tasks,
-            "replicas": replicas,
-            "duration": duration,
-            "completion_timeout": completion_timeout,
-            "pause_timeout": pause_timeout,
-            "batch_timeout": batch_timeout,
-            "start": start,
-            "start_delay": start_delay,
-            "upto": upto,
-            "vanished": vanished,
-            "checkpoint_rows": checkpoint_rows,
-            "checkpoint_bytes": checkpoint_bytes,
-            "checkpoint_every": checkpoint_every,
-            "late": late,
-            "early": early,
-            "late_start": late_start,
-            "max_errors": max_errors,
-            "idle_after": idle_after,
-            "at_a_time": at_a_time,
-            "batch": batch,
-            "tasks_most": tasks_most,
-            "scale_out_lag": scale_out_lag,
-            "scale_in_lag": scale_in_lag,
-            "scale_over": scale_over,
-            "labels": labels,
-        }
+        options = _given(locals())
         return lambda function: _register("stream", self.streams, Stream(function, options))
 
     def on_worker_start(self, function: H) -> H:
@@ -345,8 +223,8 @@ class App:
         return AppSummary(
             name=self.name,
             start=self.start,
-            resources=tuple(_resource_summary(kind) for kind in self.resources.values()),
-            services=tuple(_service_summary(service) for service in self.services.values()),
+            resources=tuple(_resource_spec(kind) for kind in self.resources.values()),
+            services=tuple(_service_spec(service) for service in self.services.values()),
             jobs=tuple(job.spec for job in self.jobs.values()),
             commands=tuple(command.spec for command in self.commands.values()),
             streams=tuple(stream.spec for stream in self.streams.values()),
@@ -371,6 +249,11 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name}>"
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a declaration, from the parameters of its method."""
+    return {name: value for name, value in parameters.items() if name != "self"}
 
 
 def _decorate(function: Function | None, declare: Callable[[Function], D]) -> D | Callable[[Function], D]:
@@ -398,55 +281,20 @@ def _places(spec: ServiceSpec) -> dict[tuple[object, ...], str]:
     return places
 
 
-def _resource_summary(kind: ResourceKind) -> ResourceSummary:
-    spec, source = kind.spec, kind.own_source
+def _resource_spec(kind: ResourceKind) -> ResourceSpec:
+    """A kind with what is known of it once the whole app is declared."""
+    source = kind.own_source.spec if kind.own_source else None
     schema, no_schema = kind.spec_type.schema()
-    return ResourceSummary(
-        name=spec.name,
-        replicas=spec.replicas,
-        exclusive=spec.exclusive,
-        is_async=spec.is_async,
-        runs_alone=spec.runs_alone,
-        silent_after=spec.silent_after,
-        start_within=spec.start_within,
-        sink=spec.sink,
-        labels=spec.labels,
-        affinity=spec.affinity,
-        source_every=source.spec.every if source else None,
-        source_timeout=source.spec.timeout if source else None,
+    return replace(
+        kind.spec,
+        source_every=source.every if source else None,
+        source_timeout=source.timeout if source else None,
         schema=schema,
         no_schema=no_schema,
     )
 
 
-def _service_summary(service: Service) -> ServiceSummary:
-    spec, handlers = service.spec, service.handlers.values()
-    timeouts: dict[str, timedelta] = {}
-    for handler in handlers:
-        timeout = handler.spec.timeout or spec.timeout
-        if timeout is not None:
-            timeouts[str(handler.spec.cmd)] = timeout
-    return ServiceSummary(
-        name=spec.name,
-        hosts=spec.hosts,
-        port=spec.port,
-        tcp=spec.tcp,
-        udp=spec.udp,
-        groups={str(group): count for group, count in spec.groups.items()},
-        routes={str(handler.spec.cmd): str(handler.spec.group) for handler in handlers},
-        timeouts=timeouts,
-        idempotent=tuple(handler.spec.cmd for handler in handlers if handler.spec.idempotent),
-        concurrency=spec.concurrency,
-        queue=spec.queue,
-        queue_bytes=spec.queue_bytes,
-        max_frame=spec.max_frame,
-        client_timeout=spec.client_timeout,
-        auto_answer_on_fail=spec.auto_answer_on_fail,
-        layout=spec.layout,
-        rule=spec.rule,
-        max_clients=spec.max_clients,
-        proxies=spec.proxies,
-        all_out_first=spec.all_out_first,
-        has_loop=service.has_loop,
-        admin=spec.admin,
-    )
+def _service_spec(service: Service) -> ServiceSpec:
+    """A service with what is known of it once the whole app is declared."""
+    handlers = tuple(handler.spec for handler in service.handlers.values())
+    return replace(service.spec, handlers=handlers, has_loop=service.has_loop)

@@ -13,7 +13,7 @@ from typing import Self, TextIO
 
 import msgspec
 
-from rota.workloads.jobs.spec import CommandSpec
+from rota.model.job import JobSpec
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
-def execute(spec: CommandSpec, output: TextIO) -> tuple[str, BaseException | None]:
+def execute(spec: JobSpec, output: TextIO) -> tuple[str, BaseException | None]:
     """Run a program, in real time: how it ended, and why."""
     limit = spec.timeout.total_seconds() if spec.timeout else None
     try:

@@ -9,14 +9,15 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from rota.model.errors import Invalid
+from rota.model.job import JobSpec
 from rota.sdk.functions import Function, check_function, first_annotation, is_async, name_of
 from rota.sdk.options import checked
 from rota.sdk.specs import spec_type
 from rota.workloads.checks import Check, Duration
 from rota.workloads.context import Batch, Request, Run, SyncTask, Task
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
+from rota.workloads.jobs.spec import read_function
 from rota.workloads.resources import spec as resources
-from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
+from rota.workloads.resources.spec import Resource, SourceSpec, read_kind, read_source
 from rota.workloads.streams.spec import StreamSpec
 
 P = ParamSpec("P")
@@ -47,7 +48,7 @@ class ResourceKind:
         check = Check(resources.KIND, name)
         check_function(check, function, "task")
         self.is_async = is_async(function)
-        self.spec = ResourceSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.spec = read_kind({**options, "name": name}, is_async=self.is_async)
         self.name = self.spec.name
         self.function = function
         self.spec_type = spec_type(check, first_annotation(check, function), is_async=self.is_async)
@@ -91,7 +92,7 @@ class ResourceKind:
             if self.own_source is not None:
                 check.fail(f"it has {name_of(self.own_source.function)} already, and now {name_of(function)}; keep one")
             check_function(check, function, may_yield=True)
-            spec = SourceSpec.parse(kind=self.name, every=every, timeout=timeout, is_async=is_async(function))
+            spec = read_source(self.name, {"every": every, "timeout": timeout}, is_async=is_async(function))
             self.own_source = Source(function, spec)
             return function
 
@@ -126,7 +127,7 @@ class Job(Generic[P, R]):
         check_function(check, function, "run")
         _check_argument(check, function, Run)
         self.is_async = is_async(function)
-        self.spec = JobSpec.parse(**{**options, "name": name}, is_async=self.is_async)
+        self.spec = read_function({**options, "name": name})
         self.name = self.spec.name
         self.function = function
         functools.update_wrapper(self, function)
@@ -141,7 +142,7 @@ class Job(Generic[P, R]):
 class Command:
     """A job whose work is a program."""
 
-    def __init__(self, spec: CommandSpec) -> None:
+    def __init__(self, spec: JobSpec) -> None:
         self.spec = spec
         self.name = spec.name
 

@@ -2,15 +2,18 @@
 
 `@app.resource(replcas=2)` is evaluated before the function below it is seen. So that the message can name the function,
 `checked` lets such a call return a decorator that refuses it. Type checkers see the method as it is written.
+
+A method that may be called with the function at once has overloads, the last of which has the options; that one is what
+`help` shows.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_overloads
 
 from rota.sdk.functions import name_of
-from rota.workloads.checks import Check, check_options
+from rota.workloads.checks import Check
 
 M = TypeVar("M", bound=Callable[..., Any])
 
@@ -19,7 +22,9 @@ def checked(kind: str) -> Callable[[M], M]:
     """For a method that takes options: Invalid for those it does not have, and for those it must have."""
 
     def wrap(method: M) -> M:
-        parameters = inspect.signature(method).parameters
+        overloads = get_overloads(method)
+        signature = inspect.signature(overloads[-1] if overloads else method)
+        parameters = signature.parameters
         known = [name for name, it in parameters.items() if it.kind is it.KEYWORD_ONLY]
         needed = [name for name in known if parameters[name].default is inspect.Parameter.empty]
         plain = [name for name, it in parameters.items() if it.kind is it.POSITIONAL_OR_KEYWORD and name != "self"]
@@ -40,6 +45,7 @@ def checked(kind: str) -> Callable[[M], M]:
                 return refuse
             return method(*args, **kwargs)
 
+        call.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect` looks at first
         return cast(M, call)
 
     return wrap
@@ -50,7 +56,8 @@ def _is_wrong(given: Mapping[str, Any], known: Collection[str], needed: Collecti
 
 
 def _check(kind: str, name: object, given: Mapping[str, Any], known: Collection[str], needed: Collection[str]) -> None:
-    check_options(kind, name, given, known)
+    check = Check(kind, name)
+    check.options(given, known)
     for option in needed:
         if option not in given:
-            Check(kind, name).fail(f"{option}= is missing; add it")
+            check.fail(f"{option}= is missing; add it")

@@ -14,7 +14,7 @@ from rota.sdk.functions import Function, check_function, is_async, name_of
 from rota.sdk.options import checked
 from rota.workloads.checks import Check, Duration
 from rota.workloads.services.handlers import Handler, Hooks, Timer
-from rota.workloads.services.spec import HOOKS, HandlerSpec, ServiceSpec
+from rota.workloads.services.spec import HOOKS, ServiceSpec, read_handler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -178,7 +178,7 @@ class Service:
         return _add_hook(self.hooks, self._check(), "stop_worker", function)
 
     def _add(self, cmd: object, options: dict[str, Any], function: Function, hooks: Hooks) -> None:
-        spec = HandlerSpec.parse(service=self.spec, cmd=cmd, **options, is_async=is_async(function))
+        spec = read_handler(self.spec, cmd, options, is_async=is_async(function))
         if (other := self.handlers.get(spec.cmd)) is not None:
             both = f"{name_of(other.function)} and by {name_of(function)}"
             self._check().fail(f"cmd {cmd} is handled by {both}; give one of them another number")

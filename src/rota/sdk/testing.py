@@ -27,6 +27,7 @@ from rota.decide import cron
 from rota.kit import virtual
 from rota.kit.epoch import milliseconds
 from rota.model.errors import Invalid
+from rota.model.job import JobSpec
 from rota.sdk.app import App
 from rota.sdk.aside import Aside, Stuck
 from rota.sdk.attempts import Outcome, captured, execute, logger
@@ -35,7 +36,6 @@ from rota.sdk.service import Service
 from rota.sdk.staged import Saved, Sink, StagedClient, StagedTask, StageStopping, StillRunning
 from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.context import Batch, Client, Message, Record, Reply, Run, seconds
-from rota.workloads.jobs.spec import JobSpec
 from rota.workloads.resources.listing import collect
 from rota.workloads.resources.spec import Resource
 from rota.workloads.services.desk import Desk

@@ -24,7 +24,7 @@ from rota.control.streams.keep import keep_streams
 from rota.control.term import Term
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, Revision
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 from rota.model.node import Role
 from rota.node.assignments import Work, follow_assignments
 from rota.node.pipes import Order
@@ -57,11 +57,11 @@ LOOK = 15.0
 KINDS = [*rooms.KINDS, clicks.KIND]
 _SECOND = timedelta(seconds=1)
 JOBS = [
-    WantedJob(name="tick", every=23 * _SECOND, argv=("x",)),
-    WantedJob(name="skipping", every=47 * _SECOND, misfire="skip", argv=("x",)),
-    WantedJob(name="some", every=37 * _SECOND, misfire="all(3)", concurrency=2, retries=2, argv=("x",)),
-    WantedJob(name="next", after=("tick",), argv=("x",)),
-    WantedJob(name="hand", concurrency=None, retries=1, argv=("x",)),
+    JobSpec(name="tick", every=23 * _SECOND, argv=("x",)),
+    JobSpec(name="skipping", every=47 * _SECOND, misfire="skip", argv=("x",)),
+    JobSpec(name="some", every=37 * _SECOND, misfire="all(3)", concurrency=2, retries=2, argv=("x",)),
+    JobSpec(name="next", after=("tick",), argv=("x",)),
+    JobSpec(name="hand", concurrency=None, retries=1, argv=("x",)),
 ]
 
 PLANTED: Mapping[str, Mapping[str, str]] = {

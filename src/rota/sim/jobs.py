@@ -35,7 +35,7 @@ from rota.decide.jobs.due import next_due, times
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId, Revision
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, Outcome, RunOrder, RunRecord, RunState
 from rota.model.link import Accepted, AttemptId, LogPiece, Presence, Refused, Start, Whom
 from rota.model.node import NodeStatus, Role
 from rota.node.session import Identity, Session, in_session
@@ -60,13 +60,13 @@ BROKEN = ("cursor", "owner")
 
 _SECOND = timedelta(seconds=1)
 JOBS = [
-    WantedJob(name="tick", every=2 * _SECOND, argv=("x",)),
-    WantedJob(name="skipping", every=7 * _SECOND, misfire="skip", argv=("x",)),
-    WantedJob(name="some", every=11 * _SECOND, misfire="all(3)", concurrency=2, retries=2, argv=("x",)),
-    WantedJob(name="spread", every=5 * _SECOND, jitter=3 * _SECOND, concurrency=None, argv=("x",)),
-    WantedJob(name="minutely", cron="* * * * *", tz="Australia/Lord_Howe", retries=1, argv=("x",)),
-    WantedJob(name="next", after=("tick", "some"), argv=("x",)),
-    WantedJob(name="hand", concurrency=None, retries=1, argv=("x",)),
+    JobSpec(name="tick", every=2 * _SECOND, argv=("x",)),
+    JobSpec(name="skipping", every=7 * _SECOND, misfire="skip", argv=("x",)),
+    JobSpec(name="some", every=11 * _SECOND, misfire="all(3)", concurrency=2, retries=2, argv=("x",)),
+    JobSpec(name="spread", every=5 * _SECOND, jitter=3 * _SECOND, concurrency=None, argv=("x",)),
+    JobSpec(name="minutely", cron="* * * * *", tz="Australia/Lord_Howe", retries=1, argv=("x",)),
+    JobSpec(name="next", after=("tick", "some"), argv=("x",)),
+    JobSpec(name="hand", concurrency=None, retries=1, argv=("x",)),
 ]
 
 
@@ -185,7 +185,7 @@ class Jobs:
         world: World,
         broken: str | None,
         *,
-        jobs: Sequence[WantedJob] = JOBS,
+        jobs: Sequence[JobSpec] = JOBS,
         pace: float = 1.0,
         lasts: Callable[[RunOrder], float] | None = None,
     ) -> None:
@@ -338,7 +338,7 @@ class Jobs:
         """Jobs that are deleted again, with whatever of them lives."""
         random = self.world.random
         for number in count():
-            job = WantedJob(
+            job = JobSpec(
                 name=f"fleeting{number}",
                 every=5 * self._pace * _SECOND,
                 concurrency=random.choice((1, None)),

@@ -39,8 +39,9 @@ from rota.workloads.services.parcels import (
     returned,
 )
 from rota.workloads.services.routing import ROUTER
+from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.services.table import Table, active, merged
-from rota.workloads.summary import AppSummary, ServiceSummary
+from rota.workloads.summary import AppSummary
 
 SERVICE = "logic"
 SLOWEST = 0.02
@@ -348,13 +349,13 @@ class SimNode:
     """The agent: it mans the groups of the wanted generation, and tells the proxies whose workers get the requests."""
 
     def __init__(
-        self, random: Random, observer: Observer, summary: ServiceSummary, make: Callable[[Table], Dispatch]
+        self, random: Random, observer: Observer, summary: ServiceSpec, make: Callable[[Table], Dispatch]
     ) -> None:
         self.random, self.observer = random, observer
         self.summaries = {1: summary}
         self.target, self.previous = 1, 1
         self.workers: dict[int, SimWorker] = {}
-        self.table = table(summary, dict.fromkeys([*map(int, summary.groups), ROUTER], 1))
+        self.table = table(summary, dict.fromkeys([*summary.groups, ROUTER], 1))
         self._loop = virtual_loop()
         self.proxies = [SimProxy(self, make(self.table)) for _ in range(summary.proxies)]
         self._posts: dict[int, dict[str, Post]] = {}
@@ -384,7 +385,7 @@ class SimNode:
         is_flipped = all(generation == self.target for generation in self.table.groups.values())
         return is_flipped and crew.is_settled(self._crew(), self.target)
 
-    def reload(self, summary: ServiceSummary) -> int:
+    def reload(self, summary: ServiceSpec) -> int:
         """Want other code from now on; its generation."""
         self.previous, self.target = self.target, max(self.summaries) + 1
         self.summaries[self.target] = summary
@@ -460,8 +461,8 @@ class SimNode:
             if worker.phase is Phase.READY:
                 ready[worker.pool][worker.generation] += 1
         generations = {}
-        for name in (*summary.groups, ROUTER_GROUP):
-            number, pool = ROUTER if name == ROUTER_GROUP else int(name), group_pool(SERVICE, name)
+        for number in (*summary.groups, ROUTER):
+            pool = group_pool(SERVICE, ROUTER_GROUP if number == ROUTER else str(number))
             count = wanted[pool].pool.count if pool in wanted else 0
             generations[number] = active(self.table.groups.get(number, 0), self.target, ready[pool], count)
         found = merged(self.table, table(summary, generations), self.target)

@@ -35,7 +35,7 @@ from rota.workloads.services.dispatch import Dispatch, Group, Seat, Ticket
 from rota.workloads.services.frames import BOX, wire
 from rota.workloads.services.parcels import FINISH, GIVEN, Inbox
 from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
-from rota.workloads.summary import ServiceSummary
+from rota.workloads.services.spec import HandlerSpec, ServiceSpec
 
 CMDS = range(1, 7)
 IDEMPOTENT = (1, 2)
@@ -391,31 +391,31 @@ class Services:
 
     # Code
 
-    def _code(self) -> ServiceSummary:
+    def _code(self) -> ServiceSpec:
         """A service, as some version of an app declares it. All versions have the same cmds."""
         random = self._random
         groups = sorted(random.sample((1, 2, 3, 4), random.randint(1, 3)))
         timeouts = {cmd: random.choice((None, 0.5, 2.0)) for cmd in CMDS} | {HANGS: random.choice((0.3, 1.0))}
-        return ServiceSummary(
+        counts = {group: random.randint(self._proxies, 4) for group in groups}
+        handlers = tuple(_handler(cmd, random.choice(groups), timeouts[cmd]) for cmd in CMDS)
+        return ServiceSpec(
             name=SERVICE,
             hosts=(),
             port=0,
-            tcp=True,
-            udp=False,
-            groups={str(group): random.randint(self._proxies, 4) for group in groups},
-            routes={str(cmd): str(random.choice(groups)) for cmd in CMDS},
-            timeouts={str(cmd): timedelta(seconds=limit) for cmd, limit in timeouts.items() if limit is not None},
-            idempotent=IDEMPOTENT,
+            groups=counts,
+            handlers=handlers,
             concurrency=random.choice((1, 1, 3)),
             queue=QUEUE,
-            max_frame=1 << 20,
-            client_timeout=None,
-            auto_answer_on_fail=True,
             rule=_rule(random, groups),
             proxies=self._proxies,
             all_out_first=random.random() < 0.2,
             has_loop=random.random() < 0.5,
         )
+
+
+def _handler(cmd: int, group: int, seconds: float | None) -> HandlerSpec:
+    limit = None if seconds is None else timedelta(seconds=seconds)
+    return HandlerSpec(cmd=cmd, group=group, timeout=limit, idempotent=cmd in IDEMPOTENT, is_async=False)
 
 
 def _rule(random: Random, groups: list[int]) -> Rule | None:

@@ -20,7 +20,7 @@ from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.errors import NotFound
 from rota.model.ids import NodeId, Revision
-from rota.model.job import RunOrder, WantedJob
+from rota.model.job import JobSpec, RunOrder
 from rota.model.node import NodeStatus, Role
 from rota.model.resource import Affinity, KindRecord, ResourceRecord, ResourceStatus
 from rota.model.stream import kind_of
@@ -315,8 +315,8 @@ def _records(sketch: Sketch) -> list[ResourceRecord]:
     return [*rooms, *groups]
 
 
-def _jobs(sketch: Sketch) -> list[WantedJob]:
+def _jobs(sketch: Sketch) -> list[JobSpec]:
     return [
-        WantedJob(name=job.name, every=durations.parse(job.every), concurrency=job.concurrency, argv=("x",))
+        JobSpec(name=job.name, every=durations.parse(job.every), concurrency=job.concurrency, argv=("x",))
         for job in sketch.jobs
     ]

@@ -42,6 +42,14 @@ class Check:
         """Raise Invalid about the subject; `code` if there is a better one than that of the family."""
         raise Invalid(f"{self.subject}: {text}", code=code)
 
+    def options(self, given: Iterable[str], known: Iterable[str]) -> None:
+        """Invalid if an option was given that there is not."""
+        options = sorted(known)
+        for option in given:
+            if option not in options:
+                guess = did_you_mean(option, options) or f"; there are {', '.join(options)}"
+                self.fail(f"there is no option {option}={guess}")
+
     def name(self, value: object) -> str:
         """A name that keys, files, process titles and screens can hold."""
         if not isinstance(value, str):
@@ -89,20 +97,16 @@ class Check:
             self.fail(f"{option} is {durations.render(value)}; it must be {durations.render(LONGEST)} or less")
         return value
 
-    def duration_or_none(self, option: str, value: object) -> timedelta | None:
-        """A duration, or None for none."""
-        return None if value is None else self.duration(option, value)
-
-    def moment_or_none(self, option: str, value: object) -> datetime | None:
-        """A time with its zone, or None for none."""
+    def moment(self, option: str, value: object) -> datetime:
+        """A time with its zone."""
         if isinstance(value, str):
             try:
                 value = datetime.fromisoformat(value)
             except ValueError:
                 self.fail(f'{option} is {_show(value)}; write a time like "2026-01-31T12:00+00:00"')
-        if value is not None and not isinstance(value, datetime):
+        if not isinstance(value, datetime):
             self.fail(f'{option} is {_show(value)}; write a time like "2026-01-31T12:00+00:00", or an aware datetime')
-        if value is not None and value.tzinfo is None:
+        if value.tzinfo is None:
             self.fail(f'{option} is {value.isoformat()}, which is not the same everywhere; add its zone, like "+00:00"')
         return value
 
@@ -152,10 +156,6 @@ class Check:
             )
         return url
 
-    def url_or_none(self, option: str, value: object, schemes: Sequence[str], group: str | None = None) -> str | None:
-        """A URL, or None for none."""
-        return None if value is None else self.url(option, value, schemes, group)
-
     def labels(self, option: str, value: object) -> dict[str, str]:
         """Labels a node must have, as {name: value}."""
         if value is None:
@@ -192,15 +192,6 @@ class Check:
     def _no_zone(self, option: str, value: object) -> NoReturn:
         guess = did_you_mean(value, available_timezones())
         self.fail(f"{option} is {_show(value)}; write the name of a time zone, like Europe/Berlin{guess}")
-
-
-def check_options(kind: str, name: object, given: Iterable[str], known: Iterable[str]) -> None:
-    """Invalid if an option was given that there is not."""
-    options = sorted(known)
-    for option in given:
-        if option not in options:
-            guess = did_you_mean(option, options) or f"; there are {', '.join(options)}"
-            Check(kind, name).fail(f"there is no option {option}={guess}")
 
 
 def did_you_mean(value: object, known: Iterable[str]) -> str:

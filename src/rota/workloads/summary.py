@@ -5,86 +5,18 @@ are of one Rota, so there is no version in it.
 """
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
 from rota.model.errors import Invalid
-from rota.model.resource import NO_AFFINITY, Affinity
+from rota.model.job import JobSpec
 from rota.model.stream import kind_of
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
-from rota.workloads.services.admin_spec import AdminSpec
-from rota.workloads.services.frames import BOX, Layout
-from rota.workloads.services.routing import Rule
+from rota.workloads.resources.spec import ResourceSpec
+from rota.workloads.services.spec import ServiceSpec
 from rota.workloads.streams.spec import StreamSpec
 
 PATIENCE = timedelta(seconds=30)
 """Of a stream's kind. The leader goes by what the tasks say themselves."""
-
-
-class ResourceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource."""
-
-    name: str
-    replicas: int
-    exclusive: bool
-    is_async: bool
-    runs_alone: bool
-    """Does each task have a process of its own? (It is exclusive, or its function is not async.)"""
-
-    silent_after: timedelta
-    start_within: timedelta
-    sink: str | None
-    labels: dict[str, str]
-    source_every: timedelta | None
-    """How often its source is asked; None if it has none."""
-
-    source_timeout: timedelta | None
-    schema: dict[str, Any] | None = None
-    """What the spec of such a resource must be like, as JSON Schema; None if that is not known."""
-
-    no_schema: str = ""
-    """Why not."""
-
-    affinity: Affinity = NO_AFFINITY
-
-
-class ServiceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A listener."""
-
-    name: str
-    hosts: tuple[str, ...]
-    port: int
-    tcp: bool
-    udp: bool
-    groups: dict[str, int]
-    """Group → how many workers."""
-
-    routes: dict[str, str]
-    """Cmd → group."""
-
-    timeouts: dict[str, timedelta]
-    """Cmd → how long its requests may take; those without a limit are left out."""
-
-    idempotent: tuple[int, ...]
-    """Cmds whose requests may run again when their worker was lost."""
-
-    concurrency: int
-    queue: int
-    max_frame: int
-    client_timeout: timedelta | None
-    auto_answer_on_fail: bool
-    layout: Layout = BOX
-    rule: Rule | None = None
-    queue_bytes: int = 64 << 20
-    max_clients: int = 10_000
-    proxies: int = 1
-    all_out_first: bool = False
-    has_loop: bool = False
-    """Do its workers have an event loop? (A handler of its own is async.)"""
-
-    admin: AdminSpec | None = None
-    """Where the original control tool reaches it, if it may."""
 
 
 class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,31 +26,27 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
     start: str
     """How its workers are made: `fork` or `spawn`."""
 
-    resources: tuple[ResourceSummary, ...] = ()
-    services: tuple[ServiceSummary, ...] = ()
+    resources: tuple[ResourceSpec, ...] = ()
+    services: tuple[ServiceSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
-    commands: tuple[CommandSpec, ...] = ()
+    commands: tuple[JobSpec, ...] = ()
     streams: tuple[StreamSpec, ...] = ()
 
     @property
-    def kinds(self) -> tuple[ResourceSummary, ...]:
+    def kinds(self) -> tuple[ResourceSpec, ...]:
         """What the leader places tasks of: kinds of resources, and streams, whose groups are resources too."""
         return (*self.resources, *map(_kind_of_stream, self.streams))
 
 
-def _kind_of_stream(stream: StreamSpec) -> ResourceSummary:
-    return ResourceSummary(
+def _kind_of_stream(stream: StreamSpec) -> ResourceSpec:
+    return ResourceSpec(
         name=kind_of(stream.name),
         replicas=stream.replicas,
-        exclusive=False,
         is_async=stream.is_async,
         runs_alone=True,
         silent_after=PATIENCE,
         start_within=PATIENCE,
-        sink=None,
         labels=stream.labels,
-        source_every=None,
-        source_timeout=None,
     )
 
 

@@ -25,7 +25,7 @@ from rota.decide.jobs.outcome import bind, lose
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.job import Cause, Origin, Outcome, RunRecord, RunState, Try, WantedJob, run_id
+from rota.model.job import Cause, JobSpec, Origin, Outcome, RunRecord, RunState, Try, run_id
 from rota.model.link import AttemptId, LogPiece
 from rota.store import Delete, Put, Store, open_store
 from rota.store.logs.folder import FolderLogs
@@ -61,7 +61,7 @@ def ask(behind: Behind) -> Caller:
 
 async def declare(store: Store, name: str = "report") -> None:
     """A job of an app."""
-    await verbs.put_job(store, WantedJob(name=name, every=HOUR), Origin.APP, "n1", app="shop")
+    await verbs.put_job(store, JobSpec(name=name, every=HOUR), Origin.APP, "n1", app="shop")
 
 
 # Jobs
@@ -98,7 +98,7 @@ async def test_a_job_is_added_shown_changed_and_deleted(store: Store) -> None:
         ({"retry": 3}, 'did you mean "retries"'),
         ({"name": "a b"}, "name"),
         ({"name": None}, "a job needs a name"),
-        ({"argv": None, "cwd": "/"}, "cwd is for a command"),
+        ({"argv": None, "cwd": "/"}, "outside of apps a job runs a program, so give argv"),
     ],
 )
 async def test_a_bad_job_is_refused_before_anything_is_stored(store: Store, fields: dict[str, Any], why: str) -> None:

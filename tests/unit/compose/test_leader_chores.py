@@ -35,7 +35,7 @@ from rota.model.audit import AuditEntry
 from rota.model.config import EventsConfig, JobsConfig, RetentionConfig, SupervisorConfig
 from rota.model.errors import TermOver
 from rota.model.ids import NodeId, Revision, SessionId, TermNumber
-from rota.model.job import Cause, JobRecord, Origin, RunRecord, RunState, WantedJob, run_id
+from rota.model.job import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState, run_id
 from rota.model.node import Leader, Roster
 from rota.model.resource import WantedResource
 from rota.sim.world import EPOCH
@@ -131,7 +131,7 @@ async def a_run_that_waits(store: Store) -> None:
 
 async def a_job_that_its_app_lost(store: Store) -> None:
     await member(store, A)
-    record = JobRecord(spec=WantedJob(name="j"), origin=Origin.APP, since=EPOCH, at=EPOCH, app="app")
+    record = JobRecord(spec=JobSpec(name="j"), origin=Origin.APP, since=EPOCH, at=EPOCH, app="app")
     await store.commit(Put(keys.job("j"), codec.encode(record)))
 
 

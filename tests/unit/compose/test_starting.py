@@ -26,7 +26,7 @@ from rota.model import codec, keys
 from rota.model.config import NodeConfig
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import Instant, Key, LeaseId, NodeId, Revision
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 from rota.model.node import Node
 from rota.model.resource import WantedResource
 from rota.node import data_folder
@@ -167,7 +167,7 @@ class Start:
         settings = Settings(
             node=config,
             resources=lambda: [WantedResource(kind="room", id="1")],
-            declared_jobs=lambda: [WantedJob(name="tock", every=timedelta(seconds=1))],
+            declared_jobs=lambda: [JobSpec(name="tock", every=timedelta(seconds=1))],
         )
         async with open_store("memory://", clock=CLOCK) as real:
             store = FailingStore(real, self._failure)

@@ -11,7 +11,7 @@ from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.config import SupervisorConfig
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, JobRecord, Origin, RunRecord, RunState, WantedJob
+from rota.model.job import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState
 from rota.model.resource import ResourceStatus
 from rota.model.stream import StreamStatus
 from rota.sim.world import EPOCH
@@ -122,7 +122,7 @@ def test_a_run_that_waits_for_its_jobs_own_limit_is_not_told_until_it_waits_for_
             record = RunRecord(id=name, job="report", due=now, cause=Cause.MANUAL, created=now, **more)
             return Put(keys.live_run(name), codec.encode(record))
 
-        job = JobRecord(spec=WantedJob(name="report"), origin=Origin.API, since=now, at=now)
+        job = JobRecord(spec=JobSpec(name="report"), origin=Origin.API, since=now, at=now)
         first = run("report/1", state=RunState.RUNNING, node=NodeId("a"), session=SessionId("a"))
         await store.commit(Put(keys.job("report"), codec.encode(job)), first, run("report/2"), run("report/3"))
         node("a", lead("a", Placing(CONFIG)))

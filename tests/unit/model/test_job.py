@@ -6,7 +6,7 @@ import pytest
 from rota.model import codec
 from rota.model.errors import Invalid
 from rota.model.ids import Revision
-from rota.model.job import BOUND, OVER, Cause, Mode, RunRecord, RunState, WantedJob, job_of, order_for, run_id
+from rota.model.job import BOUND, OVER, Cause, JobSpec, Mode, RunRecord, RunState, job_of, order_for, run_id
 
 DUE = datetime(2026, 3, 1, 2, 30, tzinfo=UTC)
 RUN = RunRecord(id=run_id("report", DUE), job="report", due=DUE, cause=Cause.SCHEDULE, created=DUE)
@@ -51,5 +51,5 @@ def test_the_epoch_is_the_revision_that_bound_it() -> None:
 
 
 def test_a_command_is_ordered_as_a_process_of_its_own() -> None:
-    told = order_for(RUN, WantedJob(name="report", argv=("true",)), Revision(5))
+    told = order_for(RUN, JobSpec(name="report", argv=("true",)), Revision(5))
     assert (told.mode, told.argv, told.epoch, told.due) == (Mode.PROCESS, ("true",), 5, DUE)

@@ -11,7 +11,7 @@ from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Invalid
 from rota.model.ids import NodeId
-from rota.model.job import JobRecord, Origin, WantedJob
+from rota.model.job import JobRecord, JobSpec, Origin
 from rota.model.node import FleetRecord, Node, Role
 from rota.node.fleet import check_belonging, keep_app_known
 from rota.node.session import Identity, join
@@ -51,7 +51,7 @@ async def test_of_two_fleets_that_start_at_the_same_time_one_gets_the_store() ->
 
 
 async def test_an_app_of_an_older_fleet_that_has_only_jobs_is_locked_out_by_no_upgrade() -> None:
-    job = JobRecord(spec=WantedJob(name="bill"), origin=Origin.APP, app="office", since=EPOCH, at=EPOCH)
+    job = JobRecord(spec=JobSpec(name="bill"), origin=Origin.APP, app="office", since=EPOCH, at=EPOCH)
     async with open_store("memory://") as store:
         await store.commit(Put(keys.job("bill"), codec.encode(job)))  # all of its nodes were stopped
         await check_belonging(store, A, Claim(app="shop"), SYSTEM)

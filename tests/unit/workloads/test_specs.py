@@ -7,31 +7,32 @@ import pytest
 from rota.kit.record import replace
 from rota.model import codec
 from rota.model.errors import Invalid
+from rota.model.job import Mode, OnLost
 from rota.model.stream import StreamRecord
-from rota.workloads.jobs.spec import CommandSpec, JobSpec
-from rota.workloads.resources.spec import Resource, ResourceSpec, SourceSpec
+from rota.workloads.jobs.spec import read_function, read_job, read_program
+from rota.workloads.resources.spec import Resource, read_kind, read_source
 from rota.workloads.services.admin_spec import AdminSpec
-from rota.workloads.services.spec import HandlerSpec, ServiceSpec
+from rota.workloads.services.spec import read_handler, read_service
 from rota.workloads.streams.spec import StreamSpec, backfill, declared, spec_of
 
 BAD_NAMES = ["", "a b", "-a", ".a", "ä", "a/b", "x" * 64, "a:b", "a\n", "_a"]
 GOOD_NAMES = ["a", "A9", "daily_report", "a.b-c", "x" * 63, "0"]
 
 
-def resource(**options):
-    return ResourceSpec.parse(**{"name": "room", "is_async": True, **options})
+def resource(is_async=True, **options):
+    return read_kind({"name": "room", **options}, is_async=is_async)
 
 
 def service(**options):
-    return ServiceSpec.parse(**{"name": "logic", "port": 9900, **options})
+    return read_service({"name": "logic", "port": 9900, **options})
 
 
 def job(**options):
-    return JobSpec.parse(**{"name": "report", "is_async": False, **options})
+    return read_function({"name": "report", **options})
 
 
 def command(**options):
-    return CommandSpec.parse(**{"name": "backup", "argv": ["pg_dump"], **options})
+    return read_program({"name": "backup", "argv": ["pg_dump"], **options})
 
 
 def stream(**options):
@@ -39,12 +40,15 @@ def stream(**options):
     return StreamSpec.parse(**{"name": "clicks", "is_async": False, **urls, **options})
 
 
-def handler(**options):
-    return HandlerSpec.parse(**{"service": service(groups={1: 8, 2: 2}), "cmd": 101, "is_async": False, **options})
+TWO_GROUPS = service(groups={1: 8, 2: 2})
+
+
+def handler(service=TWO_GROUPS, cmd=101, **options):
+    return read_handler(service, cmd, options, is_async=False)
 
 
 def source(**options):
-    return SourceSpec.parse(**{"kind": "room", "is_async": True, **options})
+    return read_source("room", options, is_async=True)
 
 
 def one(**options):
@@ -118,10 +122,13 @@ def test_a_name_is_a_str(make):
         (handler, {"group": 1, "cmd": -5}, "cmd", -5),
         (handler, {"service": service(groups={7: 1})}, "group", 7),
         (handler, {"group": 1, "timeout": "2s"}, "timeout", timedelta(seconds=2)),
-        (job, {}, "is_manual", True),
-        (job, {"cron": "0 3 * * *"}, "is_manual", False),
-        (job, {"every": "1d"}, "is_manual", False),
-        (job, {"after": "a"}, "is_manual", False),
+        (job, {}, "is_timed", False),
+        (job, {"cron": "0 3 * * *"}, "is_timed", True),
+        (job, {"every": "1d"}, "is_timed", True),
+        (job, {"after": "a"}, "is_timed", False),
+        (job, {}, "mode", Mode.WARM),
+        (job, {"process": True}, "mode", Mode.PROCESS),
+        (job, {"on_lost": "fail"}, "on_lost", OnLost.FAIL),
         (job, {"cron": "@daily"}, "cron", "0 0 * * *"),
         (job, {"cron": "  0  3 * *  MON-FRI "}, "cron", "0 3 * * MON-FRI"),
         (job, {"cron": "0 3 * * *", "tz": "Asia/Shanghai"}, "tz", "Asia/Shanghai"),
@@ -134,6 +141,7 @@ def test_a_name_is_a_str(make):
         (job, {"retries": 0}, "retries", 0),
         (job, {"after": ["a", "b"]}, "after", ("a", "b")),
         (command, {"argv": ("a", "")}, "argv", ("a", "")),
+        (command, {}, "mode", Mode.PROCESS),
         (command, {"env": {"A": "b"}}, "env", {"A": "b"}),
         (command, {"cwd": "here"}, "cwd", "here"),
         (command, {"every": "1d"}, "every", timedelta(days=1)),
@@ -288,6 +296,9 @@ def test_what_is_right(make, options, field, value):
         (job, {"cron": "* * * * *", "tz": 8}, 'job "report": tz is 8; write the name of a time zone'),
         (job, {"retries": -1}, 'job "report": retries is -1; it must be 0 or more'),
         (job, {"concurrency": 0}, 'job "report": concurrency is 0; it must be 1 or more'),
+        (job, {"on_lost": "restart"}, 'job "report": on_lost is "restart"; choose retry or fail'),
+        (job, {"argv": ["a"]}, 'job "report": there is no option argv=; there are after, concurrency, cron, every,'),
+        (command, {"process": True}, 'command "backup": there is no option process=; there are after, argv, conc'),
         (job, {"timeout": "0s"}, 'job "report": timeout is 0s; it must be longer than nothing'),
         (job, {"after": "report"}, 'job "report": it comes after itself; name another job'),
         (job, {"after": []}, 'job "report": after is empty; name a job, or leave it out'),
@@ -377,3 +388,27 @@ def test_a_stream_that_fills_a_gap_reads_its_ranges_and_takes_what_is_late():
     assert spec_of(declared("shop", filling)) == filling
     record = codec.decode(StreamRecord, codec.encode(declared("shop", filling)))
     assert spec_of(record) == filling
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"argv": ["a"]}, "a job needs a name; name is missing"),
+        ({"name": "a"}, 'job "a": outside of apps a job runs a program, so give argv, like ["pg_dump", "shop"]'),
+        ({"name": "a", "cwd": "/"}, 'job "a": outside of apps a job runs a program, so give argv, like ["pg_dump"'),
+        ({"name": "a", "argv": ["b"], "retry": 3}, 'job "a": there is no field "retry"; did you mean "retries"?'),
+        ({"name": "a", "argv": ["b"], "process": True}, 'job "a": there is no field "process"; there are name, cron, '),
+        ({"name": "a", "argv": "b c"}, "command \"a\": argv is a str; write a list of words: ['b', 'c']"),
+        ({"name": "a", "argv": ["b"], "every": "1"}, 'command "a": every: "1" is not a duration; write a number and'),
+    ],
+)
+def test_a_job_of_a_file_or_a_caller_is_refused_in_the_same_words(fields, says):
+    with pytest.raises(Invalid) as told:
+        read_job(fields)
+    assert str(told.value).startswith(says)
+
+
+def test_a_field_that_is_none_counts_as_left_out():
+    given = {"name": "a", "argv": ["b"]}
+    nothing = dict.fromkeys(("cron", "tz", "after", "retries", "on_lost", "concurrency", "labels", "cwd"))
+    assert read_job({**given, **nothing}) == read_job(given)

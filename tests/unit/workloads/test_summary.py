@@ -66,12 +66,12 @@ def test_it_says_how_often_a_source_is_asked():
     assert (pump.source_every, pump.source_timeout) == (None, None)
 
 
-def test_groups_and_routes_have_text_keys():
+def test_a_service_has_its_handlers_and_the_limits_of_their_requests():
     (logic,) = everything().summary().services
-    assert logic.groups == {"1": 8, "2": 2}
-    assert logic.routes == {"101": "1", "102": "2"}
-    assert logic.timeouts == {"101": timedelta(seconds=2), "102": timedelta(seconds=5)}
-    assert logic.idempotent == (102,)
+    assert logic.groups == {1: 8, 2: 2}
+    assert [(each.cmd, each.group, each.idempotent) for each in logic.handlers] == [(101, 1, False), (102, 2, True)]
+    assert [logic.timeout_of(each) for each in logic.handlers] == [timedelta(seconds=2), timedelta(seconds=5)]
+    assert logic.has_loop
     assert (logic.tcp, logic.udp, logic.hosts, logic.port) == (True, True, ("127.0.0.1",), 9900)
 
 

@@ -11,7 +11,7 @@ from rota.decide.jobs.declared import Owner, differ, undeclared
 from rota.model import keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable, Unknown
 from rota.model.ids import Key, NodeId
-from rota.model.job import JobRecord, Origin, WantedJob
+from rota.model.job import JobRecord, JobSpec, Origin
 from rota.model.node import NodeStatus
 from rota.store.port import Store
 from rota.store.records import understood
@@ -25,7 +25,7 @@ EVERY = 60.0
 """Seconds between looks for what nobody declares any more, and for what was refused."""
 
 Tell = Callable[..., None]
-Declared = Callable[[], tuple[Owner, Sequence[WantedJob]] | None]
+Declared = Callable[[], tuple[Owner, Sequence[JobSpec]] | None]
 """Who declares what at the moment; None if nobody declares anything."""
 
 
@@ -71,7 +71,7 @@ async def keep_declared_jobs(
 
 
 async def _write(
-    store: Store, node: NodeId, owner: Owner, jobs: Sequence[WantedJob], *, is_new: bool
+    store: Store, node: NodeId, owner: Owner, jobs: Sequence[JobSpec], *, is_new: bool
 ) -> Mapping[str, str]:
     """Write what differs; the jobs that are not taken, and why."""
     found = differ(await _stored(store), jobs, owner, is_new=is_new)

@@ -33,7 +33,7 @@ from rota.kit.record import replace
 from rota.model import keys
 from rota.model.errors import Unavailable
 from rota.model.ids import Instant, Key, NodeId, Revision, SessionId
-from rota.model.job import JobCursor, Origin, RunRecord, RunState, WantedJob, order_for
+from rota.model.job import JobCursor, JobSpec, Origin, RunRecord, RunState, order_for
 from rota.model.node import Node
 from rota.store.follow import follow_all
 from rota.store.port import Absent, At, Expect, Store
@@ -71,7 +71,7 @@ class _Told(msgspec.Struct, frozen=True):
     """What is to be told when a step is written."""
 
     bound: tuple[RunRecord, ...] = ()
-    job: WantedJob | None = None
+    job: JobSpec | None = None
     """Theirs."""
 
     claim: Claim | None = None

@@ -23,7 +23,7 @@ from rota.kit.record import replace
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Key, Revision
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, WantedJob, job_of
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, RunRecord, RunState, job_of
 from rota.store.port import Absent, At, Delete, Entry, Expect, Put, Store, Write
 from rota.store.records import understood
 
@@ -46,7 +46,7 @@ Dice = Callable[[], float]
 
 async def put_job(
     store: Store,
-    wanted: WantedJob,
+    wanted: JobSpec,
     origin: Origin,
     by: str,
     *,
@@ -123,7 +123,7 @@ async def prepare_run(store: Store, name: str, by: str, payload: Any = None, dic
     return Prepared(_by_hand(spec, now, by, payload, dice), At(entry.key, entry.modified))
 
 
-def _by_hand(spec: WantedJob, now: datetime, by: str, payload: Any, dice: Dice) -> RunRecord:
+def _by_hand(spec: JobSpec, now: datetime, by: str, payload: Any, dice: Dice) -> RunRecord:
     run = new_run(spec, now, Cause.MANUAL, now, more=_suffix(dice))
     return msgspec.structs.replace(run, payload=payload, by=by)
 
@@ -243,9 +243,7 @@ async def _missing(store: Store, name: str, first: datetime, last: datetime, is_
     return _Missing(At(entry.key, entry.modified), runs, records)
 
 
-def _changed(
-    before: JobRecord | None, wanted: WantedJob, origin: Origin, by: str, app: str, now: datetime
-) -> JobRecord:
+def _changed(before: JobRecord | None, wanted: JobSpec, origin: Origin, by: str, app: str, now: datetime) -> JobRecord:
     if before is None:
         return JobRecord(spec=wanted, origin=origin, since=now, at=now, by=by, app=app)
     is_same = (wanted.cron, wanted.every, wanted.tz) == (before.spec.cron, before.spec.every, before.spec.tz)
@@ -281,7 +279,7 @@ async def _past(store: Store, after: Sequence[str], entry: Entry | None) -> JobC
     return msgspec.structs.replace(before, used={**before.used, **used})
 
 
-async def _check_after(store: Store, wanted: WantedJob) -> None:
+async def _check_after(store: Store, wanted: JobSpec) -> None:
     if not wanted.after:
         return
     known = {

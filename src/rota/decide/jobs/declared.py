@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rota.model.job import JobRecord, Origin, WantedJob
+from rota.model.job import JobRecord, JobSpec, Origin
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Owner(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """What is to be written."""
 
-    put: tuple[WantedJob, ...]
+    put: tuple[JobSpec, ...]
     """Those that others come after first."""
 
     remove: tuple[str, ...]
@@ -43,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differ(
-    stored: Mapping[str, JobRecord], declared: Iterable[WantedJob], owner: Owner, *, is_new: bool = True
+    stored: Mapping[str, JobRecord], declared: Iterable[JobSpec], owner: Owner, *, is_new: bool = True
 ) -> Difference:
     """What to write so that the stored jobs, by name, are as declared.
 
@@ -82,9 +82,9 @@ def undeclared(stored: Mapping[str, JobRecord], apps: Iterable[tuple[str | None,
     }
 
 
-def _in_order(jobs: Iterable[WantedJob]) -> list[WantedJob]:
+def _in_order(jobs: Iterable[JobSpec]) -> list[JobSpec]:
     """Jobs, each behind those that it comes after."""
-    left, placed = {job.name: job for job in jobs}, list[WantedJob]()
+    left, placed = {job.name: job for job in jobs}, list[JobSpec]()
     while left:
         free = [job for job in left.values() if not left.keys() & set(job.after)] or list(left.values())
         for job in free:

@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import RunRecord, WantedJob
+from rota.model.job import JobSpec, RunRecord
 
 UNKNOWN_JOB = "its job is gone"
 NOBODY = "no node takes part in jobs; start one with an app, or wait"
@@ -87,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 def dispatch(
     runs: Iterable[RunRecord],
-    jobs: Mapping[str, WantedJob],
+    jobs: Mapping[str, JobSpec],
     bound: Mapping[str, int],
     members: Sequence[Member],
     now: datetime,
@@ -131,7 +131,7 @@ def dispatch(
     return Plan(tuple(binds), waiting)
 
 
-def misfit(job: WantedJob, member: Member) -> str:
+def misfit(job: JobSpec, member: Member) -> str:
     """Why a node cannot run this job, whatever it does at the moment; nothing if it can."""
     for name, value in job.labels.items():
         if member.labels.get(name) != value:
@@ -205,13 +205,13 @@ class _Fits:
         self._by_job: dict[str, _Fit | str] = {}
         self._by_places: dict[tuple[int, ...], _Fit] = {}
 
-    def of(self, job: WantedJob) -> _Fit | str:
+    def of(self, job: JobSpec) -> _Fit | str:
         """The nodes that may run a job, or why none may."""
         if job.name not in self._by_job:
             self._by_job[job.name] = self._find(job)
         return self._by_job[job.name]
 
-    def _find(self, job: WantedJob) -> _Fit | str:
+    def _find(self, job: JobSpec) -> _Fit | str:
         members = self._members
         if not members:
             return NOBODY
@@ -243,7 +243,7 @@ def _order(run: RunRecord) -> tuple[datetime, str]:
     return run.due, run.id
 
 
-def _limit(job: WantedJob) -> str:
+def _limit(job: JobSpec) -> str:
     return f"{job.concurrency} of it run already, and that is its limit"
 
 

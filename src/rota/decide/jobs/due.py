@@ -34,11 +34,11 @@ from rota.model.job import (
     Cause,
     JobCursor,
     JobRecord,
+    JobSpec,
     JobSuccess,
     OnLost,
     RunRecord,
     Skipped,
-    WantedJob,
     run_id,
 )
 
@@ -65,7 +65,7 @@ class Claim(msgspec.Struct, frozen=True):
     cursor: JobCursor
 
 
-def times(spec: WantedJob, after: datetime) -> Iterator[datetime]:
+def times(spec: JobSpec, after: datetime) -> Iterator[datetime]:
     """The due times of a schedule later than `after`; none if it has no schedule."""
     if spec.cron is not None:
         return cron.due_times(spec.cron, spec.tz, after)
@@ -145,7 +145,7 @@ def lacking(
     ]
 
 
-def new_run(spec: WantedJob, due: datetime, cause: Cause, now: datetime, *, more: str = "") -> RunRecord:
+def new_run(spec: JobSpec, due: datetime, cause: Cause, now: datetime, *, more: str = "") -> RunRecord:
     """A run that waits."""
     return RunRecord(
         id=run_id(spec.name, due, more),
@@ -159,13 +159,13 @@ def new_run(spec: WantedJob, due: datetime, cause: Cause, now: datetime, *, more
     )
 
 
-def spread(spec: WantedJob, due: datetime) -> timedelta:
+def spread(spec: JobSpec, due: datetime) -> timedelta:
     """How much later than due a run starts: some part of the job's jitter, the same whoever asks."""
     digest = hashlib.blake2b(f"{spec.name} {due.isoformat()}".encode(), digest_size=8).digest()
     return spec.jitter * (int.from_bytes(digest) / 2**64)
 
 
-def _chosen(spec: WantedJob, found: list[datetime], now: datetime, has_more: bool) -> list[datetime]:
+def _chosen(spec: JobSpec, found: list[datetime], now: datetime, has_more: bool) -> list[datetime]:
     """Which of the due times become runs."""
     if spec.misfire == "all":
         return found
@@ -179,7 +179,7 @@ def _chosen(spec: WantedJob, found: list[datetime], now: datetime, has_more: boo
     return late[-most:] + prompt
 
 
-def _runs(spec: WantedJob, wanted: list[datetime], dropped: list[datetime], now: datetime) -> tuple[RunRecord, ...]:
+def _runs(spec: JobSpec, wanted: list[datetime], dropped: list[datetime], now: datetime) -> tuple[RunRecord, ...]:
     runs = [new_run(spec, due, Cause.SCHEDULE, now) for due in wanted]
     if dropped:
         skipped = Skipped(first=dropped[0], last=dropped[-1], count=len(dropped))

@@ -13,7 +13,7 @@ import msgspec
 
 from rota.decide import cron
 from rota.decide.jobs.due import times
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 
 MOST = 10_000
 """Due times that one look ahead shows at most."""
@@ -35,7 +35,7 @@ class Coming(msgspec.Struct, frozen=True):
     """What is odd about it, if anything."""
 
 
-def preview(spec: WantedJob, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[Coming]:
+def preview(spec: JobSpec, after: datetime, *, count: int = 10, until: datetime | None = None) -> list[Coming]:
     """The due times after a moment: at most `count`, not later than `until`, and within `HORIZON`."""
     end = _later(after, HORIZON)
     return list(islice(_coming(spec, after, end if until is None else min(end, until)), min(count, MOST)))
@@ -49,14 +49,14 @@ def _later(moment: datetime, span: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def _coming(spec: WantedJob, after: datetime, until: datetime) -> Iterator[Coming]:
+def _coming(spec: JobSpec, after: datetime, until: datetime) -> Iterator[Coming]:
     zone = ZoneInfo(spec.tz)
     for due in takewhile(lambda due: due <= until, times(spec, after)):
         local = due.astimezone(zone)
         yield Coming(due, local, _odd(spec, local) if spec.cron is not None else "")
 
 
-def _odd(spec: WantedJob, local: datetime) -> str:
+def _odd(spec: JobSpec, local: datetime) -> str:
     before = (local.astimezone(UTC) - timedelta(seconds=1)).astimezone(local.tzinfo)
     jump = (local.utcoffset() or timedelta()) - (before.utcoffset() or timedelta())
     if jump > timedelta() and not _is_meant(spec, local):
@@ -67,7 +67,7 @@ def _odd(spec: WantedJob, local: datetime) -> str:
     return ""
 
 
-def _is_meant(spec: WantedJob, local: datetime) -> bool:
+def _is_meant(spec: JobSpec, local: datetime) -> bool:
     """Does the expression name this time of day, clocks apart?"""
     assert spec.cron is not None
     plain = local.replace(tzinfo=UTC, fold=0)

@@ -1,106 +1,65 @@
 """What a user declares of a resource kind, of its source, and of one resource. Pure.
 
-`ResourceSpec` says how every resource of a kind is covered; `SourceSpec` where the list of them comes from; `Resource`
-is one of them, as a source, the API or a file gives it.
+`ResourceSpec` says how every resource of a kind is covered, and its fields are the options; `SourceSpec` where the list
+of them comes from; `Resource` is one of them, as a source, the API or a file gives it.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
 from rota.model import adapters
-from rota.model.resource import NO_AFFINITY, Affinity
+from rota.model.option import DERIVED, Said
+from rota.model.resource import NO_AFFINITY, Affinity, KindRecord
 from rota.workloads.checks import Check, did_you_mean
+from rota.workloads.reading import Own, read
 
 KIND = "resource"
 SINKS = ("amqp", "amqps", "kafka", "file", "stdout", "memory")
 """Where emitted messages may go."""
 
 
-class ResourceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of resource."""
+class ResourceSpec(KindRecord, frozen=True, kw_only=True):
+    """A kind of resource as its app declares it: what the store keeps of it, and what only the app's node knows."""
 
-    name: str
-    replicas: int
-    """Tasks that hold each resource, on distinct nodes."""
-
-    exclusive: bool
-    """Never two tasks of one resource at a time: stop, confirm, start."""
-
-    silent_after: timedelta
-    """A task without a sign of life for so long is placed again."""
-
-    start_within: timedelta
-    """How long a task may take to its first sign of life."""
-
-    sink: str | None
+    sink: str | None = None
     """URL of where messages go; None: where the node's configuration says."""
 
-    labels: dict[str, str]
-    """What a node must be labelled with to hold such a task."""
+    is_async: Annotated[bool, DERIVED]
 
-    affinity: Affinity
-    is_async: bool
+    def record(self, app: str) -> KindRecord:
+        """What the store keeps of it, as a kind of that app."""
+        kept = {name: getattr(self, name) for name in KindRecord.__struct_fields__}
+        return KindRecord(**{**kept, "app": app})
 
-    @property
-    def runs_alone(self) -> bool:
-        """Does each task have a process of its own?"""
-        return self.exclusive or not self.is_async
 
-    @classmethod
-    def parse(
-        cls,
-        *,
-        name: object,
-        replicas: object = 1,
-        exclusive: object = False,
-        silent_after: object = "30s",
-        start_within: object = "30s",
-        sink: object = None,
-        labels: object = None,
-        affinity: object = None,
-        is_async: bool,
-    ) -> Self:
-        """The declaration, checked."""
-        check = Check(KIND, name)
-        spec = cls(
-            name=check.name(name),
-            replicas=check.count("replicas", replicas),
-            exclusive=check.flag("exclusive", exclusive),
-            silent_after=check.duration("silent_after", silent_after, least=timedelta(seconds=1)),
-            start_within=check.duration("start_within", start_within, least=timedelta(seconds=1)),
-            sink=check.url_or_none("sink", sink, SINKS, adapters.SINKS),
-            labels=check.labels("labels", labels),
-            affinity=parse_affinity(check, affinity),
-            is_async=is_async,
-        )
-        if spec.exclusive and spec.replicas > 1:
-            check.fail(f"it is exclusive, and replicas is {replicas}; an exclusive resource has one task: choose one")
-        return spec
+def read_kind(options: Mapping[str, object], *, is_async: bool) -> ResourceSpec:
+    """The kind that an app declares with these options."""
+    check = Check(KIND, options.get("name"))
+    runs_alone = bool(options.get("exclusive")) or not is_async
+    spec = read(ResourceSpec, check, options, own=_OWN, is_async=is_async, runs_alone=runs_alone)
+    if spec.exclusive and spec.replicas > 1:
+        check.fail(f"it is exclusive, and replicas is {spec.replicas}; an exclusive resource has one task: choose one")
+    return spec
 
 
 class SourceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where the list of a kind's resources comes from."""
 
-    every: timedelta
+    every: Annotated[timedelta, Said(least=timedelta(seconds=1))] = timedelta(minutes=30)
     """How long until it is asked again."""
 
-    timeout: timedelta
+    timeout: timedelta = timedelta(seconds=60)
     """How long it may take to list them."""
 
-    is_async: bool
+    is_async: Annotated[bool, DERIVED]
 
-    @classmethod
-    def parse(cls, *, kind: str, every: object = "30m", timeout: object = "60s", is_async: bool) -> Self:
-        """The declaration, checked."""
-        check = Check("source of resource", kind)
-        return cls(
-            every=check.duration("every", every, least=timedelta(seconds=1)),
-            timeout=check.duration("timeout", timeout),
-            is_async=is_async,
-        )
+
+def read_source(kind: str, options: Mapping[str, object], *, is_async: bool) -> SourceSpec:
+    """The source that an app declares for a kind."""
+    return read(SourceSpec, Check("source of resource", kind), options, is_async=is_async)
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +128,13 @@ def parse_affinity(check: Check, value: object) -> Affinity:
             guess = did_you_mean(name, known) or f"; there are {', '.join(known)}"
             check.fail(f'affinity has no field "{name}"{guess}')
     return Affinity(**{name: check.labels(f"affinity: {name}", pairs) for name, pairs in value.items()})
+
+
+def _sink(check: Check, value: object) -> str:
+    return check.url("sink", value, SINKS, adapters.SINKS)
+
+
+_OWN: Own = {"sink": _sink, "affinity": parse_affinity}
 
 
 def _plain(check: Check, spec: Mapping[str, object]) -> dict[str, Any]:

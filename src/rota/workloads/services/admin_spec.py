@@ -14,6 +14,9 @@ from rota.model.config import split_address
 from rota.model.errors import Invalid
 from rota.workloads.checks import Check
 
+ADMIN_OPTIONS = ("admin", "admin_username", "admin_password")
+"""What may be said of a service's admin door."""
+
 TCP = "tcp://"
 REFERENCES = ("env:", "file:")
 
@@ -29,17 +32,17 @@ class AdminSpec:
     password: str | None = field(default=None, repr=False)
 
     @classmethod
-    def parse(cls, check: Check, *, admin: object, username: object, password: object) -> Self | None:
+    def parse(cls, check: Check, *, admin: object, admin_username: object, admin_password: object) -> Self | None:
         """The declaration, checked; None if there is no such door."""
         if admin is None:
-            for option, value in (("admin_username", username), ("admin_password", password)):
+            for option, value in (("admin_username", admin_username), ("admin_password", admin_password)):
                 if value is not None:
                     check.fail(f'{option} is given, but no admin door; add admin="admin.sock", or leave {option} out')
             return None
         spec = cls(
             address=_address(check, admin),
-            username=_secret(check, "admin_username", username),
-            password=_secret(check, "admin_password", password),
+            username=_secret(check, "admin_username", admin_username),
+            password=_secret(check, "admin_password", admin_password),
         )
         if spec.username is not None and spec.password is None:
             check.fail("admin_username is given without admin_password; add it, or leave both out")

@@ -5,13 +5,15 @@ A service listens; each request has a cmd, which says the handler and, through i
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Self
+from typing import Annotated
 
 import msgspec
 
 from rota.model.errors import Invalid
+from rota.model.option import DERIVED, Said, options_of
 from rota.workloads.checks import Check
-from rota.workloads.services.admin_spec import AdminSpec
+from rota.workloads.reading import Own, read
+from rota.workloads.services.admin_spec import ADMIN_OPTIONS, AdminSpec
 from rota.workloads.services.frames import BOX, Layout, wire
 from rota.workloads.services.parcels import LARGEST_FRAME
 from rota.workloads.services.routing import ByField, ByRange, ByWorker, Rule
@@ -32,156 +34,124 @@ HOOKS: Mapping[str, tuple[str, ...]] = {
 """Each hook, in the order they run, and what it is called with."""
 
 
+class HandlerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers one cmd, and how."""
+
+    cmd: Annotated[int, DERIVED]
+    """The number of the request."""
+
+    group: int
+    """The group whose workers answer it."""
+
+    timeout: timedelta | None = None
+    """How long its requests may take; None: as the service says."""
+
+    idempotent: bool = False
+    """May a request whose worker was lost run again?"""
+
+    is_async: Annotated[bool, DERIVED]
+
+
 class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A listener and its groups of workers."""
 
     name: str
-    hosts: tuple[str, ...]
-    port: int
+    """The name of the service."""
+
+    port: Annotated[int, Said(least=0, most=65535)]
     """0: any free one."""
 
-    tcp: bool
-    udp: bool
-    groups: dict[int, int]
+    hosts: Annotated[tuple[str, ...], Said(option="host")] = ("127.0.0.1",)
+    """The addresses where it listens."""
+
+    tcp: bool = True
+    """Does it listen to TCP?"""
+
+    udp: bool = False
+    """Does it listen to UDP?"""
+
+    groups: dict[int, int] = msgspec.field(default_factory=lambda: {1: 1})
     """Group → how many workers."""
 
-    concurrency: int
+    concurrency: int = 1
     """Requests a worker answers at a time."""
 
-    timeout: timedelta | None
+    timeout: timedelta | None = None
     """How long a request may take from its arrival, unless its handler says otherwise."""
 
-    queue: int
+    queue: int = 1000
     """Requests that may wait per group."""
 
-    queue_bytes: int
+    queue_bytes: int = 64 << 20
     """Bytes of requests that may wait per group."""
 
-    max_frame: int
+    max_frame: Annotated[int, Said(least=24, most=LARGEST_FRAME)] = 1 << 20
     """Bytes of the longest frame that is taken."""
 
-    client_timeout: timedelta | None
+    client_timeout: timedelta | None = None
     """A connection without a request for so long is closed."""
 
-    auto_answer_on_fail: bool
+    auto_answer_on_fail: bool = True
     """Answer requests that fail; otherwise their clients hear nothing."""
 
-    layout: Layout
+    layout: Annotated[Layout, Said(option="frame")] = BOX
     """How its frames look."""
 
-    rule: Rule | None
+    rule: Annotated[Rule | None, Said(option="route")] = None
     """How requests find their group, if their handlers do not say it."""
 
-    max_clients: int
+    max_clients: int = 10_000
     """Connections at a time."""
 
-    proxies: int
+    proxies: Annotated[int, Said(most=64)] = 1
     """Processes that serve its sockets; each has its share of every group's workers."""
 
-    all_out_first: bool
+    all_out_first: bool = False
     """On a reload, do all old workers of a group end before the first new one starts?"""
 
-    admin: AdminSpec | None
+    admin: Annotated[AdminSpec | None, DERIVED] = None
     """Where the original control tool reaches it, if it may."""
 
-    @classmethod
-    def parse(
-        cls,
-        *,
-        name: object,
-        port: object,
-        host: object = "127.0.0.1",
-        tcp: object = True,
-        udp: object = False,
-        groups: object = None,
-        concurrency: object = 1,
-        timeout: object = None,
-        queue: object = 1000,
-        queue_bytes: object = 64 << 20,
-        max_frame: object = 1 << 20,
-        client_timeout: object = None,
-        auto_answer_on_fail: object = True,
-        frame: object = BOX,
-        route: object = None,
-        max_clients: object = 10_000,
-        proxies: object = 1,
-        all_out_first: object = False,
-        admin: object = None,
-        admin_username: object = None,
-        admin_password: object = None,
-    ) -> Self:
-        """The declaration, checked."""
-        check = Check(KIND, name)
-        layout = _layout(check, frame)
-        known = _groups(check, groups)
-        spec = cls(
-            name=check.name(name),
-            hosts=_hosts(check, host),
-            port=check.count("port", port, least=0, most=65535),
-            tcp=check.flag("tcp", tcp),
-            udp=check.flag("udp", udp),
-            groups=known,
-            concurrency=check.count("concurrency", concurrency),
-            timeout=check.duration_or_none("timeout", timeout),
-            queue=check.count("queue", queue),
-            queue_bytes=check.count("queue_bytes", queue_bytes),
-            max_frame=check.count("max_frame", max_frame, least=24, most=LARGEST_FRAME),
-            client_timeout=check.duration_or_none("client_timeout", client_timeout),
-            auto_answer_on_fail=check.flag("auto_answer_on_fail", auto_answer_on_fail),
-            layout=layout,
-            rule=_rule(check, route, layout, known),
-            max_clients=check.count("max_clients", max_clients),
-            proxies=check.count("proxies", proxies, most=64),
-            all_out_first=check.flag("all_out_first", all_out_first),
-            admin=AdminSpec.parse(check, admin=admin, username=admin_username, password=admin_password),
-        )
-        for group, count in spec.groups.items():
-            if count < spec.proxies:
-                check.fail(
-                    f"group {group} has {count} workers for {spec.proxies} proxies; each proxy needs one of its own"
-                )
-        if not (spec.tcp or spec.udp):
-            check.fail("it listens to neither tcp nor udp; switch one on")
-        if spec.admin and spec.tcp and spec.admin.address in [(host, spec.port) for host in spec.hosts]:
-            check.fail(f"admin is {spec.admin}, where its clients are served; choose another port")
-        return spec
+    handlers: Annotated[tuple[HandlerSpec, ...], DERIVED] = ()
+    """What it answers, once the whole app is declared."""
+
+    has_loop: Annotated[bool, DERIVED] = False
+    """Do its workers have an event loop? (A handler of its own is async.)"""
+
+    def timeout_of(self, handler: HandlerSpec) -> timedelta | None:
+        """How long requests of a handler may take; None: there is no limit."""
+        return handler.timeout or self.timeout
 
 
-class HandlerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers one cmd, and how."""
+OPTIONS = (*(option.name for option in options_of(ServiceSpec)), *ADMIN_OPTIONS)
+"""What may be said of a service."""
 
-    cmd: int
-    group: int
-    timeout: timedelta | None
-    """How long its requests may take; None: as the service says."""
 
-    idempotent: bool
-    """May a request whose worker was lost run again?"""
+def read_service(options: Mapping[str, object]) -> ServiceSpec:
+    """The service that an app declares with these options."""
+    check = Check(KIND, options.get("name"))
+    check.options(options, OPTIONS)
+    own = {name: value for name, value in options.items() if name not in ADMIN_OPTIONS}
+    admin = AdminSpec.parse(check, **{name: options.get(name) for name in ADMIN_OPTIONS})
+    spec = read(ServiceSpec, check, own, own=_OWN, admin=admin)
+    _check_rule(check, spec)
+    for group, count in spec.groups.items():
+        if count < spec.proxies:
+            check.fail(f"group {group} has {count} workers for {spec.proxies} proxies; each proxy needs one of its own")
+    if not (spec.tcp or spec.udp):
+        check.fail("it listens to neither tcp nor udp; switch one on")
+    if spec.admin and spec.tcp and spec.admin.address in [(host, spec.port) for host in spec.hosts]:
+        check.fail(f"admin is {spec.admin}, where its clients are served; choose another port")
+    return spec
 
-    is_async: bool
 
-    @classmethod
-    def parse(
-        cls,
-        *,
-        service: ServiceSpec,
-        cmd: object,
-        group: object = None,
-        timeout: object = None,
-        idempotent: object = False,
-        is_async: bool,
-    ) -> Self:
-        """The declaration, checked against its service."""
-        check = Check(KIND, service.name)
-        number = check.count("cmd", cmd, least=-(1 << 31), most=(1 << 31) - 1)
-        check = check.about(f"cmd {number}")
-        return cls(
-            cmd=number,
-            group=_group_of(check, service, group),
-            timeout=check.duration_or_none("timeout", timeout),
-            idempotent=check.flag("idempotent", idempotent),
-            is_async=is_async,
-        )
+def read_handler(service: ServiceSpec, cmd: object, options: Mapping[str, object], *, is_async: bool) -> HandlerSpec:
+    """What an app declares, with these options, to answer a cmd of the service."""
+    check = Check(KIND, service.name)
+    number = check.count("cmd", cmd, least=-(1 << 31), most=(1 << 31) - 1)
+    own: Own = {"group": lambda check, group: _group_of(check, service, group)}
+    said = {"group": None, **options}
+    return read(HandlerSpec, check.about(f"cmd {number}"), said, own=own, cmd=number, is_async=is_async)
 
 
 def _hosts(check: Check, host: object) -> tuple[str, ...]:
@@ -192,8 +162,6 @@ def _hosts(check: Check, host: object) -> tuple[str, ...]:
 
 
 def _groups(check: Check, groups: object) -> dict[int, int]:
-    if groups is None:
-        return {1: 1}
     if not isinstance(groups, Mapping) or not groups:
         check.fail(f"groups is {groups!r}; write how many workers each group has, like {{1: 8, 2: 2}}")
     for group in groups:
@@ -212,23 +180,23 @@ def _layout(check: Check, frame: object) -> Layout:
     return frame
 
 
-def _rule(check: Check, route: object, layout: Layout, groups: Mapping[int, int]) -> Rule | None:
-    match route:
-        case None | ByWorker():
-            return None
+def _rule(check: Check, route: object) -> Rule:
+    if isinstance(route, ByField | ByRange):
+        return route
+    if not callable(route):
+        check.fail(f"route is {route!r}; write rota.ByField, rota.ByRange or a function of a request")
+    return ByWorker()
+
+
+def _check_rule(check: Check, spec: ServiceSpec) -> None:
+    match spec.rule:
         case ByField(field=field):
-            if field not in (names := [each.name for each in layout.fields]):
+            if field not in (names := [each.name for each in spec.layout.fields]):
                 check.fail(f"route: its frames have no field {field!r}; they have {', '.join(names)}")
-            return route
         case ByRange(ranges=ranges):
             for first, last, group in ranges:
-                if group not in groups:
+                if group not in spec.groups:
                     check.fail(f"route: cmds {first}-{last} go to group {group}, which it does not have")
-            return route
-        case _:
-            if not callable(route):
-                check.fail(f"route is {route!r}; write rota.ByField, rota.ByRange or a function of a request")
-            return ByWorker()
 
 
 def _group_of(check: Check, service: ServiceSpec, group: object) -> int:
@@ -240,3 +208,6 @@ def _group_of(check: Check, service: ServiceSpec, group: object) -> int:
     if not isinstance(group, int) or isinstance(group, bool) or group not in service.groups:
         check.fail(f"group is {group!r}; the service has {known}: choose one, or add it to groups=")
     return group
+
+
+_OWN: Own = {"host": _hosts, "groups": _groups, "frame": _layout, "route": _rule}

@@ -13,7 +13,7 @@ from rota.decide.jobs.declared import Owner
 from rota.kit import virtual
 from rota.model import codec, keys
 from rota.model.ids import NodeId
-from rota.model.job import Cause, JobRecord, Origin, RunRecord, RunState, WantedJob, run_id
+from rota.model.job import Cause, JobRecord, JobSpec, Origin, RunRecord, RunState, run_id
 from rota.model.node import NodeStatus
 from rota.store import Put, Store, open_store
 from tests.kit.virtual_trials import CLOCK
@@ -25,17 +25,17 @@ async def names(store: Store) -> list[str]:
     return [entry.key.removeprefix(keys.JOBS) for entry in (await store.scan(keys.JOBS)).entries]
 
 
-def command(name: str, **options: object) -> WantedJob:
-    return WantedJob(name=name, argv=("true",), **options)  # type: ignore[arg-type]  # as the test says
+def command(name: str, **options: object) -> JobSpec:
+    return JobSpec(name=name, argv=("true",), **options)  # type: ignore[arg-type]  # as the test says
 
 
 def test_what_is_declared_is_written_now_and_when_it_changes_and_misfits_are_told() -> None:
     async def story() -> None:
         async with open_store("memory://", clock=CLOCK) as store:
-            declared: list[WantedJob] = [command("b", after=("a",)), command("a"), command("odd", after=("nobody",))]
+            declared: list[JobSpec] = [command("b", after=("a",)), command("a"), command("odd", after=("nobody",))]
             told: list[tuple[str, str]] = []
 
-            def now() -> tuple[Owner, Sequence[WantedJob]]:
+            def now() -> tuple[Owner, Sequence[JobSpec]]:
                 return SHOP, tuple(declared)
 
             def tell(kind: str, subject: str, **_: object) -> None:
@@ -78,7 +78,7 @@ def test_a_job_that_a_newer_rota_wrote_stops_nobody() -> None:
     virtual.run(story())
 
 
-async def kept(store: Store, owner: Owner, written: Written, *jobs: WantedJob, incarnation: str = "/i") -> None:
+async def kept(store: Store, owner: Owner, written: Written, *jobs: JobSpec, incarnation: str = "/i") -> None:
     """One session of a node that declares these jobs; it ends after a while."""
     tell = Mock()
     with suppress(TimeoutError):

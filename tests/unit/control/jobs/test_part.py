@@ -19,7 +19,7 @@ from rota.kit.virtual import Group
 from rota.model import codec, keys
 from rota.model.errors import Unavailable, Unknown
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.job import Cause, Origin, Outcome, RunOrder, RunRecord, RunState, WantedJob, order_for
+from rota.model.job import Cause, JobSpec, Origin, Outcome, RunOrder, RunRecord, RunState, order_for
 from rota.model.link import Accepted, Refused, Start
 from rota.model.node import NodeStatus
 from rota.node.session import Session, in_session
@@ -130,7 +130,7 @@ class Fleet:
         self.events.append((kind, subject))
 
     async def put(self, **options: Any) -> None:
-        await verbs.put_job(self.store, WantedJob(**{"argv": ("x",), **options}), Origin.API, "me")
+        await verbs.put_job(self.store, JobSpec(**{"argv": ("x",), **options}), Origin.API, "me")
 
     async def runs(self, prefix: str = keys.RUNS) -> list[RunRecord]:
         found = [codec.decode(RunRecord, entry.value) for entry in (await self.store.scan(prefix)).entries]

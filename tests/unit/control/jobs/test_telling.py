@@ -14,12 +14,12 @@ from rota.decide.jobs.outcome import bind
 from rota.kit import virtual
 from rota.model.errors import Denied, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.job import Cause, WantedJob, order_for
+from rota.model.job import Cause, JobSpec, order_for
 from rota.model.link import Accepted, Refused, Start
 from tests.kit.virtual_trials import CLOCK
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-JOB = WantedJob(name="a", argv=("true",))
+JOB = JobSpec(name="a", argv=("true",))
 N2 = NodeId("n2")
 
 

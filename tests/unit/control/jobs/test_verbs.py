@@ -13,12 +13,12 @@ from rota.decide.jobs.due import new_run
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound
 from rota.model.ids import Revision
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, Skipped, WantedJob
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, RunRecord, RunState, Skipped
 from rota.store import Put, Store, open_store
 from rota.store.port import Expect, Write
 
 HOUR = timedelta(hours=1)
-REPORT = WantedJob(name="report", argv=("true",), retries=2)
+REPORT = JobSpec(name="report", argv=("true",), retries=2)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -28,7 +28,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield opened
 
 
-async def put(store: Store, job: WantedJob = REPORT) -> int:
+async def put(store: Store, job: JobSpec = REPORT) -> int:
     return await verbs.put_job(store, job, Origin.API, "me")
 
 
@@ -64,7 +64,7 @@ class TestPut:
         await put(store)
         await verbs.disable(store, "report", "me")
         before = await job(store)
-        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        await put(store, JobSpec(name="report", argv=("true",), every=HOUR))
         after = await job(store)
         assert not after.enabled
         assert after.since >= before.since
@@ -72,7 +72,7 @@ class TestPut:
 
     async def test_only_the_expected_version_is_changed(self, store: Store) -> None:
         version = await verbs.put_job(store, REPORT, Origin.API, "me", expected=0)
-        changed = WantedJob(name="report", argv=("false",))
+        changed = JobSpec(name="report", argv=("false",))
         with pytest.raises(Conflict, match="look at it again"):
             await verbs.put_job(store, changed, Origin.API, "me", expected=version + 1)
         assert (await job(store)).spec == REPORT
@@ -81,11 +81,11 @@ class TestPut:
 
     async def test_after_must_exist_and_must_not_go_in_a_circle(self, store: Store) -> None:
         with pytest.raises(Invalid, match='comes after "nobody", and there is no such job'):
-            await put(store, WantedJob(name="report", argv=("true",), after=("nobody",)))
-        await put(store, WantedJob(name="a", argv=("true",)))
-        await put(store, WantedJob(name="b", argv=("true",), after=("a",)))
+            await put(store, JobSpec(name="report", argv=("true",), after=("nobody",)))
+        await put(store, JobSpec(name="a", argv=("true",)))
+        await put(store, JobSpec(name="b", argv=("true",), after=("a",)))
         with pytest.raises(Invalid, match="a after b after a; break it"):
-            await put(store, WantedJob(name="a", argv=("true",), after=("b",)))
+            await put(store, JobSpec(name="a", argv=("true",), after=("b",)))
 
 
 class TestSwitch:
@@ -159,7 +159,7 @@ class TestRuns:
             await verbs.delete_run(store, id)
 
     async def test_backfill_makes_what_is_missing_once(self, store: Store) -> None:
-        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        await put(store, JobSpec(name="report", argv=("true",), every=HOUR))
         now = await store.now()
         cursor = Put(keys.job_cursor("report"), codec.encode(JobCursor(upto=now)))
         await store.commit(cursor)
@@ -175,7 +175,7 @@ class TestRuns:
         assert await verbs.backfill(store, "report", *span, "me") == []
 
     async def test_of_two_backfills_at_once_the_later_leaves_the_result_of_the_earlier(self, store: Store) -> None:
-        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        await put(store, JobSpec(name="report", argv=("true",), every=HOUR))
         now = await store.now()
         slow = Overtaken(store, lambda: self._run_all(store, now))
         assert await verbs.backfill(slow, "report", now - 3 * HOUR, now, "me") == []
@@ -187,11 +187,11 @@ class TestRuns:
             await verbs.interrupt(store, id, "", "you")  # over is over, however it ended
 
     async def test_the_run_of_a_missed_due_time_takes_the_place_of_its_record(self, store: Store) -> None:
-        await put(store, WantedJob(name="report", argv=("true",), every=HOUR))
+        await put(store, JobSpec(name="report", argv=("true",), every=HOUR))
         now = await store.now()
         due = now.replace(minute=0, second=0, microsecond=0)
         skipped = Skipped(first=due - HOUR, last=due, count=2)
-        missed = new_run(WantedJob(name="report", every=HOUR), due, Cause.SCHEDULE, now)
+        missed = new_run(JobSpec(name="report", every=HOUR), due, Cause.SCHEDULE, now)
         missed = msgspec.structs.replace(missed, state=RunState.MISSED, skipped=skipped, ended=now)
         cursor = Put(keys.job_cursor("report"), codec.encode(JobCursor(upto=due)))
         await store.commit(cursor, Put(keys.run(missed.id), codec.encode(missed)))

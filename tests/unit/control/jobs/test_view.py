@@ -8,7 +8,7 @@ from rota.control.jobs.view import JobsView
 from rota.decide.jobs.outcome import bind
 from rota.model import codec, keys
 from rota.model.ids import NodeId, Revision, SessionId
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, WantedJob, run_id
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, RunRecord, run_id
 from rota.store.port import Change, Entry
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -119,7 +119,7 @@ def test_what_we_deleted_does_not_come_back() -> None:
 
 def test_jobs_know_who_comes_after_them_and_changes_make_them_dirty() -> None:
     view = JobsView()
-    record = JobRecord(spec=WantedJob(name="b", after=("a",)), origin=Origin.API, since=NOW, at=NOW)
+    record = JobRecord(spec=JobSpec(name="b", after=("a",)), origin=Origin.API, since=NOW, at=NOW)
     key = keys.job("b")
     view.fold((Change(key, Entry(key, codec.encode(record), Revision(1), Revision(1))),), Revision(1))
     assert view.followers["a"] == {"b"}

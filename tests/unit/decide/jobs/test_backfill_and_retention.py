@@ -11,7 +11,7 @@ from rota.decide.jobs.retention import doomed
 from rota.kit.record import replace
 from rota.model import keys
 from rota.model.errors import Invalid
-from rota.model.job import Cause, JobCursor, JobRecord, Origin, RunRecord, RunState, Skipped, WantedJob, run_id
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, Origin, RunRecord, RunState, Skipped, run_id
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -22,12 +22,12 @@ ALL = Kept(since=START)
 
 
 def _over(due: datetime, *, cause: Cause = Cause.SCHEDULE, **fields: object) -> RunRecord:
-    run = new_run(WantedJob(name="a", every=HOUR), due, cause, due)
+    run = new_run(JobSpec(name="a", every=HOUR), due, cause, due)
     return msgspec.structs.replace(run, **{"state": RunState.SUCCEEDED, **fields})
 
 
 def job(**options):
-    return JobRecord(spec=WantedJob(name="a", **options), origin=Origin.API, since=START, at=START)
+    return JobRecord(spec=JobSpec(name="a", **options), origin=Origin.API, since=START, at=START)
 
 
 def test_what_is_missing_is_made_and_the_rest_left_alone():

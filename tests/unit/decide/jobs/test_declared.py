@@ -6,7 +6,7 @@ import pytest
 
 from rota.decide.jobs.circle import circle
 from rota.decide.jobs.declared import Owner, differ, undeclared
-from rota.model.job import JobRecord, Origin, WantedJob
+from rota.model.job import JobRecord, JobSpec, Origin
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SHOP = Owner(Origin.APP, "shop")
@@ -14,7 +14,7 @@ FILE = Owner(Origin.FILE, "n1")
 
 
 def wanted(name, **options):
-    return WantedJob(name=name, **options)
+    return JobSpec(name=name, **options)
 
 
 def record(name, origin=Origin.APP, app="shop", by="n1", **options):

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from rota.decide.jobs.dispatch import Member, dispatch, is_ready
 from rota.model.ids import NodeId, SessionId
-from rota.model.job import Cause, Outcome, RunRecord, RunState, Try, WantedJob, run_id
+from rota.model.job import Cause, JobSpec, Outcome, RunRecord, RunState, Try, run_id
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-ANY = {"a": WantedJob(name="a", concurrency=None), "b": WantedJob(name="b", concurrency=None)}
+ANY = {"a": JobSpec(name="a", concurrency=None), "b": JobSpec(name="b", concurrency=None)}
 
 
 def member(name, free=4, **changes):
@@ -92,10 +92,10 @@ def test_the_work_does_not_grow_with_runs_times_nodes():
 @pytest.mark.parametrize(
     ("job", "members", "why"),
     [
-        pytest.param(WantedJob(name="a"), [], "no node takes part in jobs", id="nobody"),
-        pytest.param(WantedJob(name="a", labels={"zone": "x"}), [member("n")], 'its label zone is ""', id="labels"),
-        pytest.param(WantedJob(name="a"), [member("n", jobs=frozenset())], "its app has no such job", id="no app"),
-        pytest.param(WantedJob(name="a"), [member("n", barred="it is cordoned")], "it is cordoned", id="barred"),
+        pytest.param(JobSpec(name="a"), [], "no node takes part in jobs", id="nobody"),
+        pytest.param(JobSpec(name="a", labels={"zone": "x"}), [member("n")], 'its label zone is ""', id="labels"),
+        pytest.param(JobSpec(name="a"), [member("n", jobs=frozenset())], "its app has no such job", id="no app"),
+        pytest.param(JobSpec(name="a"), [member("n", barred="it is cordoned")], "it is cordoned", id="barred"),
     ],
 )
 def test_why_it_waits(job, members, why):
@@ -108,12 +108,12 @@ def test_a_run_without_its_job_waits_to_be_cleared_away():
 
 
 def test_a_command_runs_anywhere():
-    command = WantedJob(name="a", argv=("true",))
+    command = JobSpec(name="a", argv=("true",))
     assert where(decided([run()], {"a": command}, {}, [member("n", jobs=frozenset())])) == ["n"]
 
 
 def test_a_limit_counts_what_is_bound_and_what_is_bound_now():
-    limited = {"a": WantedJob(name="a", concurrency=3)}
+    limited = {"a": JobSpec(name="a", concurrency=3)}
     plan = decided([run(number) for number in range(5)], limited, {"a": 1}, [member("n", 9)])
     assert len(plan.binds) == 2
     assert set(plan.waiting.values()) == {"3 of it run already, and that is its limit"}
@@ -187,7 +187,7 @@ def test_a_run_that_was_tried_by_the_clock_before_does_not_wait_for_that_to_come
 )
 def test_nothing_is_exceeded_and_nothing_waits_for_no_reason(free, runs, limit):
     members = [member(f"n{number}", count) for number, count in enumerate(free)]
-    plan = decided([run(number) for number in range(runs)], {"a": WantedJob(name="a", concurrency=limit)}, {}, members)
+    plan = decided([run(number) for number in range(runs)], {"a": JobSpec(name="a", concurrency=limit)}, {}, members)
     for name, count in Counter(where(plan)).items():
         assert count <= free[int(name[1:])]
     assert len(plan.binds) == min(runs, sum(free), limit if limit is not None else runs)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.decide.jobs.due import BACKLOG, LATE, LOOK, due, follow_up, next_due, spread
 from rota.model.ids import Revision
-from rota.model.job import Cause, JobCursor, JobRecord, JobSuccess, OnLost, Origin, RunState, WantedJob
+from rota.model.job import Cause, JobCursor, JobRecord, JobSpec, JobSuccess, OnLost, Origin, RunState
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -16,7 +16,7 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 
 
 def job(enabled=True, **options):
-    spec = WantedJob(name="report", **options)
+    spec = JobSpec(name="report", **options)
     return JobRecord(spec=spec, origin=Origin.APP, since=START, at=START, enabled=enabled)
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rota.decide.jobs.preview import HORIZON, preview
-from rota.model.job import WantedJob
+from rota.model.job import JobSpec
 
 
 def at(text):
@@ -13,13 +13,13 @@ def at(text):
 
 
 def test_so_many_and_until():
-    spec = WantedJob(name="a", every=timedelta(hours=1))
+    spec = JobSpec(name="a", every=timedelta(hours=1))
     assert [each.due.hour for each in preview(spec, at("2026-01-01T00:30"), count=3)] == [1, 2, 3]
     assert len(preview(spec, at("2026-01-01T00:30"), count=9, until=at("2026-01-01T02:00"))) == 2
 
 
 def test_a_job_started_by_hand_has_none():
-    assert preview(WantedJob(name="a"), at("2026-01-01T00:00")) == []
+    assert preview(JobSpec(name="a"), at("2026-01-01T00:00")) == []
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_a_job_started_by_hand_has_none():
     ],
 )
 def test_odd_ones_are_marked(expression, tz, after, odd):
-    found = preview(WantedJob(name="a", cron=expression, tz=tz), at(after), count=len(odd))
+    found = preview(JobSpec(name="a", cron=expression, tz=tz), at(after), count=len(odd))
     for coming, words in zip(found, odd, strict=True):
         assert words in coming.odd
         assert bool(words) == bool(coming.odd)
 
 
 def test_a_gap_says_from_when_to_when():
-    (coming,) = preview(WantedJob(name="a", cron="30 2 * * *", tz="Europe/Berlin"), at("2026-03-28T12:00"), count=1)
+    (coming,) = preview(JobSpec(name="a", cron="30 2 * * *", tz="Europe/Berlin"), at("2026-03-28T12:00"), count=1)
     assert coming.odd == "clocks jump from 02:00 to 03:00, and its time lies between"
     assert f"{coming.local:%H:%M}" == "03:00"
 
@@ -57,10 +57,10 @@ def test_a_gap_says_from_when_to_when():
 @pytest.mark.parametrize("expression", ["0 0 29 2 *", "*/59 * 29 2 *"])
 def test_a_look_ahead_at_a_rare_schedule_ends_at_the_horizon(expression):
     begin = at("2026-01-01T00:00")
-    coming = preview(WantedJob(name="a", cron=expression, tz="Europe/Berlin"), begin, count=1000)
+    coming = preview(JobSpec(name="a", cron=expression, tz="Europe/Berlin"), begin, count=1000)
     assert coming
     assert coming[-1].due <= begin + HORIZON
 
 
 def test_a_look_ahead_from_the_last_year_ends_with_the_calendar():
-    assert preview(WantedJob(name="a", cron="0 0 29 2 *"), at("9999-12-31T23:00"), count=1000) == []
+    assert preview(JobSpec(name="a", cron="0 0 29 2 *"), at("9999-12-31T23:00"), count=1000) == []

@@ -9,12 +9,12 @@ from rota.decide.jobs.due import BACKLOG
 from rota.decide.jobs.why import NOTHING, JobSeen, why_job, why_run
 from rota.kit.record import replace
 from rota.model.ids import NodeId, Revision
-from rota.model.job import Cause, JobRecord, JobSuccess, Origin, Outcome, RunRecord, RunState, Try, WantedJob
+from rota.model.job import Cause, JobRecord, JobSpec, JobSuccess, Origin, Outcome, RunRecord, RunState, Try
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
 RUN = RunRecord(id="report/1", job="report", due=NOW, cause=Cause.MANUAL, created=NOW)
-JOB = JobRecord(spec=WantedJob(name="report"), origin=Origin.API, since=NOW, at=NOW)
+JOB = JobRecord(spec=JobSpec(name="report"), origin=Origin.API, since=NOW, at=NOW)
 FAILED = Outcome(state=RunState.FAILED, started=NOW, seconds=1.0, error="no luck")
 
 
