@@ -1,7 +1,7 @@
 """Write what follows from the code: tables of settings, events, metrics and errors, and diagrams. `make docs` runs it.
 
-Only rows and diagrams are written. What stands between them belongs to people. Of some pages one table alone is written,
-which is found by its first heading; of docs/reference/cli.md the tests compare the other options with the program's.
+Only rows and diagrams are written. What stands between them belongs to people. Of some pages one table alone is
+written, which is found by its first heading; of docs/reference/cli.md the tests compare the other options with the program's.
 """
 
 import re
@@ -20,8 +20,8 @@ from rota.model.event import KINDS
 from rota.model.job import JobSpec
 from rota.model.option import Option as JobOption
 from rota.model.problems import PROBLEMS
-from rota.workloads.resources.relay import held_phases
 from rota.workloads.jobs.spec import PROGRAM
+from rota.workloads.resources.relay import held_phases
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 EXPLANATION = FOLDER.parent / "explanation"

@@ -32,7 +32,6 @@ class OpenAttempts:
         self._seating, self._logs = seating, logs
         self._load = 0.0
         self._told = _Told()
-        logs.is_running = self.running.__contains__
 
     def room(self, depth: float = 1.0) -> int:
         """How many more would be accepted, of those of which an executor holds so many."""

@@ -11,7 +11,6 @@ from rota.model import codec, keys
 from rota.model.ids import NodeId, SessionId
 from rota.model.peers import DutyHeld
 from rota.store import Put, Store, incarnation, open_store
-from tests.kit.identities import identity
 from tests.kit.virtual_trials import CLOCK
 
 SECOND = timedelta(seconds=1)
