@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rota.api import job_grpc, job_operations, resources
+from rota.api import grpc as grpc_door
+from rota.api import job_operations, resources, transcode
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
@@ -523,7 +524,7 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     call = Call(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:
-        method = job_grpc.METHODS[f"rota.v1.{name}"]
+        method = grpc_door.METHODS[f"rota.v1.{name}"]
         assert isinstance(method, Method)
         return await method.answer(call, request)
 
@@ -569,7 +570,7 @@ async def test_attempts_that_came_to_nothing_are_shown(store: Store) -> None:
     record = replace(codec.decode(RunRecord, entry.value), earlier=(lost,), attempt=2, late=(lost,))
     await store.commit(Put(entry.key, codec.encode(record)))
     view = await job_operations.get_run(store, id)
-    shown = job_grpc.to_run(view)
+    shown: Any = transcode.encode(view, pb.Run.DESCRIPTOR)
     assert (shown.earlier[0].state, shown.late[0].node, shown.attempt) == ("lost", "n2", 2)
     assert view.earlier[0].epoch == Revision(5)
 
