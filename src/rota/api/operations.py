@@ -92,7 +92,7 @@ from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
 from rota.store.records import understood
-from rota.workloads.checks import did_you_mean
+from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.fit import check_replicas, check_spec
 
 T = TypeVar("T")
@@ -324,8 +324,8 @@ async def drain_node(store: Store, node: NodeName, *, why: str = "", deadline: t
     may be changed so.
     """
     _check_reason(why)
-    if deadline is not None and deadline <= timedelta():
-        raise Invalid(f"deadline is {deadline}; it must be above zero")
+    if deadline is not None:
+        Check("node", node).duration("deadline", deadline)
     key = keys.drain(NodeId(node))
     before = understood(Drain, await store.get(key))
     if before is None and await store.get(keys.node(NodeId(node))) is None:

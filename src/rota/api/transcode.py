@@ -8,7 +8,8 @@ that records have elsewhere. How a record becomes a message is worked out once f
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, get_type_hints
 
 import msgspec
 from google.protobuf import message_factory
@@ -38,27 +39,35 @@ _TIMESTAMP, _DURATION = Timestamp.DESCRIPTOR.full_name, Duration.DESCRIPTOR.full
 
 def encode(record: object, kind: Any) -> Message:
     """A record as a message."""
-    kept: Any = type(record)
-    make, parts = _plan(kept, kind)
-    return make(**{name: told for name, part in parts if (told := part(record)) is not None})
+    known: Any = type(record)
+    make, parts = _plan(known, kind)
+    told: dict[str, Any] = {}
+    for name, get, convert in parts:
+        if (value := get(record)) is not None:
+            told[name] = value if convert is None else convert(value)
+    return make(**told)
 
 
 @cache
-def _plan(record: type, kind: Descriptor) -> tuple[type[Message], tuple[tuple[str, Part], ...]]:
-    return message_factory.GetMessageClass(kind), tuple((name, part) for name, part in _parts(record, kind))
+def _plan(record: type, kind: Descriptor) -> tuple[type[Message], tuple[tuple[str, Part, Part | None], ...]]:
+    return message_factory.GetMessageClass(kind), tuple(_parts(record, kind))
 
 
-def _parts(record: type, kind: Descriptor) -> Iterator[tuple[str, Part]]:
-    names = attributes(record)
+def _parts(record: type, kind: Descriptor) -> Iterator[tuple[str, Part, Part | None]]:
+    """Each field of a message, what gets it from a record, and what makes the value that the message takes."""
+    names, hints = attributes(record), get_type_hints(record)
     for field in kind.fields:
+        name = names.get(field.name) or names.get(field.name.removesuffix(JSON))
         if odd := ODD.get((kind.full_name, field.name)):
-            yield field.name, _then(odd, _converter(field))
-        elif field.name in names:
-            yield field.name, _then(_getter(names[field.name]), _converter(field))
-        elif field.name.endswith(JSON) and field.name.removesuffix(JSON) in names:
-            yield field.name, _then(_getter(names[field.name.removesuffix(JSON)]), _json)
-        else:
+            yield field.name, odd, _converter(field)
+        elif name is None:
             raise TypeError(f"{kind.full_name}.{field.name} is no field of {record.__name__}; see api.transcode.ODD")
+        elif field.name not in names:
+            yield field.name, attrgetter(name), _json
+        elif field.type == FieldDescriptor.TYPE_STRING and hints[name] is datetime:
+            yield field.name, attrgetter(name), datetime.isoformat
+        else:
+            yield field.name, attrgetter(name), _converter(field)
 
 
 def attributes(record: type) -> dict[str, str]:
@@ -68,50 +77,27 @@ def attributes(record: type) -> dict[str, str]:
     return {name: name for name in getattr(record, "__dataclass_fields__", {})}
 
 
-def _getter(name: str) -> Part:
-    return lambda record: getattr(record, name)
-
-
-def _then(get: Part, convert: Part | None) -> Part:
-    if convert is None:
-        return get
-
-    def part(record: Any) -> Any:
-        return None if (told := get(record)) is None else convert(told)
-
-    return part
-
-
 def _converter(field: FieldDescriptor) -> Part | None:
     """What makes a value that a message takes; None: it takes the value as it is."""
     if is_map(field):
         entry: Any = field.message_type
-        value = _one(entry.fields_by_name["value"]) or _same
-        key = str if entry.fields_by_name["key"].type == FieldDescriptor.TYPE_STRING else _same
-        return lambda told: {key(name): value(each) for name, each in told.items()}
+        value = _one(entry.fields_by_name["value"])
+        return None if value is None else lambda told: {name: value(each) for name, each in told.items()}
     one = _one(field)
     if is_list(field):
-        return list if one is None else lambda told: [one(each) for each in told]
+        return None if one is None else lambda told: [one(each) for each in told]
     return one
 
 
 def _one(field: FieldDescriptor) -> Part | None:
     if field.type != FieldDescriptor.TYPE_MESSAGE:
-        return _text if field.type == FieldDescriptor.TYPE_STRING else None
+        return None
     kind: Any = field.message_type
     if kind.full_name == _TIMESTAMP:
         return timestamp
     if kind.full_name == _DURATION:
         return span
     return lambda told: encode(told, kind)
-
-
-def _same(told: Any) -> Any:
-    return told
-
-
-def _text(told: Any) -> Any:
-    return told.isoformat() if isinstance(told, datetime) else told
 
 
 def _json(told: Any) -> str:

@@ -132,7 +132,7 @@ def _in_body(verb: Verb, field: Field, body: Mapping[str, Any]) -> Any:
     key, told = field.key, body.get(field.key)
     if field.sort is Sort.TIME:
         return calls.moment(key, told)
-    if key not in body or (told is None and field.sort in _NULLABLE):
+    if key not in body or (told is None and field.sort in _TYPES and (field.is_nullable or field.is_needed)):
         if field.is_needed:
             raise Invalid(_refusals(verb).get(key) or f"{key} is missing; {_must_be(field)}")
         return _LEFT_OUT
@@ -153,8 +153,6 @@ _TYPES: Mapping[Sort, tuple[type, str]] = {
     Sort.LIST: (list, "a list"),
     Sort.OBJECT: (dict, "an object"),
 }
-_NULLABLE = frozenset({Sort.TEXT, Sort.SPAN, Sort.LIST})
-"""Sorts for which null is the same as left out."""
 
 
 def _must_be(field: Field) -> str:

@@ -119,6 +119,9 @@ class Field(msgspec.Struct, frozen=True):
     is_needed: bool
     """Has it no default?"""
 
+    is_nullable: bool
+    """Is null in a body the same as nothing?"""
+
     parameter: Parameter | None
     """What it means; None: the record of the body says so."""
 
@@ -300,7 +303,7 @@ def adds_to(name: str) -> Callable[[F], F]:
 
 def _fields(verb: Verb) -> Iterable[Field]:
     hints = get_type_hints(verb.function, include_extras=True)
-    in_body = set(verb.body.__struct_fields__) if verb.body else set()
+    in_body = get_type_hints(verb.body) if verb.body else {}
     for name, each in inspect.signature(verb.function).parameters.items():
         told = _told(hints[name])
         if told is None and name in OURS:
@@ -312,6 +315,7 @@ def _fields(verb: Verb) -> Iterable[Field]:
             sort=_sort(hints[name]),
             where=_where(verb, name, key, told, in_body),
             is_needed=each.default is each.empty,
+            is_nullable=NoneType in get_args(in_body.get(key)),
             parameter=told,
         )
 

@@ -411,6 +411,7 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
         (422, "/v1/streams/clicks/suspend", {"now": True}, 'there is no field "now"'),
         (422, "/v1/streams/clicks/scale", {}, "tasks is missing"),
         (422, "/v1/streams/clicks/handoff", {"groups": 1}, "groups must be a list of numbers"),
+        (422, "/v1/streams/clicks/handoff", {"groups": None}, "groups must be a list of numbers"),
         (422, "/v1/streams/clicks/reset", {"to": 5}, "it must be earliest, latest or a time"),
         (422, "/v1/streams/clicks/reset-offsets", {"offsets": [1]}, "offsets must be an object"),
         (422, "/v1/streams/clicks/reset-offsets", {"offsets": {"9": 1}}, "has no partition 9"),
