@@ -1,6 +1,7 @@
 """Verbs: each is described once, so HTTP, its description, gRPC and the command line have the same fields."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -9,8 +10,30 @@ from google.protobuf.descriptor import Descriptor
 
 from rota.api import grpc as grpc_door
 from rota.api import openapi, resources, transcode, verb_grpc
+from rota.api.bodies import ReasonBody
+from rota.api.job_schema import RunView
+from rota.api.parameters import RunId, Wait
 from rota.api.verbs import VERBS, Verb, Where
 from rota.cli.remote import way_of
+from rota.kit.record import replace
+from rota.store.port import Store
+from scripts import contract
+
+
+class HeavyRun(RunView, frozen=True, kw_only=True):
+    """A run with a field more."""
+
+    kilos: float | None = None
+
+
+class Weighed(msgspec.Struct, frozen=True):
+    """How heavy a run is."""
+
+    run: str
+    kilos: float | None
+    at: datetime | None
+    more: dict[str, Any]
+
 
 METHODS = {
     method.full_name.removeprefix("rota.v1."): method for service in grpc_door.SERVICES for method in service.methods
@@ -113,3 +136,31 @@ def test_the_command_line_asks_a_server_for_what_its_door_takes(verb: Verb) -> N
     assert set(way.query.values()) <= set(verb.query())
     body = set() if way.body is None or isinstance(way.body, str) else set(way.body.values())
     assert body == (set() if verb.body is None or isinstance(way.body, str) else set(verb.body.__struct_fields__))
+
+
+def test_make_proto_has_nothing_to_add() -> None:
+    assert [each.path.name for each in contract.additions() if each.text != each.before] == []
+
+
+def test_make_proto_adds_a_method_with_its_messages_and_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def weigh_run(store: Store, run: RunId, *, by: str, why: str = "", wait: Wait = None) -> Weighed:
+        """Say how heavy a run is."""
+        return Weighed(run=run, kilos=None, at=None, more={})
+
+    weigh = Verb(
+        name="weigh_run", function=weigh_run, method="POST", path="/v1/runs/{job}/{moment}/weigh", rpc="Runs.Weigh",
+        body=ReasonBody,
+    )  # fmt: skip
+    monkeypatch.setitem(VERBS, "weigh_run", weigh)
+    monkeypatch.setitem(VERBS, "get_run", replace(VERBS["get_run"], answer=HeavyRun))
+    (jobs,) = (each for each in contract.additions() if each.text != each.before)
+    added = [line for line in jobs.text.splitlines() if line not in jobs.before.splitlines()]
+    assert added == [
+        "  rpc Weigh(WeighRunRequest) returns (Weighed);",
+        "  optional double kilos = 26;",
+        "message WeighRunRequest {",
+        "message Weighed {",
+        "  optional double kilos = 2;",
+        "  google.protobuf.Timestamp at = 3;",
+        "  string more_json = 4;",
+    ]
