@@ -85,7 +85,8 @@ wheel: setup     ## build dist/rota-*.whl
 docs: setup      ## write the tables and diagrams of the manual that follow from the code
 	@$(PY) scripts/reference.py
 
-proto: setup     ## regenerate the checked-in protobuf code
+proto: setup     ## add to the contracts what they lack, and regenerate the checked-in protobuf code
+	@$(PY) scripts/contract.py
 	@scripts/proto.sh
 
 clean:           ## remove what make made

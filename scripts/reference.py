@@ -1,7 +1,8 @@
 """Write what follows from the code: tables of settings, events, metrics and errors, and diagrams. `make docs` runs it.
 
 Only rows and diagrams are written. What stands between them belongs to people. Of some pages one table alone is
-written, which is found by its first heading; of docs/reference/cli.md the tests compare the other options with the program's.
+written, which is found by its first heading; of docs/reference/cli.md the tests compare the other options with the
+program's.
 """
 
 import re

@@ -36,7 +36,7 @@ from rota.api import grpc as grpc_door
 from rota.api import resources
 from rota.api.calls import Endpoint
 from rota.api.methods import Stream
-from rota.api.operations import OPERATIONS
+from rota.api.verbs import OPERATIONS
 from rota.control.jobs import verbs
 from rota.decide.access import Access
 from rota.decide.jobs.due import new_run

@@ -23,7 +23,7 @@ import grpc
 import httpx2
 
 from rota.api import grpc as grpc_door
-from rota.api import introspection, operations, resources
+from rota.api import introspection, resources, verbs
 from rota.api.pb import api_pb2, jobs_pb2, reflection_pb2
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -68,7 +68,7 @@ class Figure:
 def http_streams(run: str) -> list[str]:
     """The path of every operation over HTTP that goes on answering; `run` is one that is not over."""
     job, _, moment = run.partition("/")
-    found = [each for each in resources.table() if each.operation in operations.STREAMING]
+    found = [each for each in resources.table() if each.operation in verbs.STREAMING]
     named = {"{job}": job, "{moment}": moment, "{kind}": "service", "{id}": "logic"}
     return [reduce(lambda path, part: path.replace(*part), named.items(), each.path) for each in found]
 

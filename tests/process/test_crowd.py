@@ -6,7 +6,7 @@ import pytest
 
 from rota.api import grpc as grpc_door
 from rota.api import resources
-from rota.api.operations import OPERATIONS
+from rota.api.verbs import OPERATIONS
 from tests.kit import crowd as crowds
 from tests.kit.crowd import NOT_GIVEN, Unsaid, crowd, over_grpc, over_http, worst
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.api import operations
+from rota.api import verbs
 from tests.kit.taken_back import HOW, fleet, grpc_streams, http_streams, measure
 
 
@@ -18,7 +18,7 @@ async def test_a_token_that_is_taken_back_is_refused_at_every_door_of_every_node
 
 def test_every_stream_there_is_was_tried() -> None:
     """`measure` reads the streams from the doors; here they are, so that nobody has to believe that."""
-    assert {"watch_resources", "watch_events", "watch_pulse", "follow_log", "follow_printed"} == operations.STREAMING
+    assert {"watch_resources", "watch_events", "watch_pulse", "follow_log", "follow_printed"} == verbs.STREAMING
     assert len(http_streams("job/moment")) == 5
     assert sorted(grpc_streams("job/moment")) == [
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",

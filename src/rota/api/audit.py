@@ -2,11 +2,11 @@
 
 from collections import deque
 from contextlib import aclosing
-from datetime import datetime
 
 import msgspec
 
-from rota.api.operations import needs
+from rota.api.parameters import ByCaller, IsRefused, LimitOfAudit, Noted, Since, TokenBack
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.decide.audit import Verifier
 from rota.model.audit import AuditEntry
@@ -63,15 +63,15 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """The token of the page with older entries; None: there are none."""
 
 
-@needs(Access.ADMIN, heavy=True)
+@verb("GET", "/v1/audit", Access.ADMIN, rpc="Audit.Read", heavy=True)
 async def read_audit(
     store: Store,
     *,
-    limit: int = PAGE,
-    by: str = "",
-    refused: bool = False,
-    since: datetime | None = None,
-    token: str | None = None,
+    limit: LimitOfAudit = PAGE,
+    by: ByCaller = "",
+    refused: IsRefused = False,
+    since: Since = None,
+    token: TokenBack = None,
 ) -> AuditPage:
     """The last entries of the trail, the oldest first: of one caller, only refusals, not older than a time.
 
@@ -130,8 +130,8 @@ async def _place(
     raise Invalid(f'token is "{token[:100]}", and its entry is not kept any more; begin again without a token')
 
 
-@needs(Access.ADMIN, heavy=True)
-async def verify_audit(store: Store, *, noted: str = "") -> Verdict:
+@verb("GET", "/v1/audit/verify", Access.ADMIN, rpc="Audit.Verify", heavy=True)
+async def verify_audit(store: Store, *, noted: Noted = "") -> Verdict:
     """Whether nothing in the trail was changed or taken from it; `noted` is a hash that must still be in its chain."""
     head, _ = await audit.head(store)
     verifier = Verifier(head, noted)

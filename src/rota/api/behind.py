@@ -8,9 +8,9 @@ import msgspec
 from rota.api.budget import Budget
 from rota.api.idempotency import KeyBudget
 from rota.api.log_at import LogAt
-from rota.api.operations import OPERATIONS
 from rota.api.relays import Tallies
 from rota.api.steer import Steer, Verb
+from rota.api.verbs import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access
 from rota.kit.clock import Clock

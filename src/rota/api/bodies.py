@@ -1,8 +1,7 @@
-"""What requests carry and small answers hold, as records: the description of the API is made from them.
+"""What the bodies of requests carry, as records: verbs name them, and the description of the API is made from them.
 
-Operations read requests themselves, and say in a sentence what is wrong. These records name the same fields with their
-types and texts; `tests/unit/api/test_openapi.py` compares them with what the doors take. `example` is a body that a
-node accepts.
+Operations check what they are given, and say in a sentence what is wrong. These records name the same fields with their
+types and texts. `example` is a body that a node accepts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from rota.api.hooks import HookView
-from rota.api.job_schema import DueTime
-from rota.api.schema import KindView
-from rota.api.stream_schema import PartitionLag, StreamVersion
-from rota.api.tokens import TokenView
-from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
-from rota.model.resource import Listing
 from rota.model.token import Access
 from rota.workloads.jobs.spec import PROGRAM
 
@@ -29,6 +21,11 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The body of a request."""
 
     example: ClassVar[dict[str, Any]] = {}
+    refusals: ClassVar[dict[str, str]] = {}
+    """Field → the sentence if it is missing or of another type, where there is a better one than for all fields."""
+
+    is_needed: ClassVar[bool] = False
+    """Must there be a body, although every field has a default?"""
 
 
 class ReasonBody(Body, frozen=True, kw_only=True):
@@ -56,6 +53,9 @@ class SlotsBody(Body, frozen=True, kw_only=True):
     """How many slots a node has."""
 
     example: ClassVar[dict[str, Any]] = {"slots": 20}
+    refusals: ClassVar[dict[str, str]] = {
+        "slots": "nothing is to change; give slots, or null for as many as the settings of the node say"
+    }
 
     slots: int | None
     """From 0 to 1,000,000; null: as the node's settings say."""
@@ -65,6 +65,7 @@ class ClearBody(Body, frozen=True, kw_only=True):
     """Which requests are dropped."""
 
     example: ClassVar[dict[str, Any]] = {"groups": [1]}
+    refusals: ClassVar[dict[str, str]] = {"groups": "groups must be a list of numbers; leave it out for all groups"}
 
     groups: list[int] | None = None
     """The groups whose waiting requests are dropped; null: all groups."""
@@ -103,6 +104,7 @@ class EnableHookBody(Body, frozen=True, kw_only=True):
     """Whether a hook is on."""
 
     example: ClassVar[dict[str, Any]] = {"enabled": False}
+    refusals: ClassVar[dict[str, str]] = {"enabled": "enabled must be true or false, and is all that can change"}
 
     enabled: bool
     """Is it on?"""
@@ -161,6 +163,9 @@ class ScaleBody(Body, frozen=True, kw_only=True):
     """How many task groups a stream has."""
 
     example: ClassVar[dict[str, Any]] = {"tasks": 4}
+    refusals: ClassVar[dict[str, str]] = {
+        "tasks": "tasks is missing; say how many, or null for as many as are declared"
+    }
 
     tasks: int | None
     """From 1 to 10,000; null: as many as are declared."""
@@ -170,6 +175,9 @@ class HandOffBody(Body, frozen=True, kw_only=True):
     """Which groups end and publish now."""
 
     example: ClassVar[dict[str, Any]] = {"groups": [0]}
+    refusals: ClassVar[dict[str, str]] = {
+        "groups": "groups must be a list of numbers, like [0, 1]; leave it out for all"
+    }
 
     groups: list[int] = []
     """The numbers of the groups; none: all of them."""
@@ -191,6 +199,9 @@ class ResetOffsetsBody(Body, frozen=True, kw_only=True):
     """Where partitions go on."""
 
     example: ClassVar[dict[str, Any]] = {"offsets": {"0": 120, "1": "earliest"}}
+    refusals: ClassVar[dict[str, str]] = {
+        "offsets": 'offsets must be an object from partitions to places, like {"0": 120, "1": "earliest"}'
+    }
 
     offsets: dict[str, int | str]
     """Partition → an offset, `earliest`, `latest` or a time."""
@@ -239,134 +250,17 @@ class NameBody(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the resource."""
 
 
-class KindPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some kinds of resources, in the order of the name."""
-
-    kinds: tuple[KindView, ...]
-    """The kinds of this page."""
-
-    next: str | None = None
-    """The token of the next page; null: there are no more."""
-
-
-class HookPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some hooks, in the order of the name."""
-
-    hooks: tuple[HookView, ...]
-    """The hooks of this page."""
-
-    next: str | None = None
-    """The token of the next page; null: there are no more."""
-
-
-class TokenPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some tokens, in the order of the name."""
-
-    tokens: tuple[TokenView, ...]
-    """The tokens of this page."""
-
-    next: str | None = None
-    """The token of the next page; null: there are no more."""
-
-
-class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events, the newest last."""
-
-    events: tuple[Event, ...]
-    """The events of this page."""
-
-    revision: Revision
-    """The revision of the store that they were read at; a watch can go on after it."""
-
-    next: str | None = None
-    """The token of the page with older events; null: there are none."""
-
-
-class Uncordoned(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that gets tasks again."""
-
-    node: NodeId
-    """The id of the node."""
-
-    was_cordoned: bool
-    """Did it have a cordon?"""
-
-
-class Undrained(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is not drained any more."""
-
-    node: NodeId
-    """The id of the node."""
-
-    was_drained: bool
-    """Was it drained?"""
-
-
-class NodeSlots(msgspec.Struct, frozen=True, kw_only=True):
-    """How many slots a node was given."""
-
-    node: NodeId
-    """The id of the node."""
-
-    slots: int | None
-    """How many; null: as its settings say."""
-
-
 class LabelsBody(Body, frozen=True, kw_only=True):
     """Labels that a node gets and loses."""
 
     example: ClassVar[dict[str, Any]] = {"labels": {"zone": "b", "gpu": None}}
+    is_needed: ClassVar[bool] = True
 
     labels: dict[str, str | None] = {}
     """By name; null takes a label away, also one of the node's settings. What is not named stays."""
 
     reset: bool = False
     """Undo first all that was set before, so that only the node's settings count."""
-
-
-class HookSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a hook is on."""
-
-    name: str
-    """The name of the hook."""
-
-    enabled: bool
-    """Is it on?"""
-
-
-class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a job is due next."""
-
-    due: tuple[DueTime, ...]
-    """The due times, the next one first."""
-
-
-class RunIds(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs by their ids."""
-
-    runs: tuple[str, ...]
-    """The ids, in the order of the due times."""
-
-
-class StreamLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a stream is behind."""
-
-    partitions: tuple[PartitionLag, ...]
-    """The lag of each partition."""
-
-
-class StreamHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream was declared in the course of time."""
-
-    versions: tuple[StreamVersion, ...]
-    """The declarations, the oldest first."""
-
-
-class ServicesOfNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The services of one node."""
-
-    services: list[Any]
-    """As `rota services ls -o json` has them."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -414,42 +308,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The same sentence as `detail`, for older clients."""
 
 
-class Reload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reload came to."""
-
-    generation: int
-    """The generation of the code that serves now."""
-
-    previous: int
-    """The generation before."""
-
-
-class Cleared(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that were dropped."""
-
-    service: str
-    """The name of the service."""
-
-    dropped: dict[str, int]
-    """Group → how many."""
-
-
-class Resized(msgspec.Struct, frozen=True, kw_only=True):
-    """A group with another number of workers."""
-
-    service: str
-    """The name of the service."""
-
-    group: int
-    """The number of the group."""
-
-    before: int
-    """How many workers it had."""
-
-    count: int
-    """How many it has now."""
-
-
 class Nothing(msgspec.Struct, frozen=True, kw_only=True):
     """An empty object."""
 
@@ -464,13 +322,6 @@ class SyncBody(Body, frozen=True, kw_only=True):
 
     no_wait: bool = False
     """Answer at once, before the source is asked."""
-
-
-class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking a source."""
-
-    listing: Listing | None
-    """The list; null if the caller did not wait."""
 
 
 class LeaderStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ The loop that answers callers also runs the node. `admit` holds back a caller th
 the loop is crowded: a caller that is alone may use all of it. `timed` measures what a call costs in processor time of
 the loop, and paces it: in one turn of the loop all calls together get `TURN`, and those that come later go on in the
 next turn, so that probes and the node's own work get their turn however many calls there are. A heavy view
-(`operations.HEAVY`) computes in a thread; `heavy` lets few of them run, one for each caller.
+(`verbs.HEAVY`) computes in a thread; `heavy` lets few of them run, one for each caller.
 
 What is refused is `Busy`: 429 with Retry-After over HTTP, RESOURCE_EXHAUSTED over gRPC. Leases are renewed elsewhere
 (`store.renewal`), and do not depend on any of this.

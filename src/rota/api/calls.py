@@ -7,7 +7,7 @@ also keeps such pages out.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
@@ -16,9 +16,8 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from rota.api import paging
 from rota.api.behind import Behind
-from rota.api.relays import Tallies
+from rota.api.steer import PASSED_ON
 from rota.api.watches import Watches
 from rota.decide.access import Admitted
 from rota.kit import collector, durations
@@ -64,9 +63,13 @@ class Call(msgspec.Struct, frozen=True):
         return self.behind.watches
 
     @property
-    def tallies(self) -> Tallies:
-        """Asks relays."""
-        return self.behind.tallies
+    def was_passed_on(self) -> bool:
+        """Did another node pass it on?"""
+        return PASSED_ON in self.request.headers
+
+    def bounded(self, wait: timedelta) -> timedelta:
+        """A wait that ends in time for the caller, which says no such time over HTTP."""
+        return wait
 
     @property
     def path(self) -> dict[str, str]:
@@ -181,13 +184,6 @@ def count(request: Request, name: str, default: int) -> int:
     if not (told.isascii() and told.isdigit() and len(told) < 10):
         raise Invalid(f'{name} is "{told}"; it must be a whole number')
     return int(told)
-
-
-def page(call: Call, items: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
-    """The page of a list that the parameters `limit` and `token` ask for, and the token of the next."""
-    told = call.request.query_params
-    limit = count(call.request, "limit", paging.LONGEST)
-    return paging.paged(items, name, limit=limit, token=told.get("token"))
 
 
 def flag(request: Request, name: str) -> bool:

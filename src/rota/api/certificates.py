@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from rota.api.operations import needs
+from rota.api.verbs import needs
 from rota.decide.access import Access
 from rota.kit.clock import Clock
 from rota.model import codec, keys

@@ -10,12 +10,11 @@ What is better than in the seed: a resource that no node can take is kept, and p
 from datetime import timedelta
 
 import msgspec
-from starlette.responses import Response
 
 from rota.api import operations
-from rota.api.calls import Call, Endpoint, body, json
-from rota.api.operations import needs
+from rota.api.bodies import NameBody, Nothing
 from rota.api.schema import ResourceView
+from rota.api.verbs import PATIENCE, verb
 from rota.decide.access import Access
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -24,9 +23,6 @@ from rota.store.port import Store
 
 KIND = "crawler"
 """Which kind is meant if there are several."""
-
-WAIT = timedelta(seconds=10)
-"""How long a caller waits for the leader."""
 
 
 class NoWorkerNodes(Unavailable):
@@ -45,20 +41,28 @@ class NodeSpec(msgspec.Struct, frozen=True):
     """Where the node is reached."""
 
 
-@needs(Access.OPERATE)
-async def add_resource(store: Store, clock: Clock, name: object, wait: timedelta = WAIT) -> NodeSpec:
+@verb("POST", "/crawler/resource", Access.OPERATE, rpc="CrawlerMaster.AddResource", body=NameBody, codes=("no_node",))
+async def add_resource(store: Store, clock: Clock, name: object = None, *, patience: timedelta = PATIENCE) -> NodeSpec:
     """Add a resource by its name, and return the node that has it."""
     fields = {"kind": await _kind(store), "id": _name(name)}
     try:
-        view = await operations.create_resource(store, clock, fields, wait=wait)
+        view = await operations.create_resource(store, clock, fields, wait=patience)
     except Conflict:
         view = await operations.get_resource(store, fields["kind"], fields["id"])
-        view = await operations.await_placement(store, view, wait)
-    return _node(view, wait)
+        view = await operations.await_placement(store, view, patience)
+    return _node(view, patience)
 
 
-@needs(Access.OPERATE)
-async def remove_resource(store: Store, name: object) -> None:
+@verb(
+    "DELETE",
+    "/crawler/resource",
+    Access.OPERATE,
+    rpc="CrawlerMaster.DeleteResource",
+    body=NameBody,
+    answer=Nothing,
+    codes=("resource_not_found",),
+)
+async def remove_resource(store: Store, name: object = None) -> None:
     """Delete a resource by its name."""
     kind, id = await _kind(store), _name(name)
     try:
@@ -94,20 +98,3 @@ def _node(view: ResourceView, wait: timedelta) -> NodeSpec:
     if status is not None and status.pending:
         raise NoWorkerNodes(f"no worker nodes: {status.pending}; {view.name} is kept, and placed when one can take it")
     raise Unknown(f"{view.name} is kept, but nobody has placed it within {durations.render(wait)}; ask again later")
-
-
-async def _add(call: Call) -> Response:
-    fields = await body(call.request)
-    return json(await add_resource(call.store, call.clock, fields.get("name")))
-
-
-async def _remove(call: Call) -> Response:
-    fields = await body(call.request)
-    await remove_resource(call.store, fields.get("name"))
-    return json({})
-
-
-ENDPOINTS = (
-    Endpoint("POST", "/crawler/resource", "add_resource", _add),
-    Endpoint("DELETE", "/crawler/resource", "remove_resource", _remove),
-)

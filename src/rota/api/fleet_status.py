@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from rota.api.operations import needs
+from rota.api.bodies import FleetStatus
 from rota.api.overview import failing_resources
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.decide.reach import faults
 from rota.model import codec, keys
@@ -16,7 +17,7 @@ from rota.store.port import Entry, Store
 from rota.store.records import understood
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/status", Access.VIEW, answer=FleetStatus)
 async def fleet_status(store: Store) -> dict[str, Any]:
     """Who leads, which nodes are in the fleet and what they run, as `rota status -o json` has it."""
     now = await store.now()

@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rota.api.operations import needs
+from rota.api.bodies import EnableHookBody, HookBody
+from rota.api.parameters import HookName
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.kit import durations
 from rota.kit.clock import Clock
@@ -80,7 +82,27 @@ class HookTrial(msgspec.Struct, frozen=True, kw_only=True):
     """The end of what its command printed, if it failed; for admins alone."""
 
 
-@needs(Access.VIEW)
+class HookPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some hooks, in the order of the name."""
+
+    hooks: tuple[HookView, ...]
+    """The hooks of this page."""
+
+    next: str | None = None
+    """The token of the next page; null: there are no more."""
+
+
+class HookSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a hook is on."""
+
+    name: str
+    """The name of the hook."""
+
+    enabled: bool
+    """Is it on?"""
+
+
+@verb("GET", "/v1/hooks", Access.VIEW, rpc="Hooks.List", answer=HookPage, page_by=lambda hook: hook.name)
 async def list_hooks(store: Store, access: Access = Access.ADMIN) -> tuple[HookView, ...]:
     """Every hook, by name, with what became of its deliveries, for the eyes of a caller with this access."""
     waiting: dict[str, int] = {}
@@ -96,8 +118,8 @@ async def list_hooks(store: Store, access: Access = Access.ADMIN) -> tuple[HookV
     return tuple(view if access.covers(Access.ADMIN) else _for_others(view) for view in views)
 
 
-@needs(Access.VIEW)
-async def get_hook(store: Store, name: str, access: Access = Access.VIEW) -> HookView:
+@verb("GET", "/v1/hooks/{name}", Access.VIEW, rpc="Hooks.Get")
+async def get_hook(store: Store, name: HookName, access: Access = Access.VIEW) -> HookView:
     """One hook, with what became of its deliveries; NotFound if there is none."""
     await _hook(store, name)
     found = next((view for view in await list_hooks(store, access) if view.name == name), None)
@@ -106,7 +128,16 @@ async def get_hook(store: Store, name: str, access: Access = Access.VIEW) -> Hoo
     return found
 
 
-@needs(Access.ADMIN)
+@verb(
+    "POST",
+    "/v1/hooks",
+    Access.ADMIN,
+    rpc="Hooks.Create",
+    body=HookBody,
+    makes=True,
+    found_at="/v1/hooks/{name}",
+    codes=("already_exists",),
+)
 async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) -> HookView:
     """Make a hook; Conflict if there is one of that name."""
     hook = read_hook(fields, clock.wall())
@@ -120,16 +151,16 @@ async def create_hook(store: Store, clock: Clock, fields: Mapping[str, object]) 
     return _view(hook, 0, None)
 
 
-@needs(Access.ADMIN)
-async def delete_hook(store: Store, name: str) -> Hook:
+@verb("DELETE", "/v1/hooks/{name}", Access.ADMIN, rpc="Hooks.Delete", deletes=True)
+async def delete_hook(store: Store, name: HookName) -> Hook:
     """Remove a hook, and return it as it was. What waits for it is dropped."""
     entry, hook = await _hook(store, name)
     await store.commit(Delete(entry.key), Delete(keys.hook_status(name)))
     return hook
 
 
-@needs(Access.OPERATE)
-async def enable_hook(store: Store, name: str, enabled: bool) -> Hook:
+@verb("PATCH", "/v1/hooks/{name}", Access.OPERATE, rpc="Hooks.Enable", body=EnableHookBody, answer=HookSwitch)
+async def enable_hook(store: Store, name: HookName, enabled: bool) -> Hook:
     """Switch a hook on or off; what happens while it is off does not concern it."""
     for _ in range(TRIES):
         entry, hook = await _hook(store, name)
@@ -145,8 +176,8 @@ async def enable_hook(store: Store, name: str, enabled: bool) -> Hook:
     raise Conflict(f"hook {name} is being changed all the time; try again")
 
 
-@needs(Access.OPERATE)
-async def try_hook(store: Store, clock: Clock, name: str, access: Access = Access.ADMIN) -> HookTrial:
+@verb("POST", "/v1/hooks/{name}/test", Access.OPERATE, rpc="Hooks.Test", codes=("no_node",))
+async def try_hook(store: Store, clock: Clock, name: HookName, access: Access = Access.ADMIN) -> HookTrial:
     """Deliver a made-up event to a hook, once, and say what came of it; some node must be there to do it."""
     _, hook = await _hook(store, name)
     if not hook.enabled:

@@ -6,7 +6,7 @@ A job that an app or a file declares is changed there; at a door it can be run, 
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from datetime import datetime, timedelta
 from itertools import islice
@@ -15,18 +15,43 @@ from typing import Self
 import msgspec
 
 from rota.api import idempotency
+from rota.api.bodies import BackfillBody, JobBody, ReasonBody, RunBody
 from rota.api.job_schema import (
     DueTime,
+    DueTimes,
     JobPage,
     JobView,
     LogPart,
+    RunIds,
     RunPage,
     RunView,
     job_view,
     run_view,
 )
 from rota.api.log_at import LogAt
-from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
+from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait
+from rota.api.parameters import (
+    AttemptNumber,
+    DueAfter,
+    DueCount,
+    DueSince,
+    FirstDue,
+    IfMatch,
+    InStates,
+    IsForced,
+    JobName,
+    LastDue,
+    Limit,
+    Offset,
+    OfJob,
+    OnceKey,
+    Prefix,
+    RanOn,
+    RunId,
+    Token,
+    Wait,
+)
+from rota.api.verbs import needs, verb
 from rota.control.jobs import verbs
 from rota.decide.access import Access
 from rota.decide.jobs import due as dues
@@ -67,8 +92,8 @@ LIVING = "living:"
 # Jobs
 
 
-@needs(Access.VIEW, heavy=True)
-async def list_jobs(store: Store, *, prefix: str = "", limit: int = PAGE, token: str | None = None) -> JobPage:
+@verb("GET", "/v1/jobs", Access.VIEW, rpc="Jobs.List", heavy=True)
+async def list_jobs(store: Store, *, prefix: Prefix = "", limit: Limit = PAGE, token: Token = None) -> JobPage:
     """Jobs in the order of the name; `token` is the `next` of the page before."""
     check_limit(limit)
     after = keys.job(token) if token else None
@@ -85,14 +110,14 @@ async def list_jobs(store: Store, *, prefix: str = "", limit: int = PAGE, token:
     return JobPage(jobs=tuple(jobs), next=last, not_understood=strange)
 
 
-@needs(Access.VIEW)
-async def get_job(store: Store, name: str) -> JobView:
+@verb("GET", "/v1/jobs/{name}", Access.VIEW, rpc="Jobs.Get", is_versioned=True)
+async def get_job(store: Store, name: JobName) -> JobView:
     """A job, when it is due next, and how it is doing; NotFound if there is none."""
     return await _job_view(store, await _job(store, name), await store.now())
 
 
-@needs(Access.ADMIN)  # it may run any program on any node
-async def put_job(store: Store, fields: Mapping[str, object], *, by: str, version: int | None = None) -> JobView:
+@verb("PUT", "/v1/jobs/{name}", Access.ADMIN, rpc="Jobs.Put", body=JobBody, is_versioned=True)
+async def put_job(store: Store, fields: Mapping[str, object], *, by: str, version: IfMatch = None) -> JobView:
     """Add a job, or give one other fields; Conflict if it is not at `version` any more (0: if it is there)."""
     wanted = read_job(fields)
     entry = await store.get(keys.job(wanted.name))
@@ -102,33 +127,33 @@ async def put_job(store: Store, fields: Mapping[str, object], *, by: str, versio
     return await get_job(store, wanted.name)
 
 
-@needs(Access.ADMIN)
-async def delete_job(store: Store, name: str, *, by: str) -> None:
+@verb("DELETE", "/v1/jobs/{name}", Access.ADMIN, rpc="Jobs.Delete", deletes=True)
+async def delete_job(store: Store, name: JobName, *, by: str) -> None:
     """Delete a job. Runs that wait are interrupted, those that run go on to their end, the history stays."""
     entry = await _job(store, name)
     _refuse_declared(codec.decode(JobRecord, entry.value), name)
     await verbs.delete_job(store, name)
 
 
-@needs(Access.OPERATE)
-async def enable_job(store: Store, name: str, *, by: str) -> JobView:
+@verb("POST", "/v1/jobs/{name}/enable", Access.OPERATE, rpc="Jobs.Enable", is_versioned=True)
+async def enable_job(store: Store, name: JobName, *, by: str) -> JobView:
     """Let a job be due again, from now on."""
     await _job(store, name)
     await verbs.enable(store, name, by)
     return await get_job(store, name)
 
 
-@needs(Access.OPERATE)
-async def disable_job(store: Store, name: str, *, by: str) -> JobView:
+@verb("POST", "/v1/jobs/{name}/disable", Access.OPERATE, rpc="Jobs.Disable", is_versioned=True)
+async def disable_job(store: Store, name: JobName, *, by: str) -> JobView:
     """Let a job not be due any more; runs that live go on, and it can still be run by hand."""
     await _job(store, name)
     await verbs.disable(store, name, by)
     return await get_job(store, name)
 
 
-@needs(Access.VIEW, heavy=True)
+@verb("GET", "/v1/jobs/{name}/preview", Access.VIEW, rpc="Jobs.Preview", answer=DueTimes, heavy=True)
 async def preview_job(
-    store: Store, name: str, *, count: int = 10, after: datetime | None = None
+    store: Store, name: JobName, *, count: DueCount = 10, after: DueAfter = None
 ) -> tuple[DueTime, ...]:
     """When a job is due next, and which of these times are odd because clocks change."""
     if not 1 <= count <= MOST_DUE:
@@ -139,9 +164,18 @@ async def preview_job(
     return tuple(DueTime(due=each.due, local=each.local, odd=each.odd) for each in coming)
 
 
-@needs(Access.OPERATE, heavy=True)
+@verb(
+    "POST",
+    "/v1/jobs/{name}/backfill",
+    Access.OPERATE,
+    rpc="Jobs.Backfill",
+    body=BackfillBody,
+    answer=RunIds,
+    makes=True,
+    heavy=True,
+)
 async def backfill_job(
-    store: Store, name: str, first: datetime, last: datetime, *, by: str, is_forced: bool = False
+    store: Store, name: JobName, first: FirstDue, last: LastDue, *, by: str, is_forced: IsForced = False
 ) -> tuple[str, ...]:
     """Make the runs of due times between two moments that had none; their ids.
 
@@ -152,9 +186,9 @@ async def backfill_job(
     return tuple(await verbs.backfill(store, name, first, last, by, is_forced=is_forced))
 
 
-@needs(Access.VIEW, heavy=True)
+@verb("GET", "/v1/jobs/{name}/backfill", Access.VIEW, rpc="Jobs.PreviewBackfill", answer=RunIds, heavy=True)
 async def preview_backfill(
-    store: Store, name: str, first: datetime, last: datetime, *, is_forced: bool = False
+    store: Store, name: JobName, first: FirstDue, last: LastDue, *, is_forced: IsForced = False
 ) -> tuple[str, ...]:
     """The runs that a backfill would make; nothing is changed. Raises Invalid where that one would."""
     _check_span(first, last)
@@ -167,15 +201,17 @@ def _check_span(first: datetime, last: datetime) -> None:
         raise Invalid(f"from {first.isoformat()} to {last.isoformat()}; the end must not be before the beginning")
 
 
-@needs(Access.OPERATE)
+@verb(
+    "POST", "/v1/jobs/{name}/run", Access.OPERATE, rpc="Jobs.Start", body=RunBody, makes=True, found_at="/v1/runs/{run}"
+)
 async def run_job(
     store: Store,
-    name: str,
+    name: JobName,
     *,
     by: str,
     payload: object = None,
-    wait: timedelta | None = None,
-    key: str | None = None,
+    wait: Wait = None,
+    key: OnceKey = None,
 ) -> RunView:
     """Start a run of a job by hand; with `wait`, return when it is over, or when that time is.
 
@@ -223,16 +259,16 @@ async def _started_before(store: Store, key: str, note: idempotency.Note) -> str
 # Runs
 
 
-@needs(Access.VIEW, heavy=True)
+@verb("GET", "/v1/runs", Access.VIEW, rpc="Runs.List", heavy=True, codes=("job_not_found",))
 async def list_runs(
     store: Store,
     *,
-    job: str | None = None,
-    states: Collection[str] = (),
-    node: str | None = None,
-    since: datetime | None = None,
-    limit: int = PAGE,
-    token: str | None = None,
+    job: OfJob = None,
+    states: InStates = (),
+    node: RanOn = None,
+    since: DueSince = None,
+    limit: Limit = PAGE,
+    token: Token = None,
 ) -> RunPage:
     """Runs of one job or of all: those that are not over, job by job, then the others from the newest on.
 
@@ -255,8 +291,8 @@ async def list_runs(
     return RunPage(runs=(*_newest_due(living), *over), next=after, looked_at=looked_at + more)
 
 
-@needs(Access.VIEW)
-async def get_run(store: Store, run: str) -> RunView:
+@verb("GET", "/v1/runs/{job}/{moment}", Access.VIEW, rpc="Runs.Get")
+async def get_run(store: Store, run: RunId) -> RunView:
     """A run, living or over; NotFound if there is none."""
     return run_view(await run_record(store, run))
 
@@ -277,15 +313,17 @@ async def await_run(store: Store, run: str, wait: timedelta) -> RunView:
     return view
 
 
-@needs(Access.OPERATE)
-async def restart_run(store: Store, run: str, *, by: str) -> RunView:
+@verb(
+    "POST", "/v1/runs/{job}/{moment}/restart", Access.OPERATE, rpc="Runs.Restart", makes=True, found_at="/v1/runs/{run}"
+)
+async def restart_run(store: Store, run: RunId, *, by: str) -> RunView:
     """Do once more what a run that is over did; the new run."""
     await run_record(store, run)
     return await get_run(store, await verbs.restart(store, run, by))
 
 
-@needs(Access.OPERATE)
-async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait: timedelta | None = None) -> RunView:
+@verb("POST", "/v1/runs/{job}/{moment}/interrupt", Access.OPERATE, rpc="Runs.Interrupt", body=ReasonBody)
+async def interrupt_run(store: Store, run: RunId, *, by: str, why: str = "", wait: Wait = None) -> RunView:
     """Stop a run; with `wait`, return when it is over, or when that time is."""
     check_wait(wait)
     if not why.isprintable() or len(why) > 200:
@@ -295,8 +333,8 @@ async def interrupt_run(store: Store, run: str, *, by: str, why: str = "", wait:
     return await await_run(store, run, wait) if wait else await get_run(store, run)
 
 
-@needs(Access.OPERATE)
-async def delete_run(store: Store, logs: Logs, run: str) -> None:
+@verb("DELETE", "/v1/runs/{job}/{moment}", Access.OPERATE, rpc="Runs.Delete", deletes=True)
+async def delete_run(store: Store, logs: Logs, run: RunId) -> None:
     """Delete a run that is over, and its output: a backfill may make a run of the same id."""
     await run_record(store, run)
     await verbs.delete_run(store, run)
@@ -306,9 +344,15 @@ async def delete_run(store: Store, logs: Logs, run: str) -> None:
 # Output
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/runs/{job}/{moment}/log", Access.VIEW, rpc="Runs.ReadLog", codes=("not_found",))
 async def read_log(
-    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0, log_at: LogAt | None = None
+    store: Store,
+    logs: Logs,
+    run: RunId,
+    *,
+    attempt: AttemptNumber = None,
+    offset: Offset = 0,
+    log_at: LogAt | None = None,
 ) -> LogPart:
     """A piece of what an attempt of a run has put out, from an offset on; the newest attempt unless one is named.
 
@@ -336,9 +380,22 @@ async def read_log(
     )
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/runs/{job}/{moment}/log/follow",
+    Access.VIEW,
+    rpc="Runs.FollowLog",
+    goes_on="Events `output`, with `attempt`, `offset`, `text` and `next`.",
+    codes=("not_found",),
+)
 async def follow_log(
-    store: Store, logs: Logs, run: str, *, attempt: int | None = None, offset: int = 0, log_at: LogAt | None = None
+    store: Store,
+    logs: Logs,
+    run: RunId,
+    *,
+    attempt: AttemptNumber = None,
+    offset: Offset = 0,
+    log_at: LogAt | None = None,
 ) -> AsyncGenerator[LogPart, None]:
     """What an attempt of a run puts out, from an offset on, until it ends."""
     quiet = 0

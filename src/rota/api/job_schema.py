@@ -128,6 +128,20 @@ class DueTime(msgspec.Struct, frozen=True, kw_only=True):
     """What is odd about it, if anything: clocks change there."""
 
 
+class DueTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job is due next."""
+
+    due: tuple[DueTime, ...]
+    """The due times, the next one first."""
+
+
+class RunIds(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs by their ids."""
+
+    runs: tuple[str, ...]
+    """The ids, in the order of the due times."""
+
+
 class LogPart(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of an attempt's output."""
 

@@ -12,8 +12,10 @@ import msgspec
 
 from rota.api.job_operations import no_job, run_record
 from rota.api.job_schema import RunPage, RunView
-from rota.api.operations import list_nodes, needs, scan_all
+from rota.api.operations import list_nodes, scan_all
+from rota.api.parameters import JobName, RunId
 from rota.api.schema import Why
+from rota.api.verbs import adds_to, verb
 from rota.control.jobs.members import PREFIXES, Members
 from rota.control.jobs.view import JobsView
 from rota.decide.access import Access
@@ -35,8 +37,8 @@ LOOKED = 10_000
 """Runs that are not over and that one question reads."""
 
 
-@needs(Access.VIEW)
-async def why_run(store: Store, run: str) -> Why:
+@verb("GET", "/v1/runs/{job}/{moment}/why", Access.VIEW, rpc="Runs.Why")
+async def why_run(store: Store, run: RunId) -> Why:
     """Why a run has no node yet, or what became of it; NotFound if there is no such run."""
     record = await run_record(store, run)
     if record.state is not RunState.PENDING:
@@ -46,8 +48,8 @@ async def why_run(store: Store, run: str) -> Why:
     return Why(thing=record.id, says=held.says, reasons=held.reasons)
 
 
-@needs(Access.VIEW)
-async def why_job(store: Store, name: str) -> Why:
+@verb("GET", "/v1/jobs/{name}/why", Access.VIEW, rpc="Jobs.Why")
+async def why_job(store: Store, name: JobName) -> Why:
     """Why a job has the runs that it has, and when there will be more; NotFound if there is no such job."""
     if await store.get(keys.job(name)) is None:
         raise await no_job(store, name)
@@ -55,6 +57,7 @@ async def why_job(store: Store, name: str) -> Why:
     return Why(thing=name, says=held.says, reasons=held.reasons)
 
 
+@adds_to("list_runs")
 async def explained(store: Store, page: RunPage) -> RunPage:
     """The same page, with what holds back each run that waits."""
     waiting = [view for view in page.runs if view.state is RunState.PENDING and not view.why]
@@ -64,6 +67,7 @@ async def explained(store: Store, page: RunPage) -> RunPage:
     return replace(page, runs=tuple(survey.explained(view) for view in page.runs))
 
 
+@adds_to("get_run")
 async def explained_run(store: Store, view: RunView) -> RunView:
     """The same run, with what holds it back if it waits."""
     return (await explained(store, RunPage(runs=(view,)))).runs[0]

@@ -6,10 +6,14 @@ into account at once; tasks that a node has already stay where they are.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
-from rota.api.operations import TRIES, needs, no_node
+from rota.api.bodies import LabelsBody
+from rota.api.operations import TRIES, no_node
+from rota.api.parameters import NodeName
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.kit.clock import Clock
 from rota.model import codec, keys
@@ -25,6 +29,10 @@ MOST = 64
 """Labels of a node that can be set or taken away."""
 
 
+NONE: Mapping[str, str | None] = MappingProxyType({})
+"""No labels."""
+
+
 class NodeLabels(msgspec.Struct, frozen=True, kw_only=True):
     """The labels of a node."""
 
@@ -38,8 +46,10 @@ class NodeLabels(msgspec.Struct, frozen=True, kw_only=True):
     """What was set over its settings; null if nothing is."""
 
 
-@needs(Access.OPERATE)
-async def label_node(store: Store, clock: Clock, node: str, labels: object, *, reset: object = False) -> NodeLabels:
+@verb("PATCH", "/v1/nodes/{node}/labels", Access.OPERATE, rpc="Nodes.Label", body=LabelsBody)
+async def label_node(
+    store: Store, clock: Clock, node: NodeName, labels: object = NONE, *, reset: object = False
+) -> NodeLabels:
     """Give a node labels (null takes one away), whatever its settings say; `reset` first undoes all that was set."""
     changes, id = _read(node, labels, reset), NodeId(node)
     for _ in range(TRIES):

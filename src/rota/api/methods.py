@@ -1,17 +1,15 @@
 """Methods of the gRPC contracts: which operation answers, and what it is given beside the request."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import grpc
 import msgspec
 from google.protobuf.message import Message
 
-from rota.api import paging, wire
 from rota.api.behind import Behind
 from rota.api.operations import check_wait
-from rota.api.relays import Tallies
 from rota.api.watches import Watches
 from rota.decide.access import Access, Admitted
 from rota.kit.clock import Clock
@@ -41,6 +39,9 @@ class Call(msgspec.Struct, frozen=True):
     origin: str = "grpc"
     """Where the caller is."""
 
+    was_passed_on: ClassVar[bool] = False
+    """Nodes pass requests on over HTTP."""
+
     @property
     def by(self) -> str:
         """Who is written down for what this changes."""
@@ -51,11 +52,6 @@ class Call(msgspec.Struct, frozen=True):
         """The node's clock."""
         return self.behind.clock
 
-    @property
-    def tallies(self) -> Tallies:
-        """Asks relays."""
-        return self.behind.tallies
-
     def note(self, *what: str) -> None:
         """Put on the audit trail what changes nothing in the store."""
         self.behind.note(by=self.caller.name, origin=self.origin, what=" ".join(what))
@@ -64,15 +60,10 @@ class Call(msgspec.Struct, frozen=True):
         """A wait that ends in time for the caller."""
         return wait if self.remaining is None else max(timedelta(), min(wait, self.remaining - MARGIN))
 
-    def page(self, request: Message, items: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
-        """The page of a list that `limit` and `token` of a request ask for, and the token of the next."""
-        return paging.paged(items, name, limit=wire.given(request, "limit"), token=getattr(request, "token", None))
-
-    def wait(self, request: Message) -> timedelta | None:
-        """How long the caller wants to wait, in time for its deadline; None: not at all."""
-        wait = wire.from_duration(request, "wait")
+    def wait(self, wait: timedelta) -> timedelta:
+        """How long the caller wants to wait, in time for its deadline."""
         check_wait(wait)
-        return None if wait is None else self.bounded(wait)
+        return self.bounded(wait)
 
 
 Answer: TypeAlias = Callable[[Call, Any], Awaitable[Message]]

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from rota.api import idempotency
 from rota.api.calls import content
+from rota.api.verbs import VERBS
 from rota.kit import collector
 from rota.model.errors import Conflict, Invalid, RotaError, Unavailable, Unknown
 from rota.model.ids import Key, LeaseId, Revision
@@ -30,15 +31,6 @@ HEADER = "idempotency-key"
 REPLAYED = "idempotency-replayed"
 LARGEST = 100_000
 """Bytes of an answer that are kept; a repeat of a larger one is only told that it was done."""
-
-FOUND_AGAIN = frozenset({"create_resource", "run_job"})
-"""Operations that look after their keys themselves."""
-
-WITHOUT = frozenset({"reload_node", "rollback_node", "clear_service", "resize_service"})
-"""Changes that take no key: a node makes them, and the store does not know of them."""
-
-SECRET = frozenset({"create_token", "rotate_token"})
-"""Operations whose answer is told once."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +107,7 @@ async def once(
 ) -> Response:
     """The answer of an operation, which `answer` asks with the store it is given; or the one that it had before."""
     key = request.headers[HEADER]
-    if operation in WITHOUT:
+    if VERBS[operation].is_noted:
         raise Invalid(
             f"{request.url.path} takes no {HEADER}: a node does this by itself and notes nothing; leave the header out"
         )
@@ -157,7 +149,7 @@ async def _answered(store: Store, place: Key, key: str, asked: str, operation: s
         raise Invalid(f"idempotency key {key}: its note is not understood ({error}); use another key") from None
     if done.request != asked:
         raise Conflict(f"idempotency key {key} was used for another request; use a new key for a new request")
-    if done.status and operation in SECRET:
+    if done.status and VERBS[operation].is_secret:
         raise Conflict(
             f"idempotency key {key}: this was done, and the token that it made is told only once; rotate it for another"
         )
@@ -172,7 +164,7 @@ async def _answered(store: Store, place: Key, key: str, asked: str, operation: s
 def _done(answer: Response, asked: str, operation: str) -> Done:
     kept = {name: answer.headers[name] for name in ("content-type", "location", "etag") if name in answer.headers}
     body = bytes(answer.body)
-    is_kept = operation not in SECRET and len(body) <= LARGEST
+    is_kept = not VERBS[operation].is_secret and len(body) <= LARGEST
     return Done(request=asked, status=answer.status_code, headers=kept, body=body.decode() if is_kept else None)
 
 

@@ -1,8 +1,8 @@
-"""The OpenAPI description, made from the table of endpoints and from the records that operations take and answer with.
+"""The OpenAPI description, made from the verbs and from the records that they take and answer with.
 
 Nothing is described here a second time. What an operation is for is its docstring, what a field means is the text below
-it (`kit.docs`), what a parameter means is in `api.parameters`, and which errors there are in `model.problems`; so the
-description cannot say anything else than the code. `_SAME` names the records whose texts a view shares.
+it (`kit.docs`), what a parameter means is its type (`api.parameters`), and which errors there are in `model.problems`;
+so the description cannot say anything else than the code. `_SAME` names the records whose texts a view shares.
 
 `describe` takes a tenth of a second the first time, for it reads sources: the door makes it once, in a thread.
 """
@@ -10,7 +10,7 @@ description cannot say anything else than the code. `_SAME` names the records wh
 import enum
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
@@ -19,46 +19,24 @@ import msgspec
 
 from rota import __version__
 from rota.api import (
-    audit,
     bodies,
-    crawler,
-    fleet_status,
     hooks,
-    job_operations,
     job_schema,
-    job_why,
-    labels,
-    once,
-    operations,
-    overview,
     parameters,
-    planning,
-    printing,
     problems,
-    pulse,
-    relays,
     schema,
     session,
-    steering,
-    stream_operations,
     stream_schema,
-    syncing,
     tokens,
-    watching,
 )
 from rota.api.calls import Endpoint
 from rota.api.examples import example
-from rota.control.preview import Preview
+from rota.api.parameters import Parameter
+from rota.api.verbs import VERBS, Sort, Verb, Where
 from rota.decide.access import Access
 from rota.kit.docs import class_doc, field_docs
-from rota.model import hook, job, node, relay, resource, stream, token
+from rota.model import hook, job, node, resource, stream, token
 from rota.model.problems import PROBLEMS
-
-_MODULES = (
-    operations, planning, watching, relays, hooks, job_operations, job_why, stream_operations, tokens, audit, crawler,
-    overview, pulse, steering, fleet_status, syncing, labels, printing,
-)  # fmt: skip
-"""Where operations are."""
 
 _SAME: Mapping[type, tuple[type, ...]] = {
     schema.ResourceView: (resource.ResourceRecord,),
@@ -79,143 +57,13 @@ _SAME: Mapping[type, tuple[type, ...]] = {
 }
 """Record → those whose texts count for fields of the same name without a text; the first of them counts most."""
 
-_ANSWERS: Mapping[str, type] = {
-    "list_resources": schema.ResourcePage,
-    "create_resource": schema.ResourceView,
-    "get_resource": schema.ResourceView,
-    "update_resource": schema.ResourceView,
-    "count_messages": relay.ResourceTally,
-    "list_kinds": bodies.KindPage,
-    "list_nodes": schema.NodeList,
-    "get_node": schema.NodeView,
-    "idlest_node": schema.IdlestNode,
-    "set_slots": bodies.NodeSlots,
-    "label_node": labels.NodeLabels,
-    "cordon_node": resource.Cordon,
-    "uncordon_node": bodies.Uncordoned,
-    "drain_node": resource.Drain,
-    "undrain_node": bodies.Undrained,
-    "plan": Preview,
-    "list_relays": relays.RelayList,
-    "why_resource": schema.Why,
-    "why_node": schema.Why,
-    "why_source": schema.Why,
-    "why_run": schema.Why,
-    "why_job": schema.Why,
-    "why_stream": schema.Why,
-    "fleet_status": bodies.FleetStatus,
-    "sync_source": bodies.Synced,
-    "read_events": bodies.EventPage,
-    "overview": overview.Overview,
-    "list_hooks": bodies.HookPage,
-    "get_hook": hooks.HookView,
-    "create_hook": hooks.HookView,
-    "enable_hook": bodies.HookSwitch,
-    "try_hook": hooks.HookTrial,
-    "list_services": steering.ServiceList,
-    "node_services": bodies.ServicesOfNode,
-    "read_printed": printing.PrintedPage,
-    "node_printed": printing.NodeLines,
-    "reload_node": bodies.Reload,
-    "rollback_node": bodies.Reload,
-    "clear_service": bodies.Cleared,
-    "resize_service": bodies.Resized,
-    "add_resource": crawler.NodeSpec,
-    "remove_resource": bodies.Nothing,
-    "list_jobs": job_schema.JobPage,
-    "get_job": job_schema.JobView,
-    "put_job": job_schema.JobView,
-    "enable_job": job_schema.JobView,
-    "disable_job": job_schema.JobView,
-    "preview_job": bodies.DueTimes,
-    "preview_backfill": bodies.RunIds,
-    "backfill_job": bodies.RunIds,
-    "run_job": job_schema.RunView,
-    "list_runs": job_schema.RunPage,
-    "get_run": job_schema.RunView,
-    "restart_run": job_schema.RunView,
-    "interrupt_run": job_schema.RunView,
-    "list_streams": stream_schema.StreamPage,
-    "get_stream": stream_schema.StreamView,
-    "stream_status": stream_schema.StreamDetail,
-    "stream_lag": bodies.StreamLag,
-    "stream_history": bodies.StreamHistory,
-    "list_published": stream_schema.PublishedPage,
-    "suspend_stream": stream_schema.StreamView,
-    "resume_stream": stream_schema.StreamView,
-    "terminate_stream": stream_schema.StreamView,
-    "scale_stream": stream_schema.StreamView,
-    "hand_off_groups": stream_schema.StreamView,
-    "reset_stream": stream_schema.StreamView,
-    "reset_offsets": stream_schema.StreamView,
-    "list_tokens": bodies.TokenPage,
-    "get_token": tokens.TokenView,
-    "create_token": tokens.NewToken,
-    "rotate_token": tokens.NewToken,
-    "revoke_token": tokens.TokenView,
-    "read_audit": audit.AuditPage,
-    "verify_audit": audit.Verdict,
-}
-"""The record each operation answers with, but for those that delete, stream or send bytes."""
-
-_BODIES: Mapping[str, type] = {
-    "create_resource": resource.WantedResource,
-    "cordon_node": bodies.ReasonBody,
-    "drain_node": bodies.DrainBody,
-    "set_slots": bodies.SlotsBody,
-    "label_node": bodies.LabelsBody,
-    "clear_service": bodies.ClearBody,
-    "resize_service": bodies.ResizeBody,
-    "create_hook": bodies.HookBody,
-    "enable_hook": bodies.EnableHookBody,
-    "put_job": bodies.JobBody,
-    "run_job": bodies.RunBody,
-    "backfill_job": bodies.BackfillBody,
-    "interrupt_run": bodies.ReasonBody,
-    "scale_stream": bodies.ScaleBody,
-    "hand_off_groups": bodies.HandOffBody,
-    "reset_stream": bodies.ResetBody,
-    "reset_offsets": bodies.ResetOffsetsBody,
-    "create_token": bodies.TokenBody,
-    "rotate_token": bodies.RotateBody,
-    "sync_source": bodies.SyncBody,
-    "add_resource": bodies.NameBody,
-    "remove_resource": bodies.NameBody,
-}
-"""The record of each body; `update_resource` takes `Changes`, which is made from what a new resource takes."""
+BYTES = "read_log"
+"""The operation that answers with bytes."""
 
 _RESOURCE = {"kind": "room", "id": "1", "spec": {}, "priority": 5, "replicas": 2}
 _BODY_EXAMPLES: Mapping[str, dict[str, Any]] = {
     "WantedResource": _RESOURCE,
     "Changes": {"priority": 10, "replicas": 3},
-}
-
-_MAKING = frozenset({"create_resource", "create_hook", "create_token", "run_job", "restart_run", "backfill_job"})
-_DELETING = frozenset({"delete_resource", "delete_hook", "delete_job", "delete_run"})
-_WITH_VERSION = frozenset({"create_resource", "get_resource", "update_resource", "get_job", "put_job"})
-"""Operations that answer with an ETag."""
-
-_STREAMS: Mapping[str, str] = {
-    "watch_resources": "Events `put` and `delete`, whose data is a ResourceView; `synced`; `reset`.",
-    "watch_events": "Events `happened`, whose data is an Event; `synced`.",
-    "watch_pulse": "Events `beat`, with `parts` and `revision`.",
-    "follow_log": "Events `output`, with `attempt`, `offset`, `text` and `next`.",
-    "follow_printed": "Events `printed`, whose data is a PrintedPage.",
-}
-"""What the operations answer that go on."""
-
-_MAY_BE_EMPTY = frozenset(
-    {"cordon_node", "drain_node", "run_job", "interrupt_run", "hand_off_groups", "reset_stream", "rotate_token",
-     "clear_service", "sync_source"}
-)  # fmt: skip
-"""Operations that do without a body."""
-
-_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "update_resource": ("If-Match",),
-    "put_job": ("If-Match",),
-    "delete_resource": ("If-Match",),
-    "watch_resources": ("Last-Event-ID",),
-    "watch_events": ("Last-Event-ID",),
 }
 
 _TAGS: Mapping[str, tuple[str, str]] = {
@@ -261,27 +109,6 @@ _EVERYWHERE = (
 )  # fmt: skip
 _WITH_BODY = ("bad_json", "body_incomplete", "body_timeout", "too_large", "not_json", "unknown_field")
 _CHANGING = ("conflict", "unknown_outcome")
-_OWN_CODES: Mapping[str, tuple[str, ...]] = {
-    "create_resource": ("already_exists", "unknown_kind"),
-    "create_hook": ("already_exists",),
-    "create_token": ("already_exists",),
-    "why_source": ("unknown_kind",),
-    "why_resource": ("resource_not_found",),
-    "why_node": ("node_not_found",),
-    "plan": ("node_not_found",),
-    "idlest_node": ("no_node",),
-    "try_hook": ("no_node",),
-    "add_resource": ("no_node",),
-    "remove_resource": ("resource_not_found",),
-    "count_messages": ("resource_not_found",),
-    "list_relays": ("not_found",),
-    "list_runs": ("job_not_found",),
-    "read_printed": ("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
-    "follow_printed": ("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
-    "node_printed": ("node_not_found", "not_found"),
-    "read_log": ("not_found",),
-    "follow_log": ("not_found",),
-}
 _CODES_OF_HEADERS: Mapping[str, str] = {"Idempotency-Key": "key_reused", "If-Match": "stale_version"}
 
 _NONE = re.compile(r"\bNone\b")
@@ -346,7 +173,7 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     schemas = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(VERBS[endpoint.operation], schemas)
     for plain in _PLAIN:
         paths.setdefault(plain.path, {})[plain.method.lower()] = _plain(plain, schemas)
     return {
@@ -383,9 +210,8 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     """Every record, with a text at each property."""
-    kinds = dict.fromkeys(
-        (*_ANSWERS.values(), *_BODIES.values(), bodies.Session, bodies.SessionBody, bodies.Health, bodies.Problem)
-    )
+    plain = (bodies.Session, bodies.SessionBody, bodies.Health, bodies.Problem)
+    kinds = dict.fromkeys((*_answers(), *(verb.body for verb in VERBS.values() if verb.body), *plain))
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     for kind in _reached(kinds):
         found = schemas.get(kind.__name__)
@@ -404,6 +230,11 @@ def _schemas() -> dict[str, Any]:
     schemas["Changes"] = _changes(schemas["WantedResource"])
     schemas["Problem"]["properties"]["code"]["examples"] = list(PROBLEMS)  # no enum: a newer node may have others
     return schemas
+
+
+def _answers() -> Iterator[type]:
+    """The record each verb answers with, but for those that delete, go on or send bytes."""
+    return (verb.record for verb in VERBS.values() if not (verb.deletes or verb.goes_on or verb.name == BYTES))
 
 
 def texts_of(kind: type) -> dict[str, str]:
@@ -486,16 +317,15 @@ def _ref(name: str) -> dict[str, Any]:
 # Operations
 
 
-def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
-    name, access = endpoint.operation, operations.OPERATIONS[endpoint.operation]
-    body = "Changes" if name == "update_resource" else _BODIES[name].__name__ if name in _BODIES else ""
+def _operation(verb: Verb, schemas: dict[str, Any]) -> dict[str, Any]:
+    body = "Changes" if verb.name == "update_resource" else verb.body.__name__ if verb.body else ""
     described: dict[str, Any] = {
-        **_said(_function(name), name, endpoint.path, access),
-        "parameters": [*_in_path(endpoint.path), *_in_query(endpoint), *_in_headers(name)],
+        **_said(verb.function.__doc__ or "", verb.name, verb.path, verb.access),
+        "parameters": [*_in_path(verb), *_in_query(verb), *_in_headers(verb)],
     }
     if body:
-        described["requestBody"] = _body(body, schemas, is_required=name not in _MAY_BE_EMPTY)
-    described["responses"] = {**_success(name, schemas), **_errors(codes := _codes(endpoint, has_body=bool(body)))}
+        described["requestBody"] = _body(body, schemas, is_required=verb.is_body_needed)
+    described["responses"] = {**_success(verb, schemas), **_errors(codes := _codes(verb, has_body=bool(body)))}
     described["x-error-codes"] = codes
     return described
 
@@ -544,11 +374,6 @@ def _said(doc: str, name: str, path: str, access: Access | None) -> dict[str, An
     return said
 
 
-def _function(name: str) -> str:
-    function: Callable[..., Any] = next(getattr(module, name) for module in _MODULES if hasattr(module, name))
-    return function.__doc__ or ""
-
-
 def _first(path: str) -> str:
     """The first part of a path that is a word of the API."""
     return path.removeprefix("/v1").split("/")[1] if path.startswith(("/v1/", "/crawler/")) else ""
@@ -574,26 +399,26 @@ def _content(kind: type | None, schemas: dict[str, Any]) -> dict[str, Any]:
     return {"schema": _ref(kind.__name__), "example": example(_ref(kind.__name__), schemas)}
 
 
-def _success(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    if name in _DELETING:
+def _success(verb: Verb, schemas: dict[str, Any]) -> dict[str, Any]:
+    if verb.deletes:
         return {"204": {"description": "It is deleted."}}
-    if name in _STREAMS:
-        return {"200": {"description": _STREAMS[name], "content": {"text/event-stream": {}}}}
-    if name == "read_log":
+    if verb.goes_on:
+        return {"200": {"description": verb.goes_on, "content": {"text/event-stream": {}}}}
+    if verb.name == BYTES:
         headers = {
             "rota-attempt": _header("The number of the attempt.", "1"),
             "rota-next": _header("The offset to go on with.", "4096"),
             "rota-whole": _header("`true` if the output ends here.", "true"),
         }
         return {"200": {"description": "The bytes.", "headers": headers, "content": {"application/octet-stream": {}}}}
-    kind = _ANSWERS[name]
-    code, said = ("201", "It is made. ") if name in _MAKING else ("200", "")
-    answer = {"description": said + class_doc(kind), "content": {"application/json": _content(kind, schemas)}}
+    code, said = ("201", "It is made. ") if verb.makes else ("200", "")
+    content = {"application/json": _content(verb.record, schemas)}
     headers = {}
-    if name in _WITH_VERSION:
+    if verb.is_versioned:
         headers["ETag"] = _header("Its version, for `If-Match`.", '"12"')
-    if name in _MAKING and name != "backfill_job":
+    if verb.found_at:
         headers["Location"] = _header("Its path.", "/v1/resources/room/1")
+    answer = {"description": said + class_doc(verb.record), "content": content}
     return {code: {**answer, "headers": headers} if headers else answer}
 
 
@@ -604,21 +429,20 @@ def _header(doc: str, shown: str) -> dict[str, Any]:
 # Errors
 
 
-def _codes(endpoint: Endpoint, *, has_body: bool) -> list[str]:
+def _codes(verb: Verb, *, has_body: bool) -> list[str]:
     """The codes that an operation may be refused with, in the order of the table."""
-    name = endpoint.operation
-    found = {*_EVERYWHERE, *_OWN_CODES.get(name, ())}
-    if operations.OPERATIONS[name] is not Access.VIEW:
+    found = {*_EVERYWHERE, *verb.codes}
+    if verb.access is not Access.VIEW:
         found.add("denied")
-    if has_body or endpoint.method in ("POST", "PUT", "PATCH"):
+    if has_body or verb.method in ("POST", "PUT", "PATCH"):
         found |= {*_WITH_BODY}
-    if endpoint.method != "GET":
+    if verb.method != "GET":
         found |= {*_CHANGING}
-    if "{" in endpoint.path and (code := _NOT_FOUND.get(_first(endpoint.path))):
+    if "{" in verb.path and (code := _NOT_FOUND.get(_first(verb.path))):
         found.add(code)
-    if "/services" in endpoint.path:
+    if "/services" in verb.path:
         found.add("service_not_found")
-    found |= {_CODES_OF_HEADERS[each] for each in _headers(name) if each in _CODES_OF_HEADERS}
+    found |= {_CODES_OF_HEADERS[each.header] for each in _headers(verb) if each.header in _CODES_OF_HEADERS}
     return [code for code in PROBLEMS if code in found]
 
 
@@ -664,30 +488,49 @@ def _problem(statuses: Sequence[int]) -> dict[str, Any]:
 # Parameters
 
 
-def _in_path(path: str) -> Iterator[dict[str, Any]]:
-    for part in path.split("/"):
+def _in_path(verb: Verb) -> Iterator[dict[str, Any]]:
+    for part in verb.path.split("/"):
         if part.startswith("{"):
             name = part[1:-1]
-            known = parameters.NAMES[_first(path)] if name == "name" else parameters.PATH[name]
-            yield {**_parameter(name, "path", known), "required": True}
+            yield {**_parameter(name, "path", _path_part(verb, name)), "required": True}
 
 
-def _in_query(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    for name in endpoint.parameters:
-        known = parameters.SPECIAL.get((endpoint.operation, name)) or parameters.QUERY[name]
-        yield _parameter(name, "query", known)
+def _path_part(verb: Verb, name: str) -> Parameter:
+    """What a part of a path means: an operation that finds it in its body shares the path with one that takes it."""
+    for each in (verb, *(other for other in VERBS.values() if other.path == verb.path)):
+        for field in each.fields:
+            if field.where is Where.PATH and field.parameter is not None:
+                if name in field.parameter.parts:
+                    return field.parameter.parts[name]
+                if field.key == name:
+                    return field.parameter
+    raise LookupError(f"{verb.name}: nobody says what {{{name}}} in its path means")
 
 
-def _headers(name: str) -> tuple[str, ...]:
+def _in_query(verb: Verb) -> Iterator[dict[str, Any]]:
+    for field in verb.fields:
+        if field.where is Where.QUERY and field.parameter is not None:
+            yield _parameter(field.key, "query", field.parameter)
+    if verb.page_by is not None:
+        yield _parameter("limit", "query", parameters.WHOLE_PAGE)
+        yield _parameter("token", "query", parameters.FORWARD)
+
+
+def _headers(verb: Verb) -> Iterator[Parameter]:
     """The request headers that an operation heeds."""
-    takes_key = operations.OPERATIONS[name] is not Access.VIEW and name not in once.WITHOUT
-    return (*_HEADERS.get(name, ()), *(("Idempotency-Key",) if takes_key else ()))
+    for field in verb.fields:
+        if field.where is Where.HEADER and field.sort is Sort.COUNT and field.parameter is not None:
+            yield field.parameter
+        if field.sort is Sort.AFTER:
+            yield parameters.LAST_EVENT_ID
+    if verb.access is not Access.VIEW and not verb.is_noted:
+        yield parameters.IDEMPOTENCY_KEY
 
 
-def _in_headers(name: str) -> Iterator[dict[str, Any]]:
-    for header in _headers(name):
-        yield _parameter(header, "header", parameters.HEADERS[header])
+def _in_headers(verb: Verb) -> Iterator[dict[str, Any]]:
+    for each in _headers(verb):
+        yield _parameter(each.header, "header", each)
 
 
-def _parameter(name: str, where: str, known: parameters.Parameter) -> dict[str, Any]:
+def _parameter(name: str, where: str, known: Parameter) -> dict[str, Any]:
     return {"name": name, "in": where, "description": known.doc, "schema": dict(known.schema), "example": known.example}

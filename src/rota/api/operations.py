@@ -1,8 +1,8 @@
 """Operations: everything that can be asked of a fleet, as plain functions on its store.
 
-Each door (HTTP, gRPC, the command line) decodes, calls one of these, and writes the answer in its own way, so that all
-of them allow and refuse the same. An operation says what its caller must be allowed to do (`OPERATIONS`). None of them
-needs the leader: they read and write records, and the leader follows the store.
+Each door (HTTP, gRPC, the command line) reads a request, calls one of these, and writes the answer in its own way, so
+that all of them allow and refuse the same. An operation says what its caller must be allowed to do, and how it is asked
+(`api.verbs`). None of them needs the leader: they read and write records, and the leader follows the store.
 
 Writes expect what they were decided on. Where the caller names no version, a write that came too late is decided again.
 """
@@ -13,24 +13,50 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
-from inspect import isasyncgenfunction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from rota.api import idempotency
+from rota.api.bodies import DrainBody, ReasonBody, SlotsBody
 from rota.api.idempotency import Note
+from rota.api.parameters import (
+    IfMatch,
+    IsPending,
+    KindName,
+    KindsOfEvents,
+    Limit,
+    LimitOfEvents,
+    NodeName,
+    OfKind,
+    OfNode,
+    OnceKey,
+    Prefix,
+    ResourceId,
+    Since,
+    Token,
+    TokenBack,
+    Until,
+    Wait,
+)
 from rota.api.schema import (
+    EventPage,
     IdlestNode,
+    KindPage,
     NodeList,
+    NodeSlots,
     NodeView,
     ResourcePage,
     ResourceView,
+    Uncordoned,
+    Undrained,
     Why,
+    kind_view,
     read_changes,
     read_resource,
     read_slots,
 )
+from rota.api.verbs import needs, verb
 from rota.control.outlook import outlook
 from rota.decide.access import Access
 from rota.decide.listing import ORIGIN, explain, is_failing
@@ -66,10 +92,9 @@ from rota.store import events
 from rota.store.follow import follow
 from rota.store.port import Absent, At, Delete, Entry, Put, Store
 from rota.store.records import understood
-from rota.workloads.checks import did_you_mean
+from rota.workloads.checks import Check, did_you_mean
 from rota.workloads.resources.fit import check_replicas, check_spec
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PAGE = 100
@@ -86,42 +111,27 @@ LATELY = timedelta(days=1)
 """How long `why` reports that a node gave a resource back."""
 
 
-OPERATIONS: dict[str, Access] = {}
-"""Every operation by name, and what it needs."""
-
-STREAMING: set[str] = set()
-"""Those that go on answering. The doors judge their callers again meanwhile."""
-
-
-HEAVY: set[str] = set()
-"""Operations that compute or read much; few of them run at a time (`api.budget`)."""
-
-
-def needs(access: Access, *, heavy: bool = False) -> Callable[[F], F]:
-    """Declares an operation."""
-
-    def declare(function: F) -> F:
-        OPERATIONS[function.__name__] = access
-        if heavy:
-            HEAVY.add(function.__name__)
-        if isasyncgenfunction(function):
-            STREAMING.add(function.__name__)
-        return function
-
-    return declare
-
-
 # Resources
 
 
-@needs(Access.OPERATE)
+@verb(
+    "POST",
+    "/v1/resources",
+    Access.OPERATE,
+    rpc="Resources.Create",
+    body=WantedResource,
+    makes=True,
+    found_at="/v1/resources/{kind}/{id}",
+    is_versioned=True,
+    codes=("already_exists", "unknown_kind"),
+)
 async def create_resource(
     store: Store,
     clock: Clock,
     fields: Mapping[str, object],
     *,
-    key: str | None = None,
-    wait: timedelta | None = None,
+    key: OnceKey = None,
+    wait: Wait = None,
     by: str = "",
 ) -> ResourceView:
     """Make a resource. With `wait`, return when the leader has placed it or said why not, or when that time is over.
@@ -149,23 +159,23 @@ async def await_placement(store: Store, view: ResourceView, wait: timedelta) -> 
     return view
 
 
-@needs(Access.VIEW)
-async def get_resource(store: Store, kind: str, id: str) -> ResourceView:
+@verb("GET", "/v1/resources/{kind}/{id}", Access.VIEW, rpc="Resources.Get", is_versioned=True)
+async def get_resource(store: Store, kind: KindName, id: ResourceId) -> ResourceView:
     """A resource and how it is covered; NotFound if there is none."""
     entry, record = await _resource(store, kind, id)
     status = await store.get(keys.resource_status(kind, id))
     return view_of(record, entry.modified, status)
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/resources", Access.VIEW, rpc="Resources.List")
 async def list_resources(
     store: Store,
     *,
-    kind: str | None = None,
-    prefix: str = "",
-    pending: bool = False,
-    limit: int = PAGE,
-    token: str | None = None,
+    kind: OfKind = None,
+    prefix: Prefix = "",
+    pending: IsPending = False,
+    limit: Limit = PAGE,
+    token: Token = None,
 ) -> ResourcePage:
     """Resources in the order of kind and id: of one kind, with ids that begin so, only those that lack tasks.
 
@@ -179,9 +189,11 @@ async def list_resources(
             return await _page(store, wanted, token)
 
 
-@needs(Access.OPERATE)
+@verb(
+    "PATCH", "/v1/resources/{kind}/{id}", Access.OPERATE, rpc="Resources.Update", body=WantedResource, is_versioned=True
+)
 async def update_resource(
-    store: Store, kind: str, id: str, changes: Mapping[str, object], *, version: int | None = None
+    store: Store, kind: KindName, id: ResourceId, changes: Mapping[str, object], *, version: IfMatch = None
 ) -> ResourceView:
     """Change some fields of a resource; Conflict if it is not at `version` any more."""
     _leave_to_its_stream(kind, id)
@@ -206,8 +218,8 @@ async def update_resource(
     return await _until_in_time(f"{kind}/{id}", attempt)
 
 
-@needs(Access.OPERATE)
-async def delete_resource(store: Store, kind: str, id: str, *, version: int | None = None) -> ResourceView:
+@verb("DELETE", "/v1/resources/{kind}/{id}", Access.OPERATE, rpc="Resources.Delete", deletes=True)
+async def delete_resource(store: Store, kind: KindName, id: ResourceId, *, version: IfMatch = None) -> ResourceView:
     """Delete a resource, and return it as it was. The leader stops its tasks."""
     _leave_to_its_stream(kind, id)
 
@@ -221,7 +233,15 @@ async def delete_resource(store: Store, kind: str, id: str, *, version: int | No
     return await _until_in_time(f"{kind}/{id}", attempt)
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/kinds",
+    Access.VIEW,
+    rpc="Resources.ListKinds",
+    answer=KindPage,
+    page_by=lambda kind: kind.name,
+    shown=kind_view,
+)
 async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
     """The kinds of resources that apps of this fleet have declared, by name; not those that stand for streams."""
     entries = (await store.scan(keys.KINDS)).entries
@@ -232,7 +252,7 @@ async def list_kinds(store: Store) -> tuple[KindRecord, ...]:
 # Nodes
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/nodes", Access.VIEW, rpc="Nodes.List", page_by=lambda node: node.id)
 async def list_nodes(store: Store) -> NodeList:
     """Every node that is in the fleet, or that has a cordon or tasks."""
     now = await store.now()
@@ -240,8 +260,8 @@ async def list_nodes(store: Store) -> NodeList:
     return NodeList(nodes=tuple(_node_view(id, seen, now) for id in sorted(seen.ids)), as_of=now)
 
 
-@needs(Access.VIEW)
-async def get_node(store: Store, node: str) -> NodeView:
+@verb("GET", "/v1/nodes/{node}", Access.VIEW, rpc="Nodes.Get")
+async def get_node(store: Store, node: NodeName) -> NodeView:
     """One node: what it offers, what of that is taken, and whether it gets more; NotFound if there is none."""
     seen = await _seen_nodes(store)
     if node not in seen.ids:
@@ -249,7 +269,7 @@ async def get_node(store: Store, node: str) -> NodeView:
     return _node_view(NodeId(node), seen, await store.now())
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/nodes/idlest", Access.VIEW, rpc="Nodes.Idlest", codes=("no_node",))
 async def idlest_node(store: Store) -> IdlestNode:
     """The node that has least to do, of those that are reached and may have work; Unavailable says why not."""
     listed = await list_nodes(store)
@@ -270,8 +290,8 @@ async def idlest_node(store: Store) -> IdlestNode:
             )
 
 
-@needs(Access.OPERATE)
-async def cordon_node(store: Store, clock: Clock, node: str, why: str = "") -> Cordon:
+@verb("POST", "/v1/nodes/{node}/cordon", Access.OPERATE, rpc="Nodes.Cordon", body=ReasonBody)
+async def cordon_node(store: Store, clock: Clock, node: NodeName, why: str = "") -> Cordon:
     """Give a node no new tasks; it keeps those it has. One that is cordoned stays so since then."""
     _check_reason(why)
     before = await _cordon(store, node)
@@ -284,8 +304,8 @@ async def cordon_node(store: Store, clock: Clock, node: str, why: str = "") -> C
     return cordon
 
 
-@needs(Access.OPERATE)
-async def uncordon_node(store: Store, node: str) -> bool:
+@verb("POST", "/v1/nodes/{node}/uncordon", Access.OPERATE, rpc="Nodes.Uncordon", answer=Uncordoned)
+async def uncordon_node(store: Store, node: NodeName) -> bool:
     """Let a node have tasks again; whether it had a cordon."""
     key = keys.cordon(NodeId(node))
     if await store.get(key) is None:
@@ -296,16 +316,16 @@ async def uncordon_node(store: Store, node: str) -> bool:
     return True
 
 
-@needs(Access.OPERATE)
-async def drain_node(store: Store, node: str, *, why: str = "", deadline: timedelta | None = None) -> Drain:
+@verb("POST", "/v1/nodes/{node}/drain", Access.OPERATE, rpc="Nodes.Drain", body=DrainBody)
+async def drain_node(store: Store, node: NodeName, *, why: str = "", deadline: timedelta | None = None) -> Drain:
     """Have a node's tasks move to others, each once another runs it there; it gets no new ones.
 
     What is still there after the deadline is stopped. Of a node that is drained already, the reason and the deadline
     may be changed so.
     """
     _check_reason(why)
-    if deadline is not None and deadline <= timedelta():
-        raise Invalid(f"deadline is {deadline}; it must be above zero")
+    if deadline is not None:
+        Check("node", node).duration("deadline", deadline)
     key = keys.drain(NodeId(node))
     before = understood(Drain, await store.get(key))
     if before is None and await store.get(keys.node(NodeId(node))) is None:
@@ -324,8 +344,8 @@ async def drain_node(store: Store, node: str, *, why: str = "", deadline: timede
     return drain
 
 
-@needs(Access.OPERATE)
-async def undrain_node(store: Store, node: str) -> bool:
+@verb("POST", "/v1/nodes/{node}/undrain", Access.OPERATE, rpc="Nodes.Undrain", answer=Undrained)
+async def undrain_node(store: Store, node: NodeName) -> bool:
     """Let a node keep the tasks it has left, and have new ones; whether it was drained."""
     key = keys.drain(NodeId(node))
     if await store.get(key) is None:
@@ -344,8 +364,8 @@ async def list_tasks(store: Store, node: str) -> list[str]:
         return [entry.key.removeprefix(begin) async for entry in entries]
 
 
-@needs(Access.OPERATE)
-async def set_slots(store: Store, clock: Clock, node: str, slots: object) -> SlotsSet | None:
+@verb("PATCH", "/v1/nodes/{node}", Access.OPERATE, rpc="Nodes.SetSlots", body=SlotsBody, answer=NodeSlots)
+async def set_slots(store: Store, clock: Clock, node: NodeName, slots: object) -> SlotsSet | None:
     """Give a node so many slots, whatever its settings say; None gives it back those. What is too much moves away."""
     wanted, key = read_slots(node, slots), keys.slots(NodeId(node))
     before = understood(SlotsSet, await store.get(key))
@@ -371,8 +391,8 @@ async def why(store: Store, thing: str) -> Why:
     return await why_resource(store, kind, id) if slash else await why_node(store, thing)
 
 
-@needs(Access.VIEW, heavy=True)
-async def why_resource(store: Store, kind: str, id: str) -> Why:
+@verb("GET", "/v1/why/{kind}/{id}", Access.VIEW, rpc="Resources.Why", heavy=True, codes=("resource_not_found",))
+async def why_resource(store: Store, kind: KindName, id: ResourceId) -> Why:
     """Which nodes hold a resource and why, or why each node does not."""
     view = await get_resource(store, kind, id)
     status = view.status
@@ -414,8 +434,8 @@ async def _given_back(store: Store, kind: str, id: str) -> list[str]:
     return [told(each) for each in lately[:SHOWN]]
 
 
-@needs(Access.VIEW)
-async def why_source(store: Store, kind: str) -> Why:
+@verb("GET", "/v1/sources/{kind}/why", Access.VIEW, rpc="Resources.WhySource", codes=("unknown_kind",))
+async def why_source(store: Store, kind: KindName) -> Why:
     """Who asked the source of a kind last, when, and what came of it."""
     record = await _kind(store, kind)
     listing = understood(Listing, await store.get(keys.listing(kind)))
@@ -425,8 +445,8 @@ async def why_source(store: Store, kind: str) -> Why:
     return Why(thing=f"source of {kind}", says=says)
 
 
-@needs(Access.VIEW, heavy=True)
-async def why_node(store: Store, node: str) -> Why:
+@verb("GET", "/v1/why/{node}", Access.VIEW, rpc="Nodes.Why", heavy=True, codes=("node_not_found",))
+async def why_node(store: Store, node: NodeName) -> Why:
     """What a node has to run, and why it gets nothing new."""
     seen = await _seen_nodes(store)
     if node not in seen.ids:
@@ -445,16 +465,16 @@ async def why_node(store: Store, node: str) -> Why:
     )
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/events", Access.VIEW, rpc="Events.List", answer=EventPage)
 async def read_events(
     store: Store,
     *,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    kinds: Collection[str] = (),
-    node: str | None = None,
-    limit: int = 50,
-    token: str | None = None,
+    since: Since = None,
+    until: Until = None,
+    kinds: KindsOfEvents = (),
+    node: OfNode = None,
+    limit: LimitOfEvents = 50,
+    token: TokenBack = None,
 ) -> events.Reading:
     """What happened, the newest last; `token` is the `next` of the page before, and leads further back."""
     if not 0 <= limit <= MAX_EVENTS:

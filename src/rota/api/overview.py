@@ -10,9 +10,10 @@ from datetime import datetime
 
 import msgspec
 
-from rota.api.operations import list_nodes, needs, scan_all
+from rota.api.operations import list_nodes, scan_all
 from rota.api.relays import RelayList, list_relays
 from rota.api.schema import NodeView
+from rota.api.verbs import needs, verb
 from rota.decide.access import Access
 from rota.decide.reach import faults
 from rota.decide.trouble import is_recent, why_failing
@@ -149,7 +150,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps nodes of several machines from calling each other, by node."""
 
 
-@needs(Access.VIEW, heavy=True)
+@verb("GET", "/v1/overview", Access.VIEW, rpc="Fleet.Overview", heavy=True)
 async def overview(store: Store) -> Overview:
     """The fleet at a glance, with what is wrong."""
     listed = await list_nodes(store)

@@ -3,10 +3,10 @@
 It is worked out here, by the leader's own rules, from what the store has; nobody is asked, and nothing is written.
 """
 
-from collections.abc import Collection
 from functools import partial
 
-from rota.api.operations import needs
+from rota.api.parameters import Added, Like, Rebalance, Without
+from rota.api.verbs import verb
 from rota.control.outlook import how_placed
 from rota.control.preview import Preview, preview
 from rota.control.rests import suppose_rests
@@ -20,14 +20,14 @@ MOST_ADDED = 1_000
 """Nodes that a plan can suppose to be there: each costs memory and time, here."""
 
 
-@needs(Access.VIEW, heavy=True)
+@verb("GET", "/v1/plan", Access.VIEW, rpc="Placement.Plan", heavy=True, codes=("node_not_found",))
 async def plan(
     store: Store,
     *,
-    rebalance: bool = False,
-    without: Collection[str] = (),
-    add: int = 0,
-    like: str = "",
+    rebalance: Rebalance = False,
+    without: Without = (),
+    add: Added = 0,
+    like: Like = "",
 ) -> Preview:
     """What the leader would do now, carried out to the end.
 

@@ -7,20 +7,17 @@ what the workers of a node print outside of any task.
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
 
-from rota.api import calls, sse
-from rota.api.calls import Call, Endpoint
-from rota.api.operations import get_resource, list_nodes, needs, no_node
+from rota.api.operations import get_resource, list_nodes, no_node
+from rota.api.parameters import BehindPlace, BehindPlaces, KindName, NodeName, OnNodes, ResourceId, Tail
 from rota.api.schema import NodeView
-from rota.api.sse import EventStream, Told
-from rota.api.steer import PASSED_ON, Steer, Verb
+from rota.api.steer import Steer, Verb
 from rota.api.stream_operations import get_stream
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.model import keys
 from rota.model.errors import Invalid, NotFound, RotaError
@@ -86,15 +83,15 @@ class NodeLines(msgspec.Struct, frozen=True, kw_only=True):
     """What to send as `after` to go on behind these lines; empty if nothing was printed yet."""
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/nodes/{node}/logs/{kind}/{id}", Access.VIEW, codes=("node_not_found", "not_found"))
 async def node_printed(
     steer: Steer,
-    node: str,
-    kind: str,
-    id: str,
+    node: NodeName,
+    kind: KindName,
+    id: ResourceId,
     *,
-    after: str = "",
-    tail: int | None = None,
+    after: BehindPlace = "",
+    tail: Tail = None,
     was_passed_on: bool = False,
 ) -> NodeLines:
     """Lines that workers of one node printed: behind a place, the last `tail`, or from the first that is kept."""
@@ -103,16 +100,21 @@ async def node_printed(
     return read_part(NodeId(node), await steer(NodeId(node), Verb.PRINTED, was_passed_on=was_passed_on, **asked))
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/logs/{kind}/{id}",
+    Access.VIEW,
+    codes=("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
+)
 async def read_printed(
     store: Store,
     steer: Steer,
-    kind: str,
-    id: str,
+    kind: KindName,
+    id: ResourceId,
     *,
-    nodes: Sequence[str] = (),
-    after: str = "",
-    tail: int | None = None,
+    nodes: OnNodes = (),
+    after: BehindPlaces = "",
+    tail: Tail = None,
 ) -> PrintedPage:
     """Lines that a resource, service or stream printed, on all nodes that have it or on those named."""
     check_tail(tail)
@@ -124,16 +126,22 @@ async def read_printed(
     return await _gathered(steer, found, kind, id, places, tail)
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/logs/{kind}/{id}/follow",
+    Access.VIEW,
+    goes_on="Events `printed`, whose data is a PrintedPage.",
+    codes=("resource_not_found", "service_not_found", "stream_not_found", "node_not_found", "not_found"),
+)
 async def follow_printed(
     store: Store,
     steer: Steer,
-    kind: str,
-    id: str,
+    kind: KindName,
+    id: ResourceId,
     *,
-    nodes: Sequence[str] = (),
-    after: str = "",
-    tail: int | None = None,
+    nodes: OnNodes = (),
+    after: BehindPlaces = "",
+    tail: Tail = None,
 ) -> AsyncGenerator[PrintedPage, None]:
     """The same, and then the lines that come, until the caller goes. The first answer comes at once, lines or not."""
     check_tail(tail)
@@ -260,51 +268,3 @@ def _places(after: str) -> dict[NodeId, str]:
 
 def _place(places: Mapping[NodeId, str]) -> str:
     return ",".join(f"{node}={place}" for node, place in sorted(places.items()) if place)
-
-
-# Over HTTP
-
-PARAMETERS = ("node", "after", "tail")
-
-
-async def _read(call: Call) -> Response:
-    return calls.json(await read_printed(call.store, call.behind.steer, *_thing(call), **_asked(call)))
-
-
-async def _follow(call: Call) -> Response:
-    pages = follow_printed(call.store, call.behind.steer, *_thing(call), **_asked(call))
-    return EventStream(sse.told(call.watches.each(_one_by_one(pages)), _told))
-
-
-async def _of_node(call: Call) -> Response:
-    asked, was_passed_on = _asked(call), PASSED_ON in call.request.headers
-    del asked["nodes"]
-    part = await node_printed(call.behind.steer, call.path["node"], *_thing(call), **asked, was_passed_on=was_passed_on)
-    return calls.json(part)
-
-
-def _told(page: PrintedPage) -> Told:
-    return Told("printed", page)
-
-
-async def _one_by_one(pages: AsyncGenerator[PrintedPage, None]) -> AsyncGenerator[tuple[PrintedPage, ...], None]:
-    async with aclosing(pages):
-        async for page in pages:
-            yield (page,)
-
-
-def _thing(call: Call) -> tuple[str, str]:
-    return call.path["kind"], call.path["id"]
-
-
-def _asked(call: Call) -> dict[str, Any]:
-    given = call.request.query_params
-    tail = calls.count(call.request, "tail", 0) if "tail" in given else None
-    return {"nodes": given.getlist("node"), "after": given.get("after", ""), "tail": tail}
-
-
-ENDPOINTS = (
-    Endpoint("GET", "/v1/logs/{kind}/{id}", "read_printed", _read, PARAMETERS),
-    Endpoint("GET", "/v1/logs/{kind}/{id}/follow", "follow_printed", _follow, PARAMETERS),
-    Endpoint("GET", "/v1/nodes/{node}/logs/{kind}/{id}", "node_printed", _of_node, ("after", "tail")),
-)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rota.api.operations import needs
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.kit.backoff import delays
 from rota.model import keys
@@ -71,7 +71,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """Up to which commit."""
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/pulse/watch", Access.VIEW, goes_on="Events `beat`, with `parts` and `revision`.")
 async def watch_pulse(
     store: Store, sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
 ) -> AsyncGenerator[tuple[Beat, ...], None]:

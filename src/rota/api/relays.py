@@ -10,7 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from rota.api.operations import get_resource, needs
+from rota.api.operations import get_resource
+from rota.api.parameters import KindName, OfNode, ResourceId
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.model import codec, keys
 from rota.model.errors import Invalid, NotFound
@@ -65,8 +67,8 @@ class RelayList(msgspec.Struct, frozen=True, kw_only=True):
         return all(relay.is_idle for relay in self.relays)
 
 
-@needs(Access.VIEW)
-async def list_relays(store: Store, *, node: str | None = None) -> RelayList:
+@verb("GET", "/v1/relays", Access.VIEW, rpc="Relays.List", codes=("not_found",))
+async def list_relays(store: Store, *, node: OfNode = None) -> RelayList:
     """Every relay of the fleet, or that of one node: its sinks, what was published and what is spooled."""
     now = await store.now()
     relay_map = understood(RelayMap, await store.get(keys.RELAY_MAP))
@@ -77,8 +79,14 @@ async def list_relays(store: Store, *, node: str | None = None) -> RelayList:
     return RelayList(relays=tuple(views), map=relay_map, as_of=now)
 
 
-@needs(Access.VIEW)
-async def count_messages(store: Store, tallies: Tallies, kind: str, id: str) -> ResourceTally:
+@verb(
+    "GET",
+    "/v1/resources/{kind}/{id}/messages",
+    Access.VIEW,
+    rpc="Resources.CountMessages",
+    codes=("resource_not_found",),
+)
+async def count_messages(store: Store, tallies: Tallies, kind: KindName, id: ResourceId) -> ResourceTally:
     """What was counted of a resource's messages: how many, how many copies, how many only one replica sent."""
     await get_resource(store, kind, id)
     return await tallies(kind, id)

@@ -15,6 +15,7 @@ import msgspec
 from rota.kit import durations
 from rota.kit.record import replace
 from rota.model.errors import Invalid
+from rota.model.event import Event
 from rota.model.ids import NodeId, Revision
 from rota.model.node import NodeLoad, Role
 from rota.model.peers import Standing
@@ -291,6 +292,59 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
     remedies: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a resource that waits: what to do about each node so that it takes it."""
+
+
+class KindPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some kinds of resources, in the order of the name."""
+
+    kinds: tuple[KindView, ...]
+    """The kinds of this page."""
+
+    next: str | None = None
+    """The token of the next page; null: there are no more."""
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some events, the newest last."""
+
+    events: tuple[Event, ...]
+    """The events of this page."""
+
+    revision: Revision
+    """The revision of the store that they were read at; a watch can go on after it."""
+
+    next: str | None = None
+    """The token of the page with older events; null: there are none."""
+
+
+class Uncordoned(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that gets tasks again."""
+
+    node: NodeId
+    """The id of the node."""
+
+    was_cordoned: bool
+    """Did it have a cordon?"""
+
+
+class Undrained(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is not drained any more."""
+
+    node: NodeId
+    """The id of the node."""
+
+    was_drained: bool
+    """Was it drained?"""
+
+
+class NodeSlots(msgspec.Struct, frozen=True, kw_only=True):
+    """How many slots a node was given."""
+
+    node: NodeId
+    """The id of the node."""
+
+    slots: int | None
+    """How many; null: as its settings say."""
 
 
 def read_slots(node: str, slots: object) -> int | None:

@@ -11,12 +11,16 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any
 
-from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait, needs
+from rota.api.bodies import HandOffBody, ResetBody, ResetOffsetsBody, ScaleBody
+from rota.api.operations import MAX_PAGE, PAGE, check_limit, check_wait
+from rota.api.parameters import Limit, Prefix, StreamName, Token, Wait, WithPast
 from rota.api.schema import Why
 from rota.api.stream_schema import (
     PartitionLag,
     PublishedPage,
     StreamDetail,
+    StreamHistory,
+    StreamLag,
     StreamPage,
     StreamVersion,
     StreamView,
@@ -30,6 +34,7 @@ from rota.api.stream_schema import (
     stream_view,
     versions,
 )
+from rota.api.verbs import needs, verb
 from rota.control.streams import verbs
 from rota.decide.access import Access
 from rota.decide.streams.why import held
@@ -59,9 +64,9 @@ SHOWN = 100
 """Of what was left out or read again, how many are shown."""
 
 
-@needs(Access.VIEW)
+@verb("GET", "/v1/streams", Access.VIEW, rpc="Streams.List")
 async def list_streams(
-    store: Store, *, prefix: str = "", with_past: bool = False, limit: int = PAGE, token: str | None = None
+    store: Store, *, prefix: Prefix = "", with_past: WithPast = False, limit: Limit = PAGE, token: Token = None
 ) -> StreamPage:
     """Streams in the order of the name; `token` is the `next` of the page before.
 
@@ -81,8 +86,8 @@ async def list_streams(
     return StreamPage(streams=streams, next=last, left_out=len(found) - len(streams), not_understood=strange)
 
 
-@needs(Access.VIEW)
-async def get_stream(store: Store, name: str) -> StreamView:
+@verb("GET", "/v1/streams/{name}", Access.VIEW, rpc="Streams.Get")
+async def get_stream(store: Store, name: StreamName) -> StreamView:
     """A stream, what people want of it, and how it is; NotFound if no app has declared one."""
     return await _view(store, await _declared(store, name))
 
@@ -93,8 +98,8 @@ async def stream_spec(store: Store, name: str) -> StreamSpec:
     return spec_of(codec.decode(StreamRecord, (await _declared(store, name)).value))
 
 
-@needs(Access.VIEW)
-async def stream_status(store: Store, name: str) -> StreamDetail:
+@verb("GET", "/v1/streams/{name}/status", Access.VIEW, rpc="Streams.Status")
+async def stream_status(store: Store, name: StreamName) -> StreamDetail:
     """A stream with its groups and tasks, and what was left out of it or read again."""
     view = await get_stream(store, name)
     said: defaultdict[str, list[StreamTaskStatus]] = defaultdict(list)
@@ -111,8 +116,8 @@ async def stream_status(store: Store, name: str) -> StreamDetail:
     )
 
 
-@needs(Access.VIEW)
-async def why_stream(store: Store, name: str) -> Why:
+@verb("GET", "/v1/streams/{name}/why", Access.VIEW, rpc="Streams.Why")
+async def why_stream(store: Store, name: StreamName) -> Why:
     """What holds a stream back: how far behind it is, and each reason for that."""
     await _declared(store, name)
     wishes = understood(StreamWishes, await store.get(keys.STREAM_WISHES + name)) or StreamWishes()
@@ -131,22 +136,22 @@ async def why_stream(store: Store, name: str) -> Why:
     return Why(thing=name, says=says, reasons=reasons)
 
 
-@needs(Access.VIEW)
-async def stream_lag(store: Store, name: str) -> tuple[PartitionLag, ...]:
+@verb("GET", "/v1/streams/{name}/lag", Access.VIEW, rpc="Streams.Lag", answer=StreamLag)
+async def stream_lag(store: Store, name: StreamName) -> tuple[PartitionLag, ...]:
     """How far the output of each partition is behind its source, as the leader last saw it."""
     return lags(await get_stream(store, name))
 
 
-@needs(Access.VIEW)
-async def stream_history(store: Store, name: str) -> tuple[StreamVersion, ...]:
+@verb("GET", "/v1/streams/{name}/history", Access.VIEW, rpc="Streams.History", answer=StreamHistory)
+async def stream_history(store: Store, name: StreamName) -> tuple[StreamVersion, ...]:
     """How a stream was declared in the course of time, and what changed; the oldest that is kept first."""
     await _declared(store, name)
     entries = (await store.scan(f"{keys.STREAM_HISTORY}{name}/")).entries
     return versions([each for entry in entries if (each := understood(Declaration, entry)) is not None])
 
 
-@needs(Access.VIEW)
-async def list_published(store: Store, name: str, *, limit: int = PAGE, token: str | None = None) -> PublishedPage:
+@verb("GET", "/v1/streams/{name}/published", Access.VIEW, rpc="Streams.Published")
+async def list_published(store: Store, name: StreamName, *, limit: Limit = PAGE, token: Token = None) -> PublishedPage:
     """What was published of a stream whose output is files, a manifest each; the oldest first."""
     check_limit(limit)
     await _declared(store, name)
@@ -159,8 +164,8 @@ async def list_published(store: Store, name: str, *, limit: int = PAGE, token: s
 # Wishes
 
 
-@needs(Access.OPERATE)
-async def suspend_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+@verb("POST", "/v1/streams/{name}/suspend", Access.OPERATE, rpc="Streams.Suspend")
+async def suspend_stream(store: Store, name: StreamName, *, by: str, wait: Wait = None) -> StreamView:
     """Stop reading: groups publish what they have read, and no new ones start."""
     check_wait(wait)
     await _declared(store, name)
@@ -168,8 +173,8 @@ async def suspend_stream(store: Store, name: str, *, by: str, wait: timedelta | 
     return await _awaited(store, name, wait, lambda view: view.has_ended)
 
 
-@needs(Access.OPERATE)
-async def resume_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+@verb("POST", "/v1/streams/{name}/resume", Access.OPERATE, rpc="Streams.Resume")
+async def resume_stream(store: Store, name: StreamName, *, by: str, wait: Wait = None) -> StreamView:
     """Let a stream that was suspended or terminated go on where it stopped."""
     check_wait(wait)
     await _declared(store, name)
@@ -177,8 +182,8 @@ async def resume_stream(store: Store, name: str, *, by: str, wait: timedelta | N
     return await _awaited(store, name, wait, lambda view: view.is_going)
 
 
-@needs(Access.OPERATE)
-async def terminate_stream(store: Store, name: str, *, by: str, wait: timedelta | None = None) -> StreamView:
+@verb("POST", "/v1/streams/{name}/terminate", Access.OPERATE, rpc="Streams.Terminate")
+async def terminate_stream(store: Store, name: StreamName, *, by: str, wait: Wait = None) -> StreamView:
     """Stop reading, even if an app declares the stream: groups publish what they have read, and no new ones start."""
     check_wait(wait)
     await _declared(store, name)
@@ -186,8 +191,8 @@ async def terminate_stream(store: Store, name: str, *, by: str, wait: timedelta 
     return await _awaited(store, name, wait, lambda view: view.has_ended)
 
 
-@needs(Access.OPERATE)
-async def scale_stream(store: Store, name: str, tasks: object, *, by: str) -> StreamView:
+@verb("POST", "/v1/streams/{name}/scale", Access.OPERATE, rpc="Streams.Scale", body=ScaleBody)
+async def scale_stream(store: Store, name: StreamName, tasks: object, *, by: str) -> StreamView:
     """Have so many task groups, or as many as are declared; only those end whose partitions change."""
     wanted = read_tasks(name, tasks)
     await _declared(store, name)
@@ -195,9 +200,9 @@ async def scale_stream(store: Store, name: str, tasks: object, *, by: str) -> St
     return await get_stream(store, name)
 
 
-@needs(Access.OPERATE)
+@verb("POST", "/v1/streams/{name}/handoff", Access.OPERATE, rpc="Streams.HandOff", body=HandOffBody)
 async def hand_off_groups(
-    store: Store, name: str, groups: Iterable[object] = (), *, by: str, wait: timedelta | None = None
+    store: Store, name: StreamName, groups: Iterable[object] = (), *, by: str, wait: Wait = None
 ) -> StreamView:
     """Have groups end and publish now, all that read unless some are named; others read on from where they end."""
     check_wait(wait)
@@ -207,9 +212,9 @@ async def hand_off_groups(
     return await _awaited(store, name, wait, lambda view: not set(numbers) & set(view.hand_off))
 
 
-@needs(Access.OPERATE)
+@verb("POST", "/v1/streams/{name}/reset", Access.OPERATE, rpc="Streams.Reset", body=ResetBody)
 async def reset_stream(
-    store: Store, name: str, *, by: str, to: object = None, backfill: object = False, wait: timedelta | None = None
+    store: Store, name: StreamName, *, by: str, to: object = None, backfill: object = False, wait: Wait = None
 ) -> StreamView:
     """Have all partitions go on at `earliest`, `latest` or a time; where a new stream would begin unless that is said.
 
@@ -224,9 +229,9 @@ async def reset_stream(
     return await _awaited(store, name, wait, lambda view: view.reset is None)
 
 
-@needs(Access.OPERATE)
+@verb("POST", "/v1/streams/{name}/reset-offsets", Access.OPERATE, rpc="Streams.ResetOffsets", body=ResetOffsetsBody)
 async def reset_offsets(
-    store: Store, name: str, offsets: Mapping[Any, object], *, by: str, wait: timedelta | None = None
+    store: Store, name: StreamName, offsets: Mapping[Any, object], *, by: str, wait: Wait = None
 ) -> StreamView:
     """Have some partitions go on elsewhere: at an offset, `earliest`, `latest` or a time; the others stay."""
     check_wait(wait)

@@ -231,6 +231,20 @@ class StreamVersion(msgspec.Struct, frozen=True, kw_only=True):
     """Option → what it was before, and what it became; of the oldest that is kept, nothing."""
 
 
+class StreamLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a stream is behind."""
+
+    partitions: tuple[PartitionLag, ...]
+    """The lag of each partition."""
+
+
+class StreamHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream was declared in the course of time."""
+
+    versions: tuple[StreamVersion, ...]
+    """The declarations, the oldest first."""
+
+
 class PublishedPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some publishes, the oldest first."""
 

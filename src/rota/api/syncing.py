@@ -4,7 +4,12 @@ import asyncio
 from contextlib import aclosing, suppress
 from datetime import timedelta
 
-from rota.api.operations import list_kinds, needs
+import msgspec
+
+from rota.api.bodies import SyncBody
+from rota.api.operations import list_kinds
+from rota.api.parameters import KindName, Wait
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.decide.listing import TIMEOUT
 from rota.kit import durations
@@ -20,9 +25,16 @@ MARGIN = timedelta(seconds=30)
 """How much longer than the source may take the leader is waited for, unless the caller says how long."""
 
 
-@needs(Access.OPERATE)
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking a source."""
+
+    listing: Listing | None
+    """The list; null if the caller did not wait."""
+
+
+@verb("POST", "/v1/sources/{kind}/sync", Access.OPERATE, body=SyncBody, answer=Synced)
 async def sync_source(
-    store: Store, kind: str, *, force: bool = False, no_wait: bool = False, wait: timedelta | None = None
+    store: Store, kind: KindName, *, force: bool = False, no_wait: bool = False, wait: Wait = None
 ) -> Listing | None:
     """Have the source of a kind asked now, and return what came of it; None with `no_wait`.
 

@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.api.operations import needs
+from rota.api.bodies import RotateBody, TokenBody
+from rota.api.parameters import RoleName, TokenName
+from rota.api.verbs import verb
 from rota.decide.access import OPERATOR, Access, digest
 from rota.kit.clock import Clock
 from rota.kit.record import replace
@@ -52,26 +54,46 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """The secret. It is answered this once, and kept nowhere."""
 
 
-@needs(Access.ADMIN)
+class TokenPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some tokens, in the order of the name."""
+
+    tokens: tuple[TokenView, ...]
+    """The tokens of this page."""
+
+    next: str | None = None
+    """The token of the next page; null: there are no more."""
+
+
+@verb("GET", "/v1/tokens", Access.ADMIN, rpc="Tokens.List", answer=TokenPage, page_by=lambda token: token.name)
 async def list_tokens(store: Store, clock: Clock) -> tuple[TokenView, ...]:
     """The tokens that the fleet knows, by name; those of the nodes' own folders are not among them."""
     found = [understood(TokenRecord, entry) for entry in (await store.scan(keys.TOKENS)).entries]
     return tuple(_view(record, clock.wall()) for record in found if record)
 
 
-@needs(Access.ADMIN)
-async def get_token(store: Store, clock: Clock, name: str) -> TokenView:
+@verb("GET", "/v1/tokens/{name}", Access.ADMIN, rpc="Tokens.Get")
+async def get_token(store: Store, clock: Clock, name: TokenName) -> TokenView:
     """One token, without anything by which it could be known again; NotFound if there is none."""
     _, record = await _token(store, name)
     return _view(record, clock.wall())
 
 
-@needs(Access.ADMIN)
+@verb(
+    "POST",
+    "/v1/tokens",
+    Access.ADMIN,
+    rpc="Tokens.Create",
+    body=TokenBody,
+    makes=True,
+    found_at="/v1/tokens/{name}",
+    is_secret=True,
+    codes=("already_exists",),
+)
 async def create_token(
     store: Store,
     clock: Clock,
     name: str,
-    access: str,
+    access: RoleName,
     *,
     by: str,
     expires_in: timedelta | None = None,
@@ -97,11 +119,11 @@ async def create_token(
     return NewToken(name=name, access=held, expires=expires, token=secret)
 
 
-@needs(Access.ADMIN)
+@verb("POST", "/v1/tokens/{name}/rotate", Access.ADMIN, rpc="Tokens.Rotate", body=RotateBody, is_secret=True)
 async def rotate_token(
     store: Store,
     clock: Clock,
-    name: str,
+    name: TokenName,
     *,
     by: str,
     keep_old: timedelta | None = None,
@@ -133,8 +155,8 @@ async def rotate_token(
     return NewToken(name=name, access=record.access, expires=changed.expires, token=secret)
 
 
-@needs(Access.ADMIN)
-async def revoke_token(store: Store, clock: Clock, name: str, *, most: Access = Access.NODE) -> TokenView:
+@verb("POST", "/v1/tokens/{name}/revoke", Access.ADMIN, rpc="Tokens.Revoke")
+async def revoke_token(store: Store, clock: Clock, name: TokenName, *, most: Access = Access.NODE) -> TokenView:
     """Take a token back: every node refuses it a moment later, for good. One that was revoked stays so.
 
     Denied if it opens more than `most`: who may not make such a token may not take it back either.

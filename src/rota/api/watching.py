@@ -10,15 +10,17 @@ deletion can say what was deleted, and a status whose it is.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from enum import StrEnum
 from random import random
 
 import msgspec
 
-from rota.api.operations import needs, read_events, scan_all, status_of, view_of
+from rota.api.operations import read_events, scan_all, status_of, view_of
+from rota.api.parameters import After, KindsOfEvents, LimitOfEvents, OfKind, OfNode, Prefix
 from rota.api.schema import ResourceView
+from rota.api.verbs import verb
 from rota.decide.access import Access
 from rota.kit.backoff import delays
 from rota.kit.record import replace
@@ -70,9 +72,15 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on after this; None: not here, there is more to come of its commit."""
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/resources/watch",
+    Access.VIEW,
+    rpc="Resources.Watch",
+    goes_on="Events `put` and `delete`, whose data is a ResourceView; `synced`; `reset`.",
+)
 async def watch_resources(
-    store: Store, *, kind: str | None = None, prefix: str = "", after: Revision | None = None
+    store: Store, *, kind: OfKind = None, prefix: Prefix = "", after: After = None
 ) -> AsyncGenerator[tuple[ResourceChange, ...], None]:
     """Resources as they are, then each change: of one kind, with ids that begin so; or the changes after a revision."""
     after = after or None
@@ -104,14 +112,20 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on after this; None: not here."""
 
 
-@needs(Access.VIEW)
+@verb(
+    "GET",
+    "/v1/events/watch",
+    Access.VIEW,
+    rpc="Events.Watch",
+    goes_on="Events `happened`, whose data is an Event; `synced`.",
+)
 async def watch_events(
     store: Store,
     *,
-    kinds: Collection[str] = (),
-    node: str | None = None,
-    limit: int = 0,
-    after: Revision | None = None,
+    kinds: KindsOfEvents = (),
+    node: OfNode = None,
+    limit: LimitOfEvents = 0,
+    after: After = None,
 ) -> AsyncGenerator[tuple[Happened, ...], None]:
     """The newest events, then each as it is written; or each that was written after a revision."""
     if after is None:

@@ -11,8 +11,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from rota.api.paging import LONGEST
+from rota.cli import tables
 from rota.cli.on_store import audited
 from rota.cli.progress import Progress
 from rota.cli.targets import Target
@@ -90,6 +92,20 @@ async def opened(target: Target, logs: str | None = None) -> AsyncIterator[Fleet
             yield StoreFleet(audited(store), kept)
         finally:
             await kept.close()
+
+
+async def every(fleet: Fleet, thing: str, operation: Callable[..., Awaitable[Any]], **asked: object) -> list[Any]:
+    """All entries of a list, page by page; those that a newer Rota wrote are reported on stderr."""
+    found: list[Any] = []
+    token: str | None = None
+    while True:
+        page = await fleet.do(operation, **asked, limit=LONGEST, token=token)
+        found += getattr(page, page.__struct_fields__[0])
+        for name, why in page.not_understood.items():
+            tables.say(f"rota: {thing} {name}: {why}", err=True)
+        token = page.next
+        if token is None:
+            return found
 
 
 def on_fleet(target: Target, work: Callable[[Fleet], Awaitable[T]], doing: str = "", *, logs: str | None = None) -> T:

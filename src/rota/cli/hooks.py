@@ -32,9 +32,7 @@ def ls(fleet: Target) -> None:
 
     Example: rota hooks --store sqlite:///rota.db
     """
-    found = ask(fleet, operations.list_hooks)
-    tables.answer(found)
-    tables.show(HEADINGS, [_row(hook) for hook in found], "no hooks; make one with: rota hooks add NAME …")
+    tables.listed(ask(fleet, operations.list_hooks), HEADINGS, _row, "no hooks; make one with: rota hooks add NAME …")
 
 
 @command.command(context_settings={"ignore_unknown_options": True})

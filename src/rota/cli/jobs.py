@@ -11,9 +11,8 @@ import msgspec
 
 from rota.api import job_operations as operations
 from rota.api.job_schema import DueTime, JobView
-from rota.api.operations import MAX_PAGE
 from rota.cli import flags, names, options, tables
-from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
+from rota.cli.fleet import ask, ask_and_show, every, on_fleet
 from rota.cli.options import Shape
 from rota.cli.runs import finished, run_line
 from rota.cli.targets import Target
@@ -43,10 +42,9 @@ def ls(prefix: str, fleet: Target) -> None:
 
     Example: rota jobs ls
     """
-    found = on_fleet(fleet, lambda open: _all(open, prefix))
-    tables.answer(found)
+    found = on_fleet(fleet, lambda open: every(open, "job", operations.list_jobs, prefix=prefix))
     headings = "JOB", "SCHEDULE", "NEXT", "LIVE", "LAST", "FROM"
-    tables.show(headings, [_row(view) for view in found], "no such jobs; declare one in an app, or: rota jobs add")
+    tables.listed(found, headings, _row, "no such jobs; declare one in an app, or: rota jobs add")
 
 
 @command.command()
@@ -149,8 +147,7 @@ def preview(job: str, count: int, after: str | None, fleet: Target) -> None:
     """
     start = None if after is None else moment("--after", after)
     found = ask(fleet, operations.preview_job, job, count=count, after=start)
-    tables.answer(found)
-    tables.show(("DUE (UTC)", "LOCAL", ""), [_due(each) for each in found], "the clock does not say when it is due")
+    tables.listed(found, ("DUE (UTC)", "LOCAL", ""), _due, "the clock does not say when it is due")
 
 
 @command.command()
@@ -188,19 +185,6 @@ def moment(option: str, text: str) -> datetime:
     if found is None or found.tzinfo is None:
         raise click.UsageError(f'{option} "{text}" is no time with its zone; write one like 2026-01-31T12:00Z')
     return found
-
-
-async def _all(fleet: Fleet, prefix: str) -> list[JobView]:
-    found: list[JobView] = []
-    token: str | None = None
-    while True:
-        page = await fleet.do(operations.list_jobs, prefix=prefix, limit=MAX_PAGE, token=token)
-        found += page.jobs
-        for name, why in page.not_understood.items():
-            tables.say(f"rota: job {name}: {why}", err=True)
-        token = page.next
-        if token is None:
-            return found
 
 
 def _tell(view: JobView) -> None:

@@ -62,8 +62,7 @@ def ls(fleet: Target) -> None:
     Example: rota nodes --store sqlite:///rota.db
     """
     found = ask(fleet, operations.list_nodes).nodes
-    tables.answer(found)
-    tables.show(HEADINGS, [_row(node) for node in found], "no nodes; start one with: rota node --store …")
+    tables.listed(found, HEADINGS, _row, "no nodes; start one with: rota node --store …")
 
 
 @command.command()

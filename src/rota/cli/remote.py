@@ -1,9 +1,9 @@
 """A fleet by the doors of a node: each operation as the request that the HTTP door has for it.
 
-`WAYS` says for each operation which request that is; a test holds it against the table of endpoints. What the caller is
-called, which clock counts and where output is kept the server knows itself, so such arguments are not sent. A refusal
-comes back as the error that the server raised, with its sentence. A request that may have been carried out although no
-answer came is Unknown, and never repeated; one that changes nothing is Unavailable.
+Which request that is follows from the description of the operation (`api.verbs`). What the caller is called, which
+clock counts and where output is kept the server knows itself, so such arguments are not sent. A refusal comes back as
+the error that the server raised, with its sentence. A request that may have been carried out although no answer came is
+Unknown, and never repeated; one that changes nothing is Unavailable.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from functools import cache
 from types import NoneType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, get_type_hints
 from urllib.parse import quote
@@ -23,6 +24,7 @@ import msgspec
 from rota.api.job_schema import LogPart, RunPage, RunView
 from rota.api.printing import PrintedPage
 from rota.api.schema import NodeList, ResourceView, Why
+from rota.api.verbs import OURS, VERBS, Where
 from rota.api.watching import Happened, ResourceChange, What
 from rota.cli.targets import Server
 from rota.kit import durations
@@ -61,9 +63,6 @@ FAMILIES: dict[int, type[RotaError]] = {
 }  # fmt: skip
 """The error that each status stands for; any other is a plain RotaError."""
 
-_OURS = ("store", "clock", "by", "logs", "most", "steer")
-"""Arguments that the server has values of its own for."""
-
 
 class Way(msgspec.Struct, frozen=True):
     """How an operation is asked over HTTP."""
@@ -86,80 +85,24 @@ class Way(msgspec.Struct, frozen=True):
     """Does one answer have only a part of a long list?"""
 
 
-def _same(*names: str, **others: str) -> dict[str, str]:
-    return {**{name: name for name in names}, **others}
+@cache
+def way_of(name: str) -> Way | None:
+    """The request for an operation; None if it has none."""
+    verb = VERBS.get(name)
+    if verb is None or verb.shown is not None:  # a list that is shown in another way than it is kept
+        return None
+    at = {where: {field.name: field.key for field in verb.fields if field.where is where} for where in Where}
+    fields = at[Where.BODY] if verb.body or verb.method == "POST" else None
+    return Way(
+        verb.method,
+        verb.path,
+        at[Where.QUERY] | ({"token": "token"} if verb.page_by else {}),
+        next(iter(at[Where.WHOLE]), fields),
+        answer=verb.holds,
+        nothing=verb.deletes or verb.answers_as_asked,
+        is_paged=bool(verb.page_by and verb.holds),
+    )
 
-
-WAYS: dict[str, Way] = {
-    "list_resources": Way("GET", "/v1/resources", _same("kind", "prefix", "pending", "limit", "token")),
-    "create_resource": Way("POST", "/v1/resources", _same("wait"), "fields"),
-    "get_resource": Way("GET", "/v1/resources/{kind}/{id}"),
-    "update_resource": Way("PATCH", "/v1/resources/{kind}/{id}", body="changes"),
-    "delete_resource": Way("DELETE", "/v1/resources/{kind}/{id}", nothing=True),
-    "sync_source": Way("POST", "/v1/sources/{kind}/sync", _same("wait"), _same("force", "no_wait"), answer="listing"),
-    "why_run": Way("GET", "/v1/runs/{job}/{moment}/why"),
-    "why_job": Way("GET", "/v1/jobs/{name}/why"),
-    "why_stream": Way("GET", "/v1/streams/{name}/why"),
-    "list_nodes": Way("GET", "/v1/nodes", _same("token")),
-    "idlest_node": Way("GET", "/v1/nodes/idlest"),
-    "cordon_node": Way("POST", "/v1/nodes/{node}/cordon", body=_same("why")),
-    "uncordon_node": Way("POST", "/v1/nodes/{node}/uncordon", body={}, answer="was_cordoned"),
-    "drain_node": Way("POST", "/v1/nodes/{node}/drain", body=_same("why", "deadline")),
-    "undrain_node": Way("POST", "/v1/nodes/{node}/undrain", body={}, answer="was_drained"),
-    "set_slots": Way("PATCH", "/v1/nodes/{node}", body=_same("slots"), nothing=True),
-    "label_node": Way("PATCH", "/v1/nodes/{node}/labels", body=_same("labels", "reset")),
-    "plan": Way("GET", "/v1/plan", _same("rebalance", "without", "add", "like")),
-    "fleet_status": Way("GET", "/v1/status"),
-    "list_relays": Way("GET", "/v1/relays", _same("node")),
-    "why_resource": Way("GET", "/v1/why/{kind}/{id}"),
-    "why_source": Way("GET", "/v1/sources/{kind}/why"),
-    "why_node": Way("GET", "/v1/why/{node}"),
-    "read_events": Way("GET", "/v1/events", _same("since", "until", "node", "limit", kinds="kind")),
-    "list_hooks": Way("GET", "/v1/hooks", answer="hooks", is_paged=True),
-    "create_hook": Way("POST", "/v1/hooks", body="fields"),
-    "enable_hook": Way("PATCH", "/v1/hooks/{name}", body=_same("enabled"), nothing=True),
-    "delete_hook": Way("DELETE", "/v1/hooks/{name}", nothing=True),
-    "try_hook": Way("POST", "/v1/hooks/{name}/test", body={}),
-    "list_jobs": Way("GET", "/v1/jobs", _same("prefix", "limit", "token")),
-    "get_job": Way("GET", "/v1/jobs/{name}"),
-    "put_job": Way("PUT", "/v1/jobs/{name}", body="fields"),
-    "delete_job": Way("DELETE", "/v1/jobs/{name}", nothing=True),
-    "enable_job": Way("POST", "/v1/jobs/{name}/enable", body={}),
-    "disable_job": Way("POST", "/v1/jobs/{name}/disable", body={}),
-    "run_job": Way("POST", "/v1/jobs/{name}/run", _same("wait"), _same("payload")),
-    "preview_job": Way("GET", "/v1/jobs/{name}/preview", _same("count", "after"), answer="due"),
-    "preview_backfill": Way(
-        "GET", "/v1/jobs/{name}/backfill", _same("first", "last", is_forced="force"), answer="runs"
-    ),
-    "backfill_job": Way(
-        "POST", "/v1/jobs/{name}/backfill", body=_same("first", "last", is_forced="force"), answer="runs"
-    ),
-    "list_runs": Way("GET", "/v1/runs", _same("job", "node", "since", "limit", "token", states="state")),
-    "get_run": Way("GET", "/v1/runs/{job}/{moment}"),
-    "delete_run": Way("DELETE", "/v1/runs/{job}/{moment}", nothing=True),
-    "restart_run": Way("POST", "/v1/runs/{job}/{moment}/restart", body={}),
-    "interrupt_run": Way("POST", "/v1/runs/{job}/{moment}/interrupt", _same("wait"), _same("why")),
-    "read_printed": Way("GET", "/v1/logs/{kind}/{id}", _same("after", "tail", nodes="node")),
-    "read_log": Way("GET", "/v1/runs/{job}/{moment}/log", _same("attempt", "offset")),
-    "list_streams": Way("GET", "/v1/streams", _same("prefix", "limit", "token", with_past="all")),
-    "get_stream": Way("GET", "/v1/streams/{name}"),
-    "stream_status": Way("GET", "/v1/streams/{name}/status"),
-    "stream_history": Way("GET", "/v1/streams/{name}/history", answer="versions"),
-    "suspend_stream": Way("POST", "/v1/streams/{name}/suspend", _same("wait"), {}),
-    "resume_stream": Way("POST", "/v1/streams/{name}/resume", _same("wait"), {}),
-    "terminate_stream": Way("POST", "/v1/streams/{name}/terminate", _same("wait"), {}),
-    "scale_stream": Way("POST", "/v1/streams/{name}/scale", body=_same("tasks")),
-    "hand_off_groups": Way("POST", "/v1/streams/{name}/handoff", _same("wait"), _same("groups")),
-    "reset_stream": Way("POST", "/v1/streams/{name}/reset", _same("wait"), _same("to", "backfill")),
-    "reset_offsets": Way("POST", "/v1/streams/{name}/reset-offsets", _same("wait"), _same("offsets")),
-    "list_tokens": Way("GET", "/v1/tokens", answer="tokens", is_paged=True),
-    "create_token": Way("POST", "/v1/tokens", body=_same("name", "expires_in", access="role")),
-    "rotate_token": Way("POST", "/v1/tokens/{name}/rotate", body=_same("keep_old", "expires_in")),
-    "revoke_token": Way("POST", "/v1/tokens/{name}/revoke", body={}),
-    "read_audit": Way("GET", "/v1/audit", _same("limit", "by", "refused", "since")),
-    "verify_audit": Way("GET", "/v1/audit/verify", _same("noted")),
-}
-"""The request for each operation. `by` of `read_audit` is no caller, but a filter."""
 
 _HEADERS = {"version": "if-match", "key": "idempotency-key"}
 
@@ -284,7 +227,7 @@ class DoorFleet:
             await asyncio.sleep(LOOK)
 
     async def _read_log(self, run: str, attempt: int | None = None, offset: int = 0) -> LogPart:
-        way = WAYS["read_log"]
+        way = Way("GET", "/v1/runs/{job}/{moment}/log", {"attempt": "attempt", "offset": "offset"})
         given = {"attempt": attempt, "offset": offset}
         answer = await self._request("GET", _path(way.path, {"run": run}), _query(way, given), None, {}, timedelta())
         said = answer.headers
@@ -348,7 +291,7 @@ class DoorFleet:
         self, path: str, given: Mapping[str, object]
     ) -> AsyncGenerator[tuple[str, bytes, Revision | None], None]:
         """Server-sent events: what sort, its data, and behind which revision to go on."""
-        query = _query(Way("GET", path, _same(*given)), given)
+        query = _query(Way("GET", path, {name: name for name in given}), given)
         timeout = httpx2.Timeout(PATIENCE, connect=CONNECT, read=None)
         try:
             async with self._client.stream("GET", path, params=query, timeout=timeout) as answer:
@@ -376,7 +319,7 @@ class DoorFleet:
 
     async def _ask(self, name: str, given: Mapping[str, Any], kind: Any) -> Any:
         """The answer of an operation, as its type has it."""
-        way = WAYS.get(name)
+        way = way_of(name)
         if way is None:
             raise Invalid(f"{name} cannot be asked of a server; use --store URL")
         headers = {header: str(given[name]) for name, header in _HEADERS.items() if given.get(name) is not None}
@@ -433,8 +376,9 @@ class DoorFleet:
 def _bound(operation: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by name, without those that the server has values of its own for."""
     bound = inspect.signature(operation).bind(None, *args, **kwargs).arguments
-    ours = [name for name in _OURS if not (name == "by" and operation.__name__ == "read_audit")]
-    return {name: value for name, value in bound.items() if name not in ours}
+    verb = VERBS.get(operation.__name__)
+    asked = {field.name for field in verb.fields} if verb else bound.keys() - OURS.keys()
+    return {name: value for name, value in bound.items() if name in asked}
 
 
 def _path(path: str, given: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from rota.api.schema import CHANGEABLE, ResourceView
 from rota.api.syncing import sync_source
 from rota.api.watching import ResourceChange, watch_resources
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, on_fleet
+from rota.cli.fleet import Fleet, ask, every, on_fleet
 from rota.cli.options import Shape
 from rota.cli.targets import Target
 from rota.cli.verbs import Verbs
@@ -213,9 +213,9 @@ def ls(kind: str | None, prefix: str, pending: bool, watch: bool, fleet: Target)
         on_fleet(fleet, lambda open: _watch(open, kind, prefix))
         return
     found, now = on_fleet(fleet, lambda open: _all(open, kind, prefix, pending))
-    tables.answer(found)
     headings = "RESOURCE", "STATE", "TASKS", "RUNNING", "PRIORITY", "NODES", "WHY"
-    tables.show(headings, [_row(view, now) for view in found], "no such resources; add one with: rota resources add")
+    empty = "no such resources; add one with: rota resources add"
+    tables.listed(found, headings, lambda view: _row(view, now), empty)
 
 
 @command.command()
@@ -255,18 +255,8 @@ def sync(kind: str, force: bool, no_wait: bool, timeout: timedelta | None, fleet
 
 async def _all(fleet: Fleet, kind: str | None, prefix: str, pending: bool) -> tuple[list[ResourceView], datetime]:
     """All pages, and the store's clock; what a newer Rota wrote is reported on stderr."""
-    found: list[ResourceView] = []
-    token: str | None = None
-    while True:
-        page = await fleet.do(
-            operations.list_resources, kind=kind, prefix=prefix, pending=pending, limit=operations.MAX_PAGE, token=token
-        )
-        found += page.resources
-        for name, why in page.not_understood.items():
-            tables.say(f"rota: resource {name}: {why}", err=True)
-        token = page.next
-        if token is None:
-            return found, await fleet.now()
+    asked = {"kind": kind, "prefix": prefix, "pending": pending}
+    return await every(fleet, "resource", operations.list_resources, **asked), await fleet.now()
 
 
 async def _watch(fleet: Fleet, kind: str | None, prefix: str) -> None:

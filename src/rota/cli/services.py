@@ -68,9 +68,8 @@ def ls(meant: Meant) -> None:
                 found.extend({"node": node, **each} for each in services)
 
     asyncio.run(look())
-    tables.answer(found)
     headings = "NODE", "SERVICE", "LISTENING", "ADMIN", "CLIENTS", "WORKERS", "BUSY", "PENDING"
-    tables.show(headings, [_row(each) for each in found], "no services")
+    tables.listed(found, headings, _row, "no services")
 
 
 @command.command()

@@ -11,10 +11,9 @@ from datetime import timedelta
 import click
 
 from rota.api import stream_operations as operations
-from rota.api.operations import MAX_PAGE
 from rota.api.stream_schema import GroupView, StreamDetail, StreamTaskView, StreamVersion, StreamView, lags
 from rota.cli import names, options, tables
-from rota.cli.fleet import Fleet, ask, ask_and_show, on_fleet
+from rota.cli.fleet import Fleet, ask, ask_and_show, every, on_fleet
 from rota.cli.on_store import on_store
 from rota.cli.options import Shape
 from rota.cli.progress import Progress
@@ -57,9 +56,8 @@ def ls(prefix: str, with_past: bool, fleet: Target) -> None:
     Example: rota streams ls
     """
     found = on_fleet(fleet, lambda open: _all(open, prefix, with_past=with_past))
-    tables.answer(found)
     headings = "STREAM", "STATE", "LAG", "GROUPS", "SOURCE", "SINK", "DETAIL"
-    tables.show(headings, [_row(view) for view in found], "no such streams; declare one in an app with @app.stream")
+    tables.listed(found, headings, _row, "no such streams; declare one in an app with @app.stream")
 
 
 @command.command()
@@ -398,16 +396,7 @@ def _fields(text: str) -> tuple[str, str]:
 
 async def _all(fleet: Fleet, prefix: str = "", *, with_past: bool = False) -> list[StreamView]:
     """Every stream; backfills that are completed only `with_past`."""
-    found: list[StreamView] = []
-    token: str | None = None
-    while True:
-        page = await fleet.do(operations.list_streams, prefix=prefix, with_past=with_past, limit=MAX_PAGE, token=token)
-        found += page.streams
-        for name, why in page.not_understood.items():
-            tables.say(f"rota: stream {name}: {why}", err=True)
-        token = page.next
-        if token is None:
-            return found
+    return await every(fleet, "stream", operations.list_streams, prefix=prefix, with_past=with_past)
 
 
 async def _chosen(fleet: Fleet, stream: str | None, is_for_all: bool) -> list[StreamView]:

@@ -10,14 +10,17 @@ shape the JSON has.
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import click
 import msgspec
 
 from rota.cli import colours
 from rota.kit.plain import plain
+
+T = TypeVar("T")
 
 GAP = "  "
 FORM = "rota.cli.form"
@@ -53,6 +56,12 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> 
         has_colours = colours.wanted(sys.stdout)
         for text in table(headings, rows, has_colours=has_colours) if rows else [empty]:
             click.echo(text)
+
+
+def listed(found: Sequence[T], headings: Sequence[str], row: Callable[[T], Sequence[str]], empty: str) -> None:
+    """Print a list: a table for people, what was found as JSON for programs."""
+    answer(found)
+    show(headings, [row(each) for each in found], empty)
 
 
 def say(text: str, *, err: bool = False, state: str = "") -> None:

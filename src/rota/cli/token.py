@@ -48,8 +48,7 @@ def ls(fleet: Target) -> None:
     Example: rota token ls
     """
     found = ask(fleet, tokens.list_tokens, SYSTEM)
-    tables.answer(found)
-    tables.show(HEADINGS, [_row(each) for each in found], "no tokens; make one with: rota token create NAME --role …")
+    tables.listed(found, HEADINGS, _row, "no tokens; make one with: rota token create NAME --role …")
 
 
 @command.command()

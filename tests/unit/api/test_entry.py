@@ -2,14 +2,14 @@
 
 import pytest
 
-from rota.api import crawler, resources, steering
+from rota.api import resources
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.entry import host_of
 from rota.api.health import Health
 from rota.api.http import door
 from rota.api.metrics import Figures, registry
-from rota.api.operations import OPERATIONS
+from rota.api.verbs import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, TurnedAway, known
 from rota.decide.attempts import Failures
@@ -23,9 +23,7 @@ GATE = Doorkeeper(
     Gate((known(LOOKER, Access.VIEW), known(OPERATOR, Access.OPERATE)), "see: cat data/token"),
     failures=Failures(10_000),
 )
-ENDPOINTS = [
-    (each.method, each.path, each.operation) for each in (*resources.ENDPOINTS, *steering.ENDPOINTS, *crawler.ENDPOINTS)
-]
+ENDPOINTS = [(each.method, each.path, each.operation) for each in resources.table()]
 
 
 def calling(token: str) -> Caller:

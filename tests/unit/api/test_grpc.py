@@ -21,9 +21,9 @@ from rota.api import introspection, methods, operations, overview, refusals, res
 from rota.api.behind import Behind
 from rota.api.doorkeeper import Doorkeeper
 from rota.api.health import Health
-from rota.api.operations import OPERATIONS
 from rota.api.pb import api_pb2 as pb
 from rota.api.pb import crawler_pb2, health_pb2, reflection_pb2
+from rota.api.verbs import OPERATIONS
 from rota.api.watches import Watches
 from rota.decide.access import Access, Gate, known
 from rota.model.errors import Compacted, Conflict, Denied, Invalid, NotFound, RotaError, Unavailable, Unknown

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rota.api import job_grpc, job_operations, resources
+from rota.api import grpc as grpc_door
+from rota.api import job_operations, resources, transcode
 from rota.api.behind import Behind
 from rota.api.health import Health
 from rota.api.http import door
@@ -536,7 +537,7 @@ async def test_every_door_reads_and_follows_at_the_node_that_has_the_log(store: 
     assert (await ask("GET", f"/v1/runs/{run}/log")).body == b"out"
 
     call, request = Call(store, behind, None), pb.RunLogRequest(run=run, offset=1)
-    read, follow = (job_grpc.METHODS[f"rota.v1.Runs.{name}"] for name in ("ReadLog", "FollowLog"))
+    read, follow = (grpc_door.METHODS[f"rota.v1.Runs.{name}"] for name in ("ReadLog", "FollowLog"))
     assert isinstance(read, Method)
     assert isinstance(follow, Stream)
     assert (await read.answer(call, request)).data == b"ut"
@@ -615,7 +616,7 @@ async def test_jobs_and_runs_over_grpc(behind: Behind, store: Store, logs: Logs)
     call = Call(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:
-        method = job_grpc.METHODS[f"rota.v1.{name}"]
+        method = grpc_door.METHODS[f"rota.v1.{name}"]
         assert isinstance(method, Method)
         return await method.answer(call, request)
 
@@ -661,7 +662,7 @@ async def test_attempts_that_came_to_nothing_are_shown(store: Store) -> None:
     record = replace(codec.decode(RunRecord, entry.value), earlier=(lost,), attempt=2, late=(lost,))
     await store.commit(Put(entry.key, codec.encode(record)))
     view = await job_operations.get_run(store, id)
-    shown = job_grpc.to_run(view)
+    shown: Any = transcode.encode(view, pb.Run.DESCRIPTOR)
     assert (shown.earlier[0].state, shown.late[0].node, shown.attempt) == ("lost", "n2", 2)
     assert view.earlier[0].epoch == Revision(5)
 

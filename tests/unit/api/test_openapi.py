@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from rota.api import bodies, calls, openapi, operations, resources
+from rota.api import bodies, calls, openapi, resources, verbs
 from rota.api.hooks import FIELDS as HOOK_FIELDS
 from rota.api.schema import CHANGEABLE
 from rota.decide.access import Access
@@ -99,8 +99,8 @@ def test_every_operation_is_described(path: str, method: str, operation: dict[st
 def test_every_operation_names_its_role_and_its_errors(path: str, method: str, operation: dict[str, Any]) -> None:
     name = operation["operationId"]
     role = operation.get("x-role")
-    if name in operations.OPERATIONS:
-        assert role == operations.OPERATIONS[name]
+    if name in verbs.OPERATIONS:
+        assert role == verbs.OPERATIONS[name]
     if role is None:
         assert operation["security"] == []
         assert "no token" in operation["description"]

@@ -29,8 +29,8 @@ from rota.api import (
     tokens,
     watching,
 )
-from rota.api.operations import OPERATIONS
 from rota.api.schema import LARGEST, ResourceView
+from rota.api.verbs import OPERATIONS
 from rota.decide.access import Access
 from rota.kit.record import replace
 from rota.model import codec, keys
@@ -594,7 +594,7 @@ async def test_why_a_node_that_is_gone_gets_nothing(store: Store) -> None:
 
 
 async def crawl(store: Store, name: object = "task-1", wait: timedelta = SOON) -> crawler.NodeSpec:
-    return await crawler.add_resource(store, CLOCK, name, wait)
+    return await crawler.add_resource(store, CLOCK, name, patience=wait)
 
 
 async def test_the_seed_gets_the_node_that_has_its_resource(store: Store) -> None:

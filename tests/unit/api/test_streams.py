@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rota.api import resources, stream_grpc
+from rota.api import grpc as grpc_door
+from rota.api import resources, transcode
 from rota.api import stream_operations as operations
 from rota.api.behind import Behind
 from rota.api.health import Health
@@ -116,7 +117,7 @@ async def test_a_backfill_that_is_completed_is_left_out_unless_all_are_asked_for
     assert (await ask("GET", "/v1/streams")).json["left_out"] == 1
     assert [each["name"] for each in (await ask("GET", "/v1/streams?all=true")).json["streams"]] == everything
     assert (await ask("GET", "/v1/streams?all=yes")).status == 422
-    listed = stream_grpc.METHODS["rota.v1.Streams.List"]
+    listed = grpc_door.METHODS["rota.v1.Streams.List"]
     assert isinstance(listed, Method)
     for is_all, names in ((False, shown), (True, everything)):
         found: Any = await listed.answer(Call(store, behind, None), pb.ListStreamsRequest(all=is_all))
@@ -134,7 +135,7 @@ async def test_a_stream_is_shown_with_what_is_wanted_of_it(store: Store) -> None
     await say(store, replace(STATUS, waits="partition 0 waits", dropped={"late": 7}))
     view = await operations.get_stream(store, "clicks")
     assert (view.state, view.healthy, view.dropped) == (StreamState.RUNNING, False, {"late": 7})
-    assert stream_grpc.to_stream(view).dropped == {"late": 7}
+    assert dict(transcode.encode(view, pb.Stream.DESCRIPTOR).dropped) == {"late": 7}  # type: ignore[attr-defined]
     with pytest.raises(NotFound, match='there is no stream "click"; did you mean "clicks"'):
         await operations.get_stream(store, "click")
 
@@ -342,6 +343,7 @@ async def test_streams_over_http(ask: Caller, store: Store) -> None:
         (422, "/v1/streams/clicks/suspend", {"now": True}, 'there is no field "now"'),
         (422, "/v1/streams/clicks/scale", {}, "tasks is missing"),
         (422, "/v1/streams/clicks/handoff", {"groups": 1}, "groups must be a list of numbers"),
+        (422, "/v1/streams/clicks/handoff", {"groups": None}, "groups must be a list of numbers"),
         (422, "/v1/streams/clicks/reset", {"to": 5}, "it must be earliest, latest or a time"),
         (422, "/v1/streams/clicks/reset-offsets", {"offsets": [1]}, "offsets must be an object"),
         (422, "/v1/streams/clicks/reset-offsets", {"offsets": {"9": 1}}, "has no partition 9"),
@@ -366,7 +368,7 @@ async def test_streams_over_grpc(behind: Behind, store: Store) -> None:
     call = Call(store, behind, None)
 
     async def asked(name: str, request: Any) -> Any:
-        method = stream_grpc.METHODS[f"rota.v1.Streams.{name}"]
+        method = grpc_door.METHODS[f"rota.v1.Streams.{name}"]
         assert isinstance(method, Method)
         return await method.answer(call, request)
 

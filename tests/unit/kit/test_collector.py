@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rota.api import wire
+from rota.api import transcode
 from rota.kit import collector
 
 
@@ -46,5 +46,5 @@ def test_a_large_body_is_read_without_it(looks: Callable[[], int]) -> None:
     text = f"[{'[],' * 100_000}[]]"
     gc.collect()
     before = looks()
-    wire.from_json("spec_json", text)
+    transcode.from_json("spec_json", text)
     assert looks() - before <= 1, "a look at what was read, once it is there, is no harm"

@@ -238,16 +238,20 @@ class ResourceStatus(_message.Message):
     def __init__(self, replicas: _Optional[int] = ..., assigned: _Optional[int] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., pending: _Optional[str] = ..., chosen: _Optional[_Mapping[str, str]] = ..., refusals: _Optional[_Mapping[str, str]] = ..., moving: _Optional[str] = ..., given_back: _Optional[_Union[GivenBack, _Mapping]] = ..., failing: _Optional[_Mapping[str, str]] = ..., running: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class GivenBack(_message.Message):
-    __slots__ = ("node", "at", "why", "strikes")
+    __slots__ = ("node", "at", "why", "strikes", "since", "epoch")
     NODE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     STRIKES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     node: str
     at: _timestamp_pb2.Timestamp
     why: str
     strikes: int
-    def __init__(self, node: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., strikes: _Optional[int] = ...) -> None: ...
+    since: _timestamp_pb2.Timestamp
+    epoch: int
+    def __init__(self, node: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., strikes: _Optional[int] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("node", "address")
@@ -430,7 +434,7 @@ class KindList(_message.Message):
     def __init__(self, kinds: _Optional[_Iterable[_Union[Kind, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Kind(_message.Message):
-    __slots__ = ("name", "app", "replicas", "exclusive", "runs_alone", "silent_after", "start_within", "labels", "schema_json")
+    __slots__ = ("name", "app", "replicas", "exclusive", "runs_alone", "silent_after", "start_within", "labels", "schema_json", "source_every", "source_timeout", "no_schema", "affinity")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -447,6 +451,10 @@ class Kind(_message.Message):
     START_WITHIN_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_EVERY_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    NO_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     app: str
     replicas: int
@@ -456,7 +464,11 @@ class Kind(_message.Message):
     start_within: _duration_pb2.Duration
     labels: _containers.ScalarMap[str, str]
     schema_json: str
-    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: bool = ..., runs_alone: bool = ..., silent_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ...) -> None: ...
+    source_every: _duration_pb2.Duration
+    source_timeout: _duration_pb2.Duration
+    no_schema: str
+    affinity: Affinity
+    def __init__(self, name: _Optional[str] = ..., app: _Optional[str] = ..., replicas: _Optional[int] = ..., exclusive: bool = ..., runs_alone: bool = ..., silent_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., start_within: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., schema_json: _Optional[str] = ..., source_every: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., source_timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., no_schema: _Optional[str] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ("limit", "token")
@@ -483,7 +495,7 @@ class NodeList(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons", "configured_labels")
+    __slots__ = ("id", "is_up", "leads", "role", "host", "http", "grpc", "labels", "app", "kinds", "slots", "used", "tasks", "cordon", "since", "age_s", "version", "not_understood", "configured_slots", "load", "standing", "standing_why", "drain", "insecure", "generation", "code", "app_version", "daemons", "configured_labels", "slots_set", "labels_set")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -527,6 +539,8 @@ class Node(_message.Message):
     APP_VERSION_FIELD_NUMBER: _ClassVar[int]
     DAEMONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_LABELS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_SET_FIELD_NUMBER: _ClassVar[int]
+    LABELS_SET_FIELD_NUMBER: _ClassVar[int]
     id: str
     is_up: bool
     leads: bool
@@ -556,7 +570,38 @@ class Node(_message.Message):
     app_version: str
     daemons: str
     configured_labels: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[str] = ..., is_up: bool = ..., leads: bool = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: bool = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ..., configured_labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    slots_set: SlotsSet
+    labels_set: LabelsSet
+    def __init__(self, id: _Optional[str] = ..., is_up: bool = ..., leads: bool = ..., role: _Optional[str] = ..., host: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., app: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., used: _Optional[int] = ..., tasks: _Optional[int] = ..., cordon: _Optional[_Union[CordonAnswer, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., age_s: _Optional[int] = ..., version: _Optional[str] = ..., not_understood: _Optional[str] = ..., configured_slots: _Optional[int] = ..., load: _Optional[_Union[NodeLoad, _Mapping]] = ..., standing: _Optional[str] = ..., standing_why: _Optional[str] = ..., drain: _Optional[_Union[DrainAnswer, _Mapping]] = ..., insecure: bool = ..., generation: _Optional[int] = ..., code: _Optional[str] = ..., app_version: _Optional[str] = ..., daemons: _Optional[str] = ..., configured_labels: _Optional[_Mapping[str, str]] = ..., slots_set: _Optional[_Union[SlotsSet, _Mapping]] = ..., labels_set: _Optional[_Union[LabelsSet, _Mapping]] = ...) -> None: ...
+
+class SlotsSet(_message.Message):
+    __slots__ = ("node", "slots", "since")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    slots: int
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, node: _Optional[str] = ..., slots: _Optional[int] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class LabelsSet(_message.Message):
+    __slots__ = ("node", "labels", "since", "removed")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    since: _timestamp_pb2.Timestamp
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "why", "deadline")
@@ -698,7 +743,7 @@ class LabelNodeRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., remove: _Optional[_Iterable[str]] = ..., reset: bool = ...) -> None: ...
 
 class LabelsAnswer(_message.Message):
-    __slots__ = ("node", "labels")
+    __slots__ = ("node", "labels", "labels_set")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -708,9 +753,11 @@ class LabelsAnswer(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NODE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_SET_FIELD_NUMBER: _ClassVar[int]
     node: str
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    labels_set: LabelsSet
+    def __init__(self, node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., labels_set: _Optional[_Union[LabelsSet, _Mapping]] = ...) -> None: ...
 
 class ListRelaysRequest(_message.Message):
     __slots__ = ("node",)
@@ -1030,7 +1077,7 @@ class PlannedNode(_message.Message):
     def __init__(self, id: _Optional[str] = ..., slots: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class Hook(_message.Message):
-    __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled", "created", "waiting", "delivered", "failed", "error")
+    __slots__ = ("name", "events", "url", "command", "timeout", "retries", "per_minute", "enabled", "created", "waiting", "delivered", "failed", "error", "status")
     NAME_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
@@ -1044,6 +1091,7 @@ class Hook(_message.Message):
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     name: str
     events: _containers.RepeatedScalarFieldContainer[str]
     url: str
@@ -1057,7 +1105,24 @@ class Hook(_message.Message):
     delivered: int
     failed: int
     error: str
-    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: bool = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    status: HookStatus
+    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[str]] = ..., url: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., retries: _Optional[int] = ..., per_minute: _Optional[int] = ..., enabled: bool = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., waiting: _Optional[int] = ..., delivered: _Optional[int] = ..., failed: _Optional[int] = ..., error: _Optional[str] = ..., status: _Optional[_Union[HookStatus, _Mapping]] = ...) -> None: ...
+
+class HookStatus(_message.Message):
+    __slots__ = ("delivered", "failed", "last", "last_at", "error", "output")
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    delivered: int
+    failed: int
+    last: str
+    last_at: _timestamp_pb2.Timestamp
+    error: str
+    output: str
+    def __init__(self, delivered: _Optional[int] = ..., failed: _Optional[int] = ..., last: _Optional[str] = ..., last_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., output: _Optional[str] = ...) -> None: ...
 
 class ListHooksRequest(_message.Message):
     __slots__ = ("limit", "token")
@@ -1136,11 +1201,13 @@ class TestHookRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class TestHookAnswer(_message.Message):
-    __slots__ = ("hook", "event", "error")
+    __slots__ = ("hook", "event", "error", "output")
     HOOK_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
     hook: str
     event: str
     error: str
-    def __init__(self, hook: _Optional[str] = ..., event: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    output: str
+    def __init__(self, hook: _Optional[str] = ..., event: _Optional[str] = ..., error: _Optional[str] = ..., output: _Optional[str] = ...) -> None: ...

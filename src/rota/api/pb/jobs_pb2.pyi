@@ -143,7 +143,7 @@ class RunIds(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("id", "job", "state", "due", "cause", "created", "attempt", "node", "started", "ended", "seconds", "exit_code", "error", "cpu_seconds", "peak_memory", "log_bytes", "not_before", "why", "stop", "of", "by", "payload_json", "earlier", "late")
+    __slots__ = ("id", "job", "state", "due", "cause", "created", "attempt", "node", "started", "ended", "seconds", "exit_code", "error", "cpu_seconds", "peak_memory", "log_bytes", "not_before", "why", "stop", "of", "by", "payload_json", "earlier", "late", "skipped")
     ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class Run(_message.Message):
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
     id: str
     job: str
     state: str
@@ -192,21 +193,56 @@ class Run(_message.Message):
     payload_json: str
     earlier: _containers.RepeatedCompositeFieldContainer[Attempt]
     late: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., state: _Optional[str] = ..., due: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[str] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., node: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ..., cpu_seconds: _Optional[float] = ..., peak_memory: _Optional[int] = ..., log_bytes: _Optional[int] = ..., not_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., stop: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ..., payload_json: _Optional[str] = ..., earlier: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., late: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    skipped: Skipped
+    def __init__(self, id: _Optional[str] = ..., job: _Optional[str] = ..., state: _Optional[str] = ..., due: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[str] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., node: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ..., cpu_seconds: _Optional[float] = ..., peak_memory: _Optional[int] = ..., log_bytes: _Optional[int] = ..., not_before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., stop: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ..., payload_json: _Optional[str] = ..., earlier: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., late: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., skipped: _Optional[_Union[Skipped, _Mapping]] = ...) -> None: ...
+
+class Skipped(_message.Message):
+    __slots__ = ("first", "last", "count")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    first: _timestamp_pb2.Timestamp
+    last: _timestamp_pb2.Timestamp
+    count: int
+    def __init__(self, first: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("attempt", "node", "state", "error", "ended")
+    __slots__ = ("attempt", "node", "state", "error", "ended", "epoch", "outcome")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     node: str
     state: str
     error: str
     ended: _timestamp_pb2.Timestamp
-    def __init__(self, attempt: _Optional[int] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., error: _Optional[str] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    epoch: int
+    outcome: Outcome
+    def __init__(self, attempt: _Optional[int] = ..., node: _Optional[str] = ..., state: _Optional[str] = ..., error: _Optional[str] = ..., ended: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., epoch: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("state", "started", "seconds", "exit_code", "error", "cpu_seconds", "peak_memory", "log_bytes")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CPU_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PEAK_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    started: _timestamp_pb2.Timestamp
+    seconds: float
+    exit_code: int
+    error: str
+    cpu_seconds: float
+    peak_memory: int
+    log_bytes: int
+    def __init__(self, state: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seconds: _Optional[float] = ..., exit_code: _Optional[int] = ..., error: _Optional[str] = ..., cpu_seconds: _Optional[float] = ..., peak_memory: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("job", "states", "limit", "token", "node", "since")

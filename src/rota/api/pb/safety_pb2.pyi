@@ -148,15 +148,17 @@ class VerifyAuditRequest(_message.Message):
     def __init__(self, noted: _Optional[str] = ...) -> None: ...
 
 class AuditVerdict(_message.Message):
-    __slots__ = ("is_whole", "links", "waiting", "head", "flaw")
+    __slots__ = ("is_whole", "links", "waiting", "head", "flaw", "doubt")
     IS_WHOLE_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     HEAD_FIELD_NUMBER: _ClassVar[int]
     FLAW_FIELD_NUMBER: _ClassVar[int]
+    DOUBT_FIELD_NUMBER: _ClassVar[int]
     is_whole: bool
     links: int
     waiting: int
     head: str
     flaw: str
-    def __init__(self, is_whole: bool = ..., links: _Optional[int] = ..., waiting: _Optional[int] = ..., head: _Optional[str] = ..., flaw: _Optional[str] = ...) -> None: ...
+    doubt: str
+    def __init__(self, is_whole: bool = ..., links: _Optional[int] = ..., waiting: _Optional[int] = ..., head: _Optional[str] = ..., flaw: _Optional[str] = ..., doubt: _Optional[str] = ...) -> None: ...

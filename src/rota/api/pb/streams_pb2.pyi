@@ -106,7 +106,7 @@ class StreamError(_message.Message):
     def __init__(self, at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class StreamReset(_message.Message):
-    __slots__ = ("to", "partitions", "by", "at", "backfill")
+    __slots__ = ("to", "partitions", "by", "at", "backfill", "move", "source")
     class PartitionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -119,12 +119,16 @@ class StreamReset(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    MOVE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     to: str
     partitions: _containers.ScalarMap[int, str]
     by: str
     at: _timestamp_pb2.Timestamp
     backfill: bool
-    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: bool = ...) -> None: ...
+    move: str
+    source: str
+    def __init__(self, to: _Optional[str] = ..., partitions: _Optional[_Mapping[int, str]] = ..., by: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: bool = ..., move: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class StreamRequest(_message.Message):
     __slots__ = ("name",)
@@ -264,7 +268,7 @@ class StreamTask(_message.Message):
     def __init__(self, slot: _Optional[int] = ..., node: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[str] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., offsets: _Optional[_Mapping[int, int]] = ..., lag: _Optional[int] = ..., rows: _Optional[int] = ..., dropped: _Optional[_Mapping[str, int]] = ..., trouble: _Optional[str] = ..., error: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StreamSkip(_message.Message):
-    __slots__ = ("partition", "first", "last", "offset", "policy", "why", "at")
+    __slots__ = ("partition", "first", "last", "offset", "policy", "why", "at", "stream")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -272,6 +276,7 @@ class StreamSkip(_message.Message):
     POLICY_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     partition: int
     first: int
     last: int
@@ -279,10 +284,11 @@ class StreamSkip(_message.Message):
     policy: str
     why: str
     at: _timestamp_pb2.Timestamp
-    def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    stream: str
+    def __init__(self, partition: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., offset: _Optional[int] = ..., policy: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class StreamMove(_message.Message):
-    __slots__ = ("before", "after", "by", "why", "at", "backfill", "id")
+    __slots__ = ("before", "after", "by", "why", "at", "backfill", "id", "stream")
     class BeforeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -304,6 +310,7 @@ class StreamMove(_message.Message):
     AT_FIELD_NUMBER: _ClassVar[int]
     BACKFILL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     before: _containers.ScalarMap[int, int]
     after: _containers.ScalarMap[int, int]
     by: str
@@ -311,7 +318,8 @@ class StreamMove(_message.Message):
     at: _timestamp_pb2.Timestamp
     backfill: str
     id: str
-    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+    stream: str
+    def __init__(self, before: _Optional[_Mapping[int, int]] = ..., after: _Optional[_Mapping[int, int]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., backfill: _Optional[str] = ..., id: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class StreamLag(_message.Message):
     __slots__ = ("partitions",)
@@ -320,16 +328,18 @@ class StreamLag(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionLag, _Mapping]]] = ...) -> None: ...
 
 class PartitionLag(_message.Message):
-    __slots__ = ("partition", "committed", "latest", "lag")
+    __slots__ = ("partition", "committed", "latest", "lag", "stream")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     LATEST_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     partition: int
     committed: int
     latest: int
     lag: int
-    def __init__(self, partition: _Optional[int] = ..., committed: _Optional[int] = ..., latest: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
+    stream: str
+    def __init__(self, partition: _Optional[int] = ..., committed: _Optional[int] = ..., latest: _Optional[int] = ..., lag: _Optional[int] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class StreamHistory(_message.Message):
     __slots__ = ("versions",)
@@ -370,7 +380,7 @@ class PublishedPage(_message.Message):
     def __init__(self, published: _Optional[_Iterable[_Union[Published, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Published(_message.Message):
-    __slots__ = ("id", "ranges", "rows", "files", "list", "at", "by")
+    __slots__ = ("id", "ranges", "rows", "files", "list", "at", "by", "stream")
     ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +388,7 @@ class Published(_message.Message):
     LIST_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     id: str
     ranges: _containers.RepeatedCompositeFieldContainer[PublishedRange]
     rows: int
@@ -385,7 +396,8 @@ class Published(_message.Message):
     list: str
     at: _timestamp_pb2.Timestamp
     by: str
-    def __init__(self, id: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[PublishedRange, _Mapping]]] = ..., rows: _Optional[int] = ..., files: _Optional[_Iterable[_Union[PublishedFile, _Mapping]]] = ..., list: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ...) -> None: ...
+    stream: str
+    def __init__(self, id: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[PublishedRange, _Mapping]]] = ..., rows: _Optional[int] = ..., files: _Optional[_Iterable[_Union[PublishedFile, _Mapping]]] = ..., list: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., by: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class PublishedRange(_message.Message):
     __slots__ = ("partition", "start", "end")

@@ -1,0 +1,80 @@
+"""Answers over HTTP that are no JSON: the bytes of an output, and events that go on. The rest follows from verbs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from rota.api import calls, operations, printing, pulse, syncing, watching
+from rota.api.calls import Call
+from rota.api.job_schema import LogPart
+from rota.api.sse import Told
+from rota.api.verb_http import answers, events, one_by_one
+from rota.api.verbs import VERBS
+from rota.api.watching import Happened, ResourceChange, What
+
+
+@answers("watch_resources")
+async def _watch_resources(call: Call, given: Mapping[str, Any]) -> Response:
+    return events(watching.watch_resources(call.store, **given), call, _change)
+
+
+def _change(change: ResourceChange) -> Told:
+    said = {"why": change.why} if change.what is What.RESET else {"revision": change.resume}
+    return Told(change.what, change.resource or said, change.resume)
+
+
+@answers("watch_events")
+async def _watch_events(call: Call, given: Mapping[str, Any]) -> Response:
+    return events(watching.watch_events(call.store, **{"limit": 50, **given}), call, _happened)
+
+
+def _happened(one: Happened) -> Told:
+    if one.event is None:
+        return Told(What.SYNCED, {"revision": one.resume}, one.resume)
+    return Told(What.HAPPENED, one.event, one.resume)
+
+
+@answers("watch_pulse")
+async def _watch_pulse(call: Call, _: Mapping[str, Any]) -> Response:
+    return events(pulse.watch_pulse(call.store), call, lambda beat: Told("beat", beat))
+
+
+@answers("follow_printed")
+async def _follow_printed(call: Call, given: Mapping[str, Any]) -> Response:
+    pages = printing.follow_printed(call.store, call.behind.steer, **given)
+    return events(one_by_one(pages), call, lambda page: Told("printed", page))
+
+
+@answers("read_log")
+async def _log(call: Call, given: Mapping[str, Any]) -> Response:
+    """The bytes as they are; headers say where to go on, and whether the end was reached."""
+    part = await VERBS["read_log"].begin(call, _newest(given))
+    headers = {"rota-attempt": str(part.attempt), "rota-next": str(part.next)}
+    if part.is_whole:
+        headers["rota-whole"] = "true"
+    return Response(part.data, headers=headers, media_type="application/octet-stream")
+
+
+@answers("follow_log")
+async def _follow_log(call: Call, given: Mapping[str, Any]) -> Response:
+    parts = VERBS["follow_log"].begin(call, _newest(given))
+    return events(one_by_one(parts), call, _output)
+
+
+def _output(part: LogPart) -> Told:
+    text = part.data.decode(errors="replace")
+    return Told("output", {"attempt": part.attempt, "offset": part.offset, "text": text, "next": part.next})
+
+
+def _newest(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Attempt 0 is the newest, as if none was named."""
+    return {**given, "attempt": given.get("attempt") or None}
+
+
+@answers("sync_source")
+async def _sync(call: Call, given: Mapping[str, Any]) -> Response:
+    """A caller over HTTP waits no longer than for anything else."""
+    operations.check_wait(given.get("wait"))
+    asked = {**given, "wait": given.get("wait") or operations.LONGEST_WAIT}
+    return calls.json(syncing.Synced(listing=await syncing.sync_source(call.store, **asked)))

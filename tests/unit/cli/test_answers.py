@@ -1,0 +1,80 @@
+"""What commands print as JSON has the fields that the same operation answers with over HTTP."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from rota.api import hooks, job_operations, offered, operations, tokens
+from rota.api.verbs import VERBS
+from rota.cli.main import cli
+from rota.kit.clock import SYSTEM
+from rota.store import open_store
+from tests.unit.api.test_jobs import add
+from tests.unit.api.test_operations import declare, join
+
+COMMANDS = {
+    "list_jobs": "jobs ls",
+    "get_job": "jobs get backup",
+    "run_job": "jobs run backup --no-wait",
+    "preview_job": "jobs preview backup",
+    "disable_job": "jobs disable backup",
+    "why_job": "why job backup",
+    "list_runs": "runs ls",
+    "list_nodes": "nodes ls",
+    "cordon_node": "nodes cordon n1",
+    "uncordon_node": "nodes uncordon n1",
+    "set_slots": "nodes slots n1 3",
+    "label_node": "nodes label n1 zone=b",
+    "get_resource": "resources get room/1",
+    "list_resources": "resources ls",
+    "why_resource": "why room/1",
+    "plan": "plan",
+    "list_hooks": "hooks ls",
+    "enable_hook": "hooks enable pager",
+    "list_tokens": "token ls",
+    "verify_audit": "audit verify",
+    "list_relays": "relay stat",
+}
+"""Operation → a command that asks it, on a store that `fill` has filled."""
+
+
+async def fill(url: str) -> None:
+    async with open_store(url) as store:
+        await declare(store, "room")
+        await join(store, "n1", kinds=("room",))
+        await add(store, cron="0 * * * *")
+        await job_operations.run_job(store, "backup", by="me")
+        await tokens.create_token(store, SYSTEM, "web", "view", by="me")
+        await operations.create_resource(store, SYSTEM, {"kind": "room", "id": "1"})
+        await hooks.create_hook(store, SYSTEM, {"name": "pager", "events": ["node.*"], "url": "https://example.org/x"})
+
+
+def fields(operation: str, *, of_entries: bool) -> set[str]:
+    """The fields of what an operation answers with, or of the entries of that list."""
+    record = VERBS[operation].record
+    if of_entries:
+        record = get_args(get_type_hints(record)[record.__struct_fields__[0]])[0]
+    return {field.encode_name for field in msgspec.structs.fields(record)}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder: Path = tmp_path_factory.mktemp("answers")
+    url = f"sqlite:///{folder / 'rota.db'}"
+    asyncio.run(fill(url))
+    return url
+
+
+@pytest.mark.parametrize("operation", COMMANDS)
+def test_a_command_prints_what_the_door_answers(operation: str, url: str) -> None:
+    assert offered
+    arguments = [*COMMANDS[operation].split(), "--store", url, "-o", "json"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    told = json.loads(result.stdout)
+    entries = told if isinstance(told, list) else told.get("items")
+    assert set(entries[0] if entries else told) == fields(operation, of_entries=bool(entries)), result.stdout
