@@ -34,6 +34,8 @@ class Ending:
     why: str
     kill_at: Instant
     kin: list[kernel.Kin]
+    is_asked: bool = False
+    """Was TERM sent? It cannot be while the agent has not heard the process id."""
 
 
 @dataclass(eq=False)

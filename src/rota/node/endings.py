@@ -95,11 +95,10 @@ class Endings:
         if worker.brief.role == EXECUTOR:
             self._crew.dismiss(worker.id)
             self._crew.wake()
-        if worker.pid is None or grace <= 0:
+        if grace <= 0:
             self._kill(running, worker)
         else:
-            running.ending.kin = kernel.kin_of(worker.pid)
-            kernel.signal_kin(worker.pid, running.ending.kin, signal.SIGTERM)
+            _ask(running.ending, worker)
 
     def _kill(self, running: Running, worker: Worker) -> None:
         assert running.ending is not None
@@ -112,9 +111,9 @@ class Endings:
         ending, limit = running.ending, running.order.timeout
         if ending is not None:
             worker = self._crew.workers.get(running.seat.worker) if running.seat is not None else None
-            if worker is None or worker.pid is None:
+            if worker is None:
                 return
-            ending.kin = kernel.kin_of(worker.pid) or ending.kin
+            _ask(ending, worker)
             if now >= ending.kill_at:
                 self._kill(running, worker)
         elif limit is not None and running.since is not None and now - running.since >= limit.total_seconds():
@@ -132,3 +131,13 @@ class Endings:
             self._open.end(running, running.outcome)
         elif now >= running.ending.kill_at:
             kernel.end(each.pid for each in running.ending.kin)
+
+
+def _ask(ending: Ending, worker: Worker) -> None:
+    """Send TERM once, as soon as the worker's process is known, and note who belongs to it."""
+    if worker.pid is None:
+        return
+    ending.kin = kernel.kin_of(worker.pid) or ending.kin
+    if not ending.is_asked:
+        ending.is_asked = True
+        kernel.signal_kin(worker.pid, ending.kin, signal.SIGTERM)
