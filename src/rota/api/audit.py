@@ -68,10 +68,10 @@ async def read_audit(
     store: Store,
     *,
     limit: LimitOfAudit = PAGE,
+    token: TokenBack = None,
     by: ByCaller = "",
     refused: IsRefused = False,
     since: Since = None,
-    token: TokenBack = None,
 ) -> AuditPage:
     """The last entries of the trail, the oldest first: of one caller, only refusals, not older than a time.
 

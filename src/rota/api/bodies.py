@@ -22,7 +22,9 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     example: ClassVar[dict[str, Any]] = {}
     refusals: ClassVar[dict[str, str]] = {}
-    """Field → the sentence if it is missing or of another type, where there is a better one than for all fields."""
+    """Field → the sentence if it is missing or of another type, where there is a better one than for all fields.
+
+    It may name parts of the path."""
 
     is_needed: ClassVar[bool] = False
     """Must there be a body, although every field has a default?"""
@@ -54,7 +56,7 @@ class SlotsBody(Body, frozen=True, kw_only=True):
 
     example: ClassVar[dict[str, Any]] = {"slots": 20}
     refusals: ClassVar[dict[str, str]] = {
-        "slots": "nothing is to change; give slots, or null for as many as the settings of the node say"
+        "slots": 'node "{node}": nothing is to change; give slots, or null for as many as its settings say'
     }
 
     slots: int | None
@@ -104,7 +106,9 @@ class EnableHookBody(Body, frozen=True, kw_only=True):
     """Whether a hook is on."""
 
     example: ClassVar[dict[str, Any]] = {"enabled": False}
-    refusals: ClassVar[dict[str, str]] = {"enabled": "enabled must be true or false, and is all that can change"}
+    refusals: ClassVar[dict[str, str]] = {
+        "enabled": 'hook "{name}": enabled must be true or false, and is all that can change'
+    }
 
     enabled: bool
     """Is it on?"""

@@ -20,7 +20,7 @@ from rota.api.methods import Call, Method, Stream
 from rota.api.operations import PAGE
 from rota.api.refusals import LARGEST
 from rota.api.transcode import LEFT_OUT
-from rota.api.verbs import VERBS, Field, Sort, Verb, Where, by_rpc
+from rota.api.verbs import VERBS, Asked, Sort, Verb, Where, by_rpc
 from rota.api.watches import Watches
 from rota.model.errors import Invalid
 
@@ -91,7 +91,7 @@ def _given(verb: Verb, call: Call, request: Message, kind: Descriptor) -> dict[s
 
 
 @cache
-def _readers(name: str, kind: Descriptor) -> tuple[tuple[Field, Callable[[Message], Any]], ...]:
+def _readers(name: str, kind: Descriptor) -> tuple[tuple[Asked, Callable[[Message], Any]], ...]:
     """What reads each parameter of a verb."""
     fields = VERBS[name].fields
     named = {each for field in fields if field.where is not Where.WHOLE for each in names_of(field)}
@@ -100,7 +100,7 @@ def _readers(name: str, kind: Descriptor) -> tuple[tuple[Field, Callable[[Messag
     def whole(request: Message) -> dict[str, Any]:
         return transcode.fields_of(request, *named)
 
-    def reader(field: Field) -> Callable[[Message], Any]:
+    def reader(field: Asked) -> Callable[[Message], Any]:
         if field.name in by_hand:
             return by_hand[field.name]
         if field.where is Where.WHOLE:
@@ -111,7 +111,7 @@ def _readers(name: str, kind: Descriptor) -> tuple[tuple[Field, Callable[[Messag
     return tuple((field, reader(field)) for field in fields)
 
 
-def _read(call: Call, field: Field, found: Any) -> Any:
+def _read(call: Call, field: Asked, found: Any) -> Any:
     """A value as the operation takes it."""
     if found is LEFT_OUT:
         return found
@@ -122,13 +122,13 @@ def _read(call: Call, field: Field, found: Any) -> Any:
     return found
 
 
-def names_of(field: Field) -> tuple[str, ...]:
+def names_of(field: Asked) -> tuple[str, ...]:
     """The names that a message may have for a parameter."""
     header = field.parameter.header.lower().replace("-", "_") if field.parameter else ""
     return (field.name, field.key, header)
 
 
-def _empty(field: Field, request: Message, kind: Descriptor) -> Any:
+def _empty(field: Asked, request: Message, kind: Descriptor) -> Any:
     """What a parameter is that has no default, and was left out."""
     if field.sort is Sort.TIME:
         raise Invalid(f"{field.key} is missing; it must be a time")

@@ -18,12 +18,12 @@ from rota.api import calls, paging, sse
 from rota.api.calls import Call, Endpoint
 from rota.api.forwarded import address_of
 from rota.api.sse import EventStream, Told
-from rota.api.verbs import VERBS, Field, Sort, Verb, Where
+from rota.api.verbs import VERBS, Asked, Sort, Verb, Where
 from rota.kit import durations
 from rota.model.errors import Invalid
 
 Special: TypeAlias = Callable[[Call, Mapping[str, Any]], Awaitable[Response]]
-Reader: TypeAlias = Callable[[Call, Field], Any]
+Reader: TypeAlias = Callable[[Call, Asked], Any]
 
 SPECIAL: dict[str, Special] = {}
 """Operation → what answers it, where that is not JSON."""
@@ -71,7 +71,9 @@ async def _given(verb: Verb, call: Call) -> dict[str, Any]:
     given: dict[str, Any] = {}
     body = await _body(verb, call)
     for field in verb.fields:
-        found = _in_body(verb, field, body) if field.where is Where.BODY else _PLACES[field.where](call, field, body)
+        found = (
+            _in_body(verb, call, field, body) if field.where is Where.BODY else _PLACES[field.where](call, field, body)
+        )
         if found is not _LEFT_OUT:
             given[field.name] = found
     return given
@@ -100,13 +102,13 @@ def _named(verb: Verb, call: Call, body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def _in_path(call: Call, field: Field, _: Mapping[str, Any]) -> Any:
+def _in_path(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
     if field.parameter is not None and field.parameter.parts:
         return "/".join(call.path[part] for part in field.parameter.parts)
     return call.path[field.key]
 
 
-def _in_query(call: Call, field: Field, _: Mapping[str, Any]) -> Any:
+def _in_query(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
     request, key = call.request, field.key
     if field.sort is Sort.AFTER:
         return sse.resumed_after(call)
@@ -128,13 +130,13 @@ _QUERY: Mapping[Sort, Callable[[Request, str], Any]] = {
 }
 
 
-def _in_body(verb: Verb, field: Field, body: Mapping[str, Any]) -> Any:
+def _in_body(verb: Verb, call: Call, field: Asked, body: Mapping[str, Any]) -> Any:
     key, told = field.key, body.get(field.key)
     if field.sort is Sort.TIME:
         return calls.moment(key, told)
     if key not in body or (told is None and field.sort in _TYPES and (field.is_nullable or field.is_needed)):
         if field.is_needed:
-            raise Invalid(_refusals(verb).get(key) or f"{key} is missing; {_must_be(field)}")
+            raise Invalid(_refusal(verb, call, key) or f"{key} is missing; {_must_be(field)}")
         return _LEFT_OUT
     if field.sort is Sort.SPAN and isinstance(told, str):
         try:
@@ -142,7 +144,7 @@ def _in_body(verb: Verb, field: Field, body: Mapping[str, Any]) -> Any:
         except ValueError as error:
             raise Invalid(f"{key}: {error}") from None
     if field.sort in _TYPES and not isinstance(told, _TYPES[field.sort][0]):
-        raise Invalid(_refusals(verb).get(key) or f"{key} is {told!r}; {_must_be(field)}")
+        raise Invalid(_refusal(verb, call, key) or f"{key} is {told!r}; {_must_be(field)}")
     return told
 
 
@@ -155,22 +157,26 @@ _TYPES: Mapping[Sort, tuple[type, str]] = {
 }
 
 
-def _must_be(field: Field) -> str:
+def _must_be(field: Asked) -> str:
     return f"it must be {_TYPES[field.sort][1]}" if field.sort in _TYPES else "give it"
 
 
-def _refusals(verb: Verb) -> Mapping[str, str]:
-    return getattr(verb.body, "refusals", {})
+def _refusal(verb: Verb, call: Call, key: str) -> str:
+    """The sentence that a body has for a field, if it has one."""
+    said: str = getattr(verb.body, "refusals", {}).get(key, "")
+    for part, value in call.path.items():
+        said = said.replace(f"{{{part}}}", value)
+    return said
 
 
-def _in_header(call: Call, field: Field, _: Mapping[str, Any]) -> Any:
+def _in_header(call: Call, field: Asked, _: Mapping[str, Any]) -> Any:
     assert field.parameter is not None
     if field.sort is Sort.COUNT:
         return calls.version(call.request)
     return call.request.headers.get(field.parameter.header.lower(), _LEFT_OUT)
 
 
-_PLACES: Mapping[Where, Callable[[Call, Field, Mapping[str, Any]], Any]] = {
+_PLACES: Mapping[Where, Callable[[Call, Asked, Mapping[str, Any]], Any]] = {
     Where.PATH: _in_path,
     Where.QUERY: _in_query,
     Where.WHOLE: lambda _, __, body: body,

@@ -106,7 +106,7 @@ class Where(Enum):
     HEADER = auto()
 
 
-class Field(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True):
     """A parameter that the caller fills in."""
 
     name: str
@@ -174,7 +174,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Is its answer told once, and never kept for a repeat?"""
 
     @cached_property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[Asked, ...]:
         """What the caller says, in the order of the signature."""
         return tuple(_fields(self))
 
@@ -302,7 +302,7 @@ def adds_to(name: str) -> Callable[[F], F]:
 # Signatures
 
 
-def _fields(verb: Verb) -> Iterable[Field]:
+def _fields(verb: Verb) -> Iterable[Asked]:
     hints = get_type_hints(verb.function, include_extras=True)
     in_body = get_type_hints(verb.body) if verb.body else {}
     for name, each in inspect.signature(verb.function).parameters.items():
@@ -310,7 +310,7 @@ def _fields(verb: Verb) -> Iterable[Field]:
         if told is None and name in OURS:
             continue
         key = (told.name if told else "") or name
-        yield Field(
+        yield Asked(
             name=name,
             key=key,
             sort=_sort(hints[name]),
