@@ -15,13 +15,13 @@ from rota.rpc.open import open_link
 from rota.rpc.port import Link
 from rota.store import open_store
 from rota.store.logs.open import open_logs
-from tests.conftest import ServerPool
 from tests.kit.cli import ROTA, Answer, rota
 from tests.kit.doors import Door
 from tests.kit.harness import EtcdHarness
 from tests.kit.node import NodeUnderTest
 from tests.kit.process import Process
 from tests.kit.runtime_trials import dispatch
+from tests.kit.server_pool import ServerPool
 from tests.kit.servers import Etcd
 from tests.kit.waiting import eventually
 

@@ -22,7 +22,7 @@ from rota.api.metrics import Figures, registry
 from rota.api.pb import jobs_pb2 as pb
 from rota.api.watches import Watches
 from rota.control.jobs import verbs
-from rota.decide.jobs.outcome import bind, lose
+from rota.decide.jobs.outcome import bind, lose, release
 from rota.model import codec, keys
 from rota.model.errors import Conflict, Invalid, NotFound, Unavailable
 from rota.model.ids import NodeId, Revision, SessionId
@@ -483,8 +483,9 @@ async def test_each_attempt_is_read_at_its_own_node_and_one_that_moved_at_the_pr
     await store.commit(Put(keys.live_run(run), codec.encode(lost)))
     part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
     assert (part.attempt, part.data) == (1, b"lost on n1"), "the next attempt is bound to no node yet"
-    await bound_to(store, run, "n2")
-    await bound_to(store, run, "n3")  # n2 refused it: the same attempt has another node
+    refused = release(await bound_to(store, run, "n2"), NOON, "it is stopping")
+    await store.commit(Put(keys.live_run(run), codec.encode(refused)))
+    await bound_to(store, run, "n3")  # the same attempt has another node
     part = await job_operations.read_log(store, logs, run, log_at=elsewhere)
     assert (part.attempt, part.data) == (2, b"at work on n3")
     assert (await job_operations.read_log(store, logs, run, attempt=1, log_at=elsewhere)).data == b"lost on n1"

@@ -14,8 +14,8 @@ from rota.api.verbs import VERBS
 from rota.cli.main import cli
 from rota.kit.clock import SYSTEM
 from rota.store import open_store
-from tests.unit.api.test_jobs import add
-from tests.unit.api.test_operations import declare, join
+from tests.kit.fleet_records import declare, join
+from tests.kit.jobs import add
 
 COMMANDS = {
     "list_jobs": "jobs ls",
