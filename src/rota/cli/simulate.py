@@ -58,7 +58,7 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                     "--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="How many seeds."
                 ),
                 click.option("--first", type=int, default=0, show_default=True, help="The first of them."),
-                click.option("--seed", type=int, help="Run this one seed and tell its story."),
+                click.option("--seed", type=int, help="Run this seed and print what happens."),
                 click.option(
                     "--jobs",
                     type=click.IntRange(min=1),
@@ -68,7 +68,7 @@ def _scenario(broken: Collection[str]) -> Callable[[Callable[..., None]], Callab
                     "--break",
                     "broken",
                     type=click.Choice(list(broken)),
-                    help="Leave out a safeguard, to see it missed.",
+                    help="Disable a safeguard, to see that the simulation detects it.",
                 ),
                 options.output(Shape.OBJECT),
             )
@@ -94,7 +94,7 @@ def election(**asked: Any) -> None:
 @command.command()
 @_scenario(fleet_scenario.BROKEN)
 def fleet(**asked: Any) -> None:
-    """A whole fleet with all four kinds of work, ten minutes of it, with everything that can go wrong.
+    """A whole fleet with all four kinds of work, ten minutes for each seed, with every kind of fault.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 
@@ -154,7 +154,7 @@ def placement(**asked: Any) -> None:
 @command.command()
 @_scenario(peers_scenario.BROKEN)
 def peers(**asked: Any) -> None:
-    """Nodes that check each other, share out chores and fire hooks, under blips, cuts, flapping and clock steps.
+    """Nodes that check each other, share chores and call hooks, under blips, cuts, flapping and clock steps.
 
     Exit code 1 if a rule was broken; the first such seed is printed with the command that replays it.
 

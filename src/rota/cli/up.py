@@ -65,7 +65,7 @@ def command(
     Nodes are called n1, n2, …; a node that dies is started again. The nodes share the ports of services. Everything is
     kept below .rota/up in this folder.
     Ctrl-C stops at once; TERM finishes what runs first; HUP reloads the app. With --reload, so does a change of a
-    .py file in the app's folder or below; if the new code is broken, that is reported, and the old code goes on.
+    .py file in the app's folder or below; if the new code is broken, that is reported, and the old code keeps running.
 
     Example: rota up app.py --nodes 3
     """

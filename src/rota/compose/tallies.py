@@ -47,7 +47,7 @@ class FleetTallies:
         home = relay_map.home(kind, resource) if relay_map else None
         if home is None:
             raise NotFound(
-                f"nobody counts messages of {kind}/{resource}: no node has a relay; does its kind have a sink?"
+                f"no relay counts messages of {kind}/{resource}: no node has a relay; does its kind have a sink?"
             )
         if home != self._node:
             return await self._ask(home, await _address(store, home), kind, resource)

@@ -281,7 +281,7 @@ class Runtime:
         except TimeoutError:
             raise SourceFailed(refused or f"it took longer than {durations.render(timeout)}") from None
         finally:
-            self.attempts.interrupt(f"source:{kind}", number, "nobody waits for the list any more")
+            self.attempts.interrupt(f"source:{kind}", number, "the list is no longer needed")
         if error:
             raise SourceFailed(error)
         return result

@@ -315,7 +315,7 @@ async def test_a_resource_is_changed_at_the_version_that_was_seen(ask: Caller) -
     assert cleared.spec_json == "{}"
     async with refused(Code.ABORTED, f"at version {cleared.version}, not {made.version}"):
         await update(version=made.version, cost=5)
-    async with refused(Code.ABORTED, "somebody changed it"):
+    async with refused(Code.ABORTED, "it was changed meanwhile"):
         await ask.resources("Delete", pb.DeleteResourceRequest(kind="room", id="1", version=made.version))
     async with refused(Code.INVALID_ARGUMENT, "nothing is to change"):
         await update()

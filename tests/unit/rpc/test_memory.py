@@ -191,7 +191,7 @@ def test_a_node_that_froze_while_it_called_is_not_waited_for() -> None:
 def test_a_door_that_is_taken_away_refuses_and_its_successor_answers() -> None:
     async def story(pair: Pair) -> None:
         pair.mesh.remove("b")
-        with pytest.raises(Unavailable, match="nobody listens there"):
+        with pytest.raises(Unavailable, match="no node listens there"):
             await pair.link.dispatch(start())
         successor = Desk()
         door = pair.mesh.serve("b", successor)
